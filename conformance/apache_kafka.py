@@ -1,0 +1,339 @@
+"""Apache Kafka itself, to measure and compare against: its jars, one KRaft node, its tools.
+
+The jars come from Maven Central by `mvn dependency:copy-dependencies`, once a version, into the
+user's cache directory. A folder of jars that is there already is named by KWIRE_APACHE_KAFKA_LIBS.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from kwire.conformance import java
+
+VERSION = "4.3.1"
+LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
+LOG4J_VERSION = "2.25.1"
+DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+CLUSTER_ID = "kwireConformanceKfk0A"
+MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
+START_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 30
+
+# Short-lived tools and test brokers: the time to start matters, not the peak rate.
+QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# What kafka-server-start.sh and kafka-run-class.sh give a broker, for measuring.
+SERVER_JVM = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+
+LOG4J_XML = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="ERROR">
+  <Appenders><Console name="err" target="SYSTEM_ERR">
+    <PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers><Root level="${sys:kwire.log.level:-WARN}"><AppenderRef ref="err"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class ApacheKafkaError(RuntimeError):
+    """Apache Kafka could not be obtained or started; the message ends with what it printed."""
+
+
+def _artifacts(version: str) -> list[tuple[str, str, str, str]]:
+    """(group, artifact, version, classifier) of everything whose dependencies make the class path.
+
+    Kafka 4 leaves the choice of a logging backend to its distribution; 3.x jars bring reload4j.
+    """
+    kafka = "org.apache.kafka"
+    names = ["kafka_2.13", "kafka-tools", "kafka-streams"]
+    names += ["connect-runtime", "connect-file", "connect-mirror"]
+    chosen = [(kafka, name, version, "") for name in names]
+    chosen += [(kafka, name, version, "test") for name in ("kafka-clients", "kafka-streams")]
+    if int(version.split(".")[0]) >= 4:
+        log4j = "org.apache.logging.log4j"
+        names = ["log4j-core", "log4j-slf4j-impl", "log4j-1.2-api"]
+        chosen += [(log4j, name, LOG4J_VERSION, "") for name in names]
+    return chosen
+
+
+def _pom(version: str) -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{number}</version>"
+        + (f"<classifier>{classifier}</classifier>" if classifier else "")
+        + "</dependency>\n"
+        for group, artifact, number, classifier in _artifacts(version)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>\n'
+        "<groupId>kwire</groupId><artifactId>apache-kafka</artifactId><version>1</version>\n"
+        f"<dependencies>\n{dependencies}</dependencies></project>\n"
+    )
+
+
+def _cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base, "kwire", "apache-kafka")
+
+
+def libs(version: str = VERSION) -> Path:
+    """The folder of `version`'s jars, obtained first if need be (a minute or so, once).
+
+    Raises JavaMissing without Java or Maven, ApacheKafkaError when Maven fails.
+    """
+    java.executable()
+    given = os.environ.get(LIBS_VARIABLE)
+    if given and any(Path(given).glob(f"kafka-clients-{version}.jar")):
+        return Path(given)
+    target = _cache_dir() / version
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(target.parent / f"{version}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of several processes one downloads
+        if not target.is_dir():
+            _obtain(version, target)
+    return target
+
+
+def _obtain(version: str, target: Path) -> None:
+    """Copy the jars to a temporary folder beside `target`, then rename it: all or nothing."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise java.JavaMissing(
+            f"no mvn on PATH: Maven obtains Apache Kafka {version} (or name a folder of its jars"
+            f" in {LIBS_VARIABLE})"
+        )
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{version}.new-") as folder:
+        Path(folder, "pom.xml").write_text(_pom(version))
+        jars = Path(folder, "jars")
+        done = subprocess.run(
+            [
+                maven,
+                "-q",
+                "-B",
+                f"{DEPENDENCY_PLUGIN}:copy-dependencies",
+                f"-DoutputDirectory={jars}",
+            ],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_TIMEOUT_S,
+        )
+        if done.returncode:
+            said = (done.stdout + done.stderr)[-2000:]
+            raise ApacheKafkaError(f"mvn could not obtain Apache Kafka {version}:\n{said}")
+        jars.rename(target)
+
+
+def _log4j_file() -> Path:
+    """Apache Kafka's own logging goes to stderr, so that tools' stdout holds their answer only."""
+    path = _cache_dir() / "log4j2.xml"
+    if not path.is_file() or path.read_text() != LOG4J_XML:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"log4j2.xml.{os.getpid()}")
+        fresh.write_text(LOG4J_XML)
+        fresh.rename(path)
+    return path
+
+
+def command(
+    class_name: str,
+    arguments: Sequence[str | Path] = (),
+    *,
+    version: str = VERSION,
+    jvm: Sequence[str] = QUICK_JVM,
+    log_level: str = "WARN",
+) -> list[str]:
+    """The command line that runs `class_name` with the jars of `version`."""
+    return [
+        str(java.executable()),
+        *jvm,
+        f"-Dlog4j2.configurationFile={_log4j_file()}",
+        f"-Dkwire.log.level={log_level}",
+        "-cp",
+        f"{libs(version)}/*",
+        class_name,
+        *map(str, arguments),
+    ]
+
+
+def run(
+    class_name: str,
+    arguments: Sequence[str | Path] = (),
+    *,
+    stdin: str = "",
+    timeout_s: float = 120,
+    version: str = VERSION,
+) -> subprocess.CompletedProcess[str]:
+    """Run one Java class to its end; stdout and stderr are captured apart, any status returned."""
+    return subprocess.run(
+        command(class_name, arguments, version=version),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+
+
+def free_port() -> int:
+    """A TCP port of the loopback that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class ApacheKafka:
+    """One KRaft node (broker and controller in one) with its data in `directory`.
+
+    A context manager: started on entry, stopped on exit. `settings` are added to, and win over,
+    those of a single node; the data outlives a stop, so `start` may follow it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        version: str = VERSION,
+        jvm: Sequence[str] = QUICK_JVM,
+    ) -> None:
+        self.directory = directory.resolve()
+        self.port = port or free_port()
+        self.version = version
+        self.jvm = tuple(jvm)
+        self.settings = self._single_node() | dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"localhost:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory / "server.log"
+
+    def _single_node(self) -> dict[str, str]:
+        controller = free_port()
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@localhost:{controller}",
+            "listeners": f"PLAINTEXT://localhost:{self.port},CONTROLLER://localhost:{controller}",
+            "advertised.listeners": f"PLAINTEXT://localhost:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+    def format(self) -> None:
+        """Write server.properties, and a storage id into the log directory unless one is there."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self.directory / "server.properties"
+        lines = [f"{name}={value}\n" for name, value in self.settings.items()]
+        properties.write_text("".join(lines))
+        if (self.directory / "data" / "meta.properties").exists():
+            return
+        arguments = ["format", "-t", CLUSTER_ID, "-c", str(properties)]
+        done = run("kafka.tools.StorageTool", arguments, version=self.version)
+        if done.returncode:
+            raise ApacheKafkaError(f"format failed:\n{done.stdout}{done.stderr}")
+
+    def spawn(self) -> None:
+        """Start the process and return at once (`format` has run); `wait_until_up` waits."""
+        with open(self.log_file, "ab") as out:
+            self._process = subprocess.Popen(
+                command(
+                    "kafka.Kafka",
+                    [self.directory / "server.properties"],
+                    version=self.version,
+                    jvm=self.jvm,
+                ),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in pytest must not kill it before its users
+            )
+
+    def wait_until_up(self) -> None:
+        """Return once the broker's port takes connections; raise when it died or took too long."""
+        assert self._process is not None, "not started"
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("localhost", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        self.stop()
+        tail = self.log_file.read_text(errors="replace")[-3000:]
+        raise ApacheKafkaError(f"Apache Kafka {self.version} did not start:\n{tail}")
+
+    def start(self) -> None:
+        self.format()
+        self.spawn()
+        self.wait_until_up()
+
+    def stop(self) -> None:
+        """SIGTERM and wait for the clean shutdown; SIGKILL when that takes too long."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def lock_exclusively(file: IO[str]) -> None:
+    """Hold the advisory lock of an open file until it is closed."""
+    fcntl.flock(file, fcntl.LOCK_EX)

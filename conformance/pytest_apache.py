@@ -1,0 +1,112 @@
+"""pytest fixtures for Apache Kafka, one node shared by all the workers of a test session.
+
+`tests/conftest.py` names this module in `pytest_plugins`. Where Java is missing, every test that
+asks for these fixtures is skipped with the sentence that says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any, NamedTuple
+
+import pytest
+
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import ApacheKafka, libs, lock_exclusively, run
+
+JavaClass = Callable[..., CompletedProcess[str]]
+STOP_TIMEOUT_S = 20
+
+
+class ApacheKafkaNode(NamedTuple):
+    """Where the session's Apache Kafka listens."""
+
+    bootstrap: str
+    directory: str
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever runs Java is marked so: `-m "not java"` leaves out all of it."""
+    for item in items:
+        if "apache_kafka_libs" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.java)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def apache_kafka_libs() -> Path:
+    """The folder of Apache Kafka's jars."""
+    missing = java.why_missing()
+    if missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    try:
+        return libs()
+    except java.JavaMissing as missing_maven:
+        pytest.skip(f"NOT TESTED: {missing_maven}")
+
+
+@pytest.fixture(scope="session")
+def java_class(apache_kafka_libs: Path) -> JavaClass:
+    """Runs a class of Apache Kafka: java_class(name, arguments, stdin=..., timeout_s=...)."""
+    return run
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(
+    apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheKafkaNode]:
+    """One Apache Kafka node for the whole session: the first worker to ask starts it, the last
+    one to finish stops it. Tests keep apart by the names of their topics and groups."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    state = shared / "apache-kafka.json"
+    own: list[ApacheKafka] = []
+
+    def join(before: dict[str, Any]) -> dict[str, Any]:
+        if before["users"]:
+            return before | {"users": before["users"] + 1}
+        node = ApacheKafka(shared / f"apache-kafka-{os.getpid()}")
+        node.start()
+        own.append(node)
+        return {
+            "users": 1,
+            "pid": node.pid,
+            "bootstrap": node.bootstrap,
+            "directory": str(node.directory),
+        }
+
+    def leave(before: dict[str, Any]) -> dict[str, Any]:
+        return before | {"users": before["users"] - 1}
+
+    now = _change(state, join)
+    yield ApacheKafkaNode(now["bootstrap"], now["directory"])
+    if _change(state, leave)["users"] == 0:
+        _stop(now["pid"], own)
+
+
+def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Replace the JSON state in `path` by what `step` makes of it, one worker at a time."""
+    with open(path.with_suffix(".lock"), "w") as lock:
+        lock_exclusively(lock)
+        before = json.loads(path.read_text()) if path.exists() else {"users": 0}
+        after = step(before)
+        path.write_text(json.dumps(after))
+        return after
+
+
+def _stop(pid: int, own: list[ApacheKafka]) -> None:
+    """Stop the node, which may be another worker's child: that worker may have ended before."""
+    if own:
+        own[0].stop()
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while time.monotonic() < deadline and Path("/proc", str(pid)).exists():
+        time.sleep(0.1)

@@ -1,0 +1,61 @@
+"""Apache Kafka's jars, node and tools, as the other tests get them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from kwire.conformance import apache_kafka as apache
+from kwire.conformance import java
+from kwire.conformance.pytest_apache import ApacheKafkaNode
+
+JavaClass = Callable[..., CompletedProcess[str]]
+
+
+def test_session_node_answers_its_own_tools(
+    apache_kafka: ApacheKafkaNode, java_class: JavaClass
+) -> None:
+    topics = "org.apache.kafka.tools.TopicCommand"
+    server = ["--bootstrap-server", apache_kafka.bootstrap]
+    created = java_class(topics, [*server, "--create", "--topic", "fixture-topic"])
+    assert created.returncode == 0, created.stderr
+    listed = java_class(topics, [*server, "--list"])
+    assert "fixture-topic" in listed.stdout.split()
+    assert listed.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [("17.0.15", 17), ("1.8.0_392", 8), ("21", 21), ("25-ea", 25)]
+)
+def test_release_of_a_java_version(version: str, release: int) -> None:
+    assert java.release_of(version) == release
+
+
+def test_missing_maven_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(apache.LIBS_VARIABLE, raising=False)
+    monkeypatch.setattr(java, "executable", lambda: Path("java"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(java.JavaMissing, match=r"no mvn on PATH.*KWIRE_APACHE_KAFKA_LIBS"):
+        apache.libs()
+
+
+def test_failing_maven_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\necho no such artifact\nexit 1\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv(apache.LIBS_VARIABLE, raising=False)
+    monkeypatch.setattr(java, "executable", lambda: Path("java"))
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(apache.ApacheKafkaError, match="no such artifact"):
+        apache.libs()
+    left = [path.name for path in (tmp_path / "cache/kwire/apache-kafka").iterdir()]
+    assert left == [f"{apache.VERSION}.lock"]
