@@ -1,0 +1,390 @@
+"""One client connection: bytes to frames to handlers to replies, in the client's order.
+
+The hot path of the broker.  Its rules:
+
+- One task a connection, nothing spawned for a request.  Every complete frame in the buffer is
+  handled before the next trip to the kernel, and their replies leave in one gathered write.
+- The socket is read and written directly; the task goes through trio's scheduler only when the
+  kernel has nothing to read or no room to write.  It waits for readability before each read, so a
+  client that sends without pause cannot keep the other tasks from running.
+- A handler that must wait gives back an awaitable; what was answered before it is sent first, and
+  the connection reads nothing more until it is done, as Kafka mutes a channel.
+- One bad frame ends this connection alone, and the log says whose it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import response_class
+from kwire.codecs.primitives import DecodeError, Frame
+from kwire.context import CloseConnection, Context
+from kwire.routes import Binding, UnsupportedRequest, bind
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+    from kwire.memory import MemoryPool
+
+log = logging.getLogger("kwire.connection")
+
+_SIZE = struct.Struct(">i")
+_HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
+_REPLY = struct.Struct(">ii")  # size, correlation id
+_EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
+_EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
+
+BUFFER_SIZE_BYTES = 32 * 1024
+"""What a connection holds while nothing large comes in: two of the usual producer batches."""
+
+_GATHER_MAX = 512
+"""Buffers in one sendmsg; IOV_MAX is 1024 on Linux."""
+
+
+class InvalidFrame(CloseConnection):
+    """What came in is not a request; the connection cannot be understood any longer."""
+
+
+class Connection:
+    """Serves one accepted socket until either side ends it.
+
+    `activity` grows with every read and write; the listener's reaper compares it over time to find
+    idle and stuck connections without a clock on this path.
+    """
+
+    __slots__ = (
+        "_broker",
+        "_buffer",
+        "_client_id_bytes",
+        "_end",
+        "_memory",
+        "_size_bytes_max",
+        "_socket",
+        "_start",
+        "_view",
+        "activity",
+        "context",
+        "scope",
+        "sending",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: socket.socket,
+        context: Context,
+        memory: MemoryPool,
+    ) -> None:
+        self._broker = broker
+        self._socket = client
+        self._memory = memory
+        self._size_bytes_max: int = broker.config.socket_request_max_bytes
+        self._buffer = bytearray(BUFFER_SIZE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0  # first byte not yet handled
+        self._end = 0  # first byte not yet filled
+        self._client_id_bytes: bytes | None = None
+        self.context = context
+        self.activity = 0
+        self.sending = False
+        self.waiting = False
+        self.scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        """Serve until the client goes, misbehaves, or `scope` is cancelled."""
+        context = self.context
+        try:
+            with self.scope:
+                await self._serve()
+        except (CloseConnection, DecodeError) as problem:
+            log.warning(
+                "closing %s (client id %r): %s", context.connection_id, context.client_id, problem
+            )
+        except OSError as problem:
+            log.debug("connection %s: %s", context.connection_id, problem)
+        finally:
+            self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
+            self._socket.close()
+
+    async def _serve(self) -> None:
+        client = self._socket
+        while True:
+            await trio.lowlevel.wait_readable(client)
+            try:
+                received = client.recv_into(self._view[self._end :])
+            except BlockingIOError:
+                continue
+            if received == 0:
+                return
+            self.activity += 1
+            self._end += received
+            replies: list[Frame] = []
+            while (frame := self._next_frame()) is not None:
+                reply = self._answer(frame)
+                if reply is None:
+                    continue
+                if type(reply) is not Frame:
+                    if replies:
+                        await self._send(replies)
+                        replies = []
+                    self.waiting = True
+                    reply = await reply
+                    self.waiting = False
+                    if reply is None:
+                        continue
+                replies.append(reply)
+            if replies:
+                await self._send(replies)
+            if self._start == self._end:
+                self._start = self._end = 0
+                if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
+                    self._shrink()
+            else:
+                await self._make_room()
+
+    # -- frames
+
+    def _next_frame(self) -> memoryview | None:
+        """The next complete request, without its size; None when more bytes are needed."""
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            return None
+        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        if not 0 < size <= self._size_bytes_max:
+            raise InvalidFrame(
+                f"request of {size} bytes; socket.request.max.bytes allows {self._size_bytes_max}"
+            )
+        if available < size + 4:
+            return None
+        start += 4
+        self._start = end = start + size
+        return self._view[start:end]
+
+    async def _make_room(self) -> None:
+        """Keep the incomplete frame and leave room for what is missing of it.
+
+        The buffer doubles only when it is full: a client that announces 100 MB and sends ten
+        bytes costs ten bytes.
+        """
+        start, have = self._start, self._end - self._start
+        size_bytes = 4 if have < 4 else _SIZE.unpack_from(self._buffer, start)[0] + 4
+        capacity = len(self._buffer)
+        if start + size_bytes <= capacity and self._end < capacity:
+            return
+        if size_bytes > capacity and have * 2 > capacity:
+            grown = min(max(capacity * 2, BUFFER_SIZE_BYTES), self._size_bytes_max + 4)
+            await self._memory.acquire(grown - capacity)
+            buffer = bytearray(grown)
+            buffer[:have] = self._view[start : self._end]
+            self._buffer, self._view = buffer, memoryview(buffer)
+        elif start:
+            self._view[:have] = self._view[start : self._end]
+        self._start, self._end = 0, have
+
+    def shrink_if_idle(self) -> None:
+        """Give back what a large request took; called by the reaper between two requests."""
+        if self._end == 0 and len(self._buffer) > BUFFER_SIZE_BYTES and not self.sending:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
+        self._buffer = bytearray(BUFFER_SIZE_BYTES)
+        self._view = memoryview(self._buffer)
+
+    # -- requests
+
+    def _answer(self, frame: memoryview) -> Frame | Awaitable[Frame | None] | None:
+        """Decode one request and have it handled."""
+        if len(frame) < 10:
+            raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
+        api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
+        position = 10
+        if client_id_size >= 0:
+            position += client_id_size
+            client_id = bytes(frame[10:position])
+            if client_id != self._client_id_bytes:
+                self._name_client(client_id)
+        else:
+            self._client_id_bytes = self.context.client_id = None
+        try:
+            binding = bind(api_key, api_version)
+        except UnsupportedRequest:
+            if api_key == ApiKey.API_VERSIONS:
+                return _unsupported_api_versions(correlation_id)
+            raise
+        if binding.flexible_request:
+            position = _skip_tagged_fields(frame, position)
+        context = self.context
+        context.api_key = api_key
+        context.api_version = api_version
+        request = binding.decode(frame, api_version, position)
+        try:
+            response = binding.handle(self._broker, request, context)
+        except CloseConnection:
+            raise
+        except Exception:
+            response = self._failed(binding)
+        if response is None:
+            return None
+        if hasattr(response, "write"):
+            return encode_reply(binding, correlation_id, response)
+        return self._wait(binding, correlation_id, response)
+
+    async def _wait(
+        self, binding: Binding, correlation_id: int, pending: Awaitable[Any]
+    ) -> Frame | None:
+        try:
+            response = await pending
+        except CloseConnection:
+            raise
+        except Exception:
+            response = self._failed(binding)
+        return None if response is None else encode_reply(binding, correlation_id, response)
+
+    def _failed(self, binding: Binding) -> Any:
+        """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
+
+        Raises InvalidFrame where the response has no place for an error of the whole request.
+        """
+        context = self.context
+        name = ApiKey(binding.api_key).name
+        log.exception(
+            "unhandled error in %s v%d for client id %r on %s",
+            name,
+            binding.api_version,
+            context.client_id,
+            context.connection_id,
+        )
+        response = response_class(binding.api_key)()
+        if not hasattr(response, "error_code"):
+            raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
+        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        return response
+
+    def _name_client(self, client_id: bytes) -> None:
+        self._client_id_bytes = client_id
+        self.context.client_id = client_id.decode("utf-8", "replace")
+
+    # -- replies
+
+    async def _send(self, replies: list[Frame]) -> None:
+        self.sending = True
+        if len(replies) == 1 and not replies[0].regions:
+            await self._send_bytes(replies[0], 0)
+        else:
+            plain: list[Frame] = []
+            for reply in replies:
+                if not reply.regions:
+                    plain.append(reply)
+                    continue
+                await self._send_gathered(plain)
+                plain = []
+                await self._send_with_regions(reply)
+            await self._send_gathered(plain)
+        self.sending = False
+        self.activity += 1
+
+    async def _send_gathered(self, frames: list[Frame]) -> None:
+        for first in range(0, len(frames), _GATHER_MAX):
+            chunk = frames[first : first + _GATHER_MAX]
+            await self._send_bytes(chunk[0] if len(chunk) == 1 else b"".join(chunk), 0)
+
+    async def _send_with_regions(self, reply: Frame) -> None:
+        """Send bytes and file regions in turn; the last region closes the packet train."""
+        position = 0
+        with memoryview(reply) as view:
+            for at, region in reply.regions:
+                await self._send_bytes(view[position:at], socket.MSG_MORE)
+                position = at
+                if isinstance(region, (bytes, bytearray, memoryview)):
+                    await self._send_bytes(region, 0)
+                else:
+                    await self._send_file(region.fileno(), region.position, region.size_bytes)
+            if position < len(view):
+                await self._send_bytes(view[position:], 0)
+
+    async def _send_bytes(self, data: bytes | bytearray | memoryview, flags: int) -> None:
+        client = self._socket
+        try:
+            sent = client.send(data, flags)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(data):
+            return
+        with memoryview(data) as view:
+            while sent < len(view):
+                await trio.lowlevel.wait_writable(client)
+                with contextlib.suppress(BlockingIOError):
+                    sent += client.send(view[sent:], flags)
+                    self.activity += 1
+
+    async def _send_file(self, file: int, position: int, size_bytes: int) -> None:
+        client = self._socket.fileno()
+        end = position + size_bytes
+        while position < end:
+            try:
+                sent = os.sendfile(client, file, position, end - position)
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._socket)
+                continue
+            if sent == 0:  # the length is already promised: only closing is honest now
+                raise InvalidFrame(f"segment ends {end - position} bytes before its region does")
+            position += sent
+            self.activity += 1
+
+
+def encode_reply(binding: Binding, correlation_id: int, response: Any) -> Frame:
+    """The whole reply: size, response header, body."""
+    frame = Frame(_EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY)
+    response.write(frame, binding.api_version)
+    size_bytes = frame.wire_size if frame.regions else len(frame)
+    _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
+    return frame
+
+
+def _unsupported_api_versions(correlation_id: int) -> Frame:
+    from kwire.handlers.api_versions import unsupported_version
+
+    frame = Frame(_EMPTY_REPLY)
+    unsupported_version().write(frame, 0)
+    _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
+    return frame
+
+
+def _skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """The end of the request header's tagged fields; Kafka defines none that a broker needs."""
+    try:
+        if frame[position] == 0:
+            return position + 1
+        fields, position = _read_unsigned_varint(frame, position)
+        for _ in range(fields):
+            _, position = _read_unsigned_varint(frame, position)
+            size, position = _read_unsigned_varint(frame, position)
+            position += size
+            if position > len(frame):
+                raise InvalidFrame("the request header's tagged fields end after the request")
+    except IndexError:
+        raise InvalidFrame("the request ends within its header") from None
+    return position
+
+
+def _read_unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise InvalidFrame("a varint in the request header has more than five bytes")

@@ -1,0 +1,32 @@
+"""What a handler may know of the request besides its body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class CloseConnection(Exception):
+    """The request can only be answered by closing its connection; the message is for the log."""
+
+
+@dataclass(slots=True)
+class Context:
+    """The circumstances of the request being handled.
+
+    A connection owns one Context and refills it for each request: its requests are handled one
+    after the other, so a handler may read it until its reply is made, and copies what it keeps.
+    """
+
+    listener: str
+    """Name of the listener the client came in by; decides which advertised address it is told."""
+    client_host: str
+    """The client's address as DescribeGroups prints it, without the slash."""
+    connection_id: str
+    """`local-remote-number`, unique while the broker runs; names the connection in the log."""
+    principal: str = "User:ANONYMOUS"
+    api_key: int = -1
+    api_version: int = -1
+    client_id: str | None = None
+    """From the request header; null and empty are different on the wire and both legal."""
+    client_software_name: str = "unknown"
+    client_software_version: str = "unknown"

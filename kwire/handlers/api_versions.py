@@ -1,0 +1,60 @@
+"""ApiVersions (key 18): v0-4.
+
+Behaviour
+- Lists every route at the versions it is advertised at.
+- A version this broker does not know is answered, not refused: the v0 body with
+  UNSUPPORTED_VERSION and the range of ApiVersions alone, so that any client can go down to it.
+- The response header is always version 0 (KIP-511): a client cannot know the version before.
+- v3+ carries the client's software name and version; those that do not match
+  `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
+
+Version notes: v3 is flexible and has features; v4 may list features from version 0.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from kwire.broker import Broker
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.context import Context
+from kwire.routes import ADVERTISED, ROUTES
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@cache
+def advertised_versions() -> list[ApiVersion]:
+    """What clients are told, by API key."""
+    versions = []
+    for route in sorted(ROUTES):
+        low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
+        versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
+    return versions
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    if context.api_version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.client_software_name, context.client_software_version = names
+    return ApiVersionsResponse(api_keys=advertised_versions())
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The v0 answer to an ApiVersions of a version from the future."""
+    served = next(route for route in ROUTES if route.api_key == ApiKey.API_VERSIONS)
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(
+                api_key=served.api_key,
+                min_version=served.min_version,
+                max_version=served.max_version,
+            )
+        ],
+    )

@@ -1,0 +1,156 @@
+"""One partition as this broker holds it: its log, its epoch, its high watermark and who waits.
+
+Handlers, coordinators and (later) replication see this object only.  A broker alone is the case of
+one replica that is in sync with itself: `append` then commits at once, by the same code that a
+follower's progress will call.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Protocol
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log import AppendResult, Log, LogError, Origin, Region
+
+_ticket = count()
+
+
+class FetchWaiter(Protocol):
+    """A parked Fetch; see kwire.purgatory."""
+
+    def data_arrived(self, size_bytes: int) -> None:
+        """Some `size_bytes` more may be readable in a partition that this fetch asked for."""
+
+    def partition_changed(self) -> None:
+        """The partition went away, moved or changed its epoch: answer now."""
+
+
+class Partition:
+    """The one owner of a partition's state on this broker.
+
+    Offsets: `log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset`.
+    """
+
+    __slots__ = (
+        "_commit_waiters",
+        "fetch_waiters",
+        "high_watermark",
+        "index",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "node_id",
+        "partition_epoch",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, log: Log, node_id: int) -> None:
+        self.log = log
+        self.topic = log.topic
+        self.topic_id = log.topic_id
+        self.index = log.partition
+        self.node_id = node_id
+        self.leader = node_id
+        self.leader_epoch = 0
+        self.partition_epoch = 0
+        self.replicas: tuple[int, ...] = (node_id,)
+        self.isr: tuple[int, ...] = (node_id,)
+        self.high_watermark = log.log_end_offset
+        self.fetch_waiters: set[FetchWaiter] = set()
+        self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.node_id
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset that a read_committed consumer may not see yet (KIP-98)."""
+        unstable = self.log.first_unstable_offset
+        if unstable is None or unstable > self.high_watermark:
+            return self.high_watermark
+        return unstable
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """`min.insync.replicas`, which Kafka caps by the number of replicas there are."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    def append(
+        self,
+        batches: bytearray | memoryview,
+        *,
+        now_ms: int,
+        required_acks: int = 1,
+        origin: Origin = Origin.CLIENT,
+    ) -> AppendResult:
+        """Append one batch as the leader; offsets and epoch are written into `batches`.
+
+        `required_acks` is Produce's `acks`: -1 asks for `min.insync.replicas` beforehand.
+        Raises LogError; the log is unchanged then.
+        """
+        if self.leader != self.node_id:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        log = self.log
+        result = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        if len(self.isr) == 1:
+            self.advance_high_watermark(log.log_end_offset, result.size_bytes)
+        return result
+
+    def read(
+        self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
+    ) -> Region | None:
+        """Whole batches from `offset` up to (not including) `max_offset`; see Log.read."""
+        return self.log.read(
+            offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch
+        )
+
+    def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
+        """Records below `offset` are on every in-sync replica; wake who waits for that."""
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+        if self._commit_waiters:
+            self._release_commit_waiters()
+        if self.fetch_waiters:
+            for waiter in tuple(self.fetch_waiters):
+                waiter.data_arrived(size_bytes)
+
+    def when_replicated(self, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        """Call `callback(NONE)` once everything before `offset` is committed, at once if it is.
+
+        It is called with an error instead when the partition stops being led here.
+        """
+        if offset <= self.high_watermark:
+            callback(ErrorCode.NONE)
+        else:
+            heapq.heappush(self._commit_waiters, (offset, next(_ticket), callback))
+
+    def _release_commit_waiters(self) -> None:
+        waiters = self._commit_waiters
+        while waiters and waiters[0][0] <= self.high_watermark:
+            heapq.heappop(waiters)[2](ErrorCode.NONE)
+
+    def stop(self, error: ErrorCode) -> None:
+        """The partition is deleted or led elsewhere: nobody may wait for it any longer."""
+        self.leader = -1
+        waiters, self._commit_waiters = self._commit_waiters, []
+        for _, _, callback in waiters:
+            callback(error)
+        for waiter in tuple(self.fetch_waiters):
+            waiter.partition_changed()

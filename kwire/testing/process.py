@@ -1,0 +1,153 @@
+"""`kwire serve` as a child process: start, wait until it answers, stop, kill, start again."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+START_TIMEOUT_S: Final = 30.0
+"""A start takes a fraction of a second; a machine at work on other things may need far more."""
+STOP_TIMEOUT_S: Final = 30.0
+POLL_S: Final = 0.01
+
+PORTS: Final = range(20_000, 32_000)
+"""Below the range the kernel gives to outgoing connections (from 32768 on): a port that was found
+free here is not taken by somebody's client between the look and the broker's bind."""
+
+API_VERSIONS_V0: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
+"""Size, api key 18, version 0, correlation id 0, null client id: the smallest whole request."""
+
+_ports = random.SystemRandom()
+
+
+class BrokerStartError(RuntimeError):
+    """The broker ended, or did not answer in time; the message holds what it logged."""
+
+
+def free_port() -> int:
+    """A TCP port nobody listens on now, on any interface."""
+    for _ in range(200):
+        port = _ports.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise BrokerStartError(f"no free port found between {PORTS.start} and {PORTS.stop}")
+
+
+def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
+    """Whether a broker at that address replies to ApiVersions."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout_s) as link:
+        link.sendall(API_VERSIONS_V0)
+        return len(link.recv(4)) > 0
+    return False
+
+
+class BrokerProcess:
+    """One broker over its whole life, through as many processes as it is started.
+
+    It keeps its port and its data directory, so that clients find it again after `restart`.
+    `settings` are broker settings by Kafka's names; they go before those chosen here.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.data_dir = directory / "data"
+        self.log_path = directory / "broker.log"
+        self.port = free_port()
+        self.settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data_dir),
+            "group.initial.rebalance.delay.ms": "0",
+            **(settings or {}),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client takes as its bootstrap servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped since; it may have died in between."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        """The running process' id."""
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything the broker has logged, over all its starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def command(self) -> list[str]:
+        """The command line this broker is started with."""
+        sets = [f"--set={name}={value}" for name, value in self.settings.items()]
+        return [sys.executable, "-m", "kwire.cli", "serve", *sets]
+
+    def start(self) -> None:
+        """Start the process and return once it replies to a request."""
+        assert self._process is None, "the broker is running"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers("127.0.0.1", self.port):
+            if self._process.poll() is not None:
+                status, self._process = self._process.returncode, None
+                raise BrokerStartError(f"the broker ended with status {status}:\n{self.log}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
+            time.sleep(POLL_S)
+
+    def stop(self) -> int:
+        """Ask for a clean shutdown (SIGTERM) and return the exit status; -9 if it had to be killed."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL), as a crash of the machine's process would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Shut down cleanly, then start again on the same port and data."""
+        self.stop()
+        self.start()
+
+    def _end(self, signal_number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(signal_number)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def __enter__(self) -> BrokerProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
