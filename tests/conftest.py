@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -34,29 +33,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite", action="store_true", help="write what script files' inputs give as expected"
     )
     parser.addoption(
-        "--seed", default="1", help="seed of the tests that draw at random; `random` takes a new one"
+        "--seed",
+        default="1",
+        help="seed of the tests that draw at random; `random` takes a new one",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    workerinput = getattr(config, "workerinput", None)
-    if workerinput is not None:  # under xdist all workers draw from the controller's seed
-        config.option.seed = workerinput["kwire_seed"]
-    elif config.option.seed == "random":
+    """Draw the seed once; workers of xdist are given the controller's options, so it too."""
+    if config.option.seed == "random":
         config.option.seed = str(int.from_bytes(os.urandom(4)))
-
-
-class XdistHooks:
-    """Only where xdist is loaded, as pytest refuses hooks it does not know."""
-
-    @staticmethod
-    def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist has no types
-        node.workerinput["kwire_seed"] = node.config.option.seed
-
-
-def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
-    if manager.get_canonical_name(plugin) == "dsession":
-        manager.register(XdistHooks(), "kwire-xdist")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -108,9 +94,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     function = pyfuncitem.obj
     if not inspect.iscoroutinefunction(function):
         return None
-    arguments = {
-        name: pyfuncitem.funcargs[name] for name in inspect.signature(function).parameters
-    }
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(function).parameters}
     clocks = [value for value in arguments.values() if isinstance(value, trio.abc.Clock)]
     trio.run(partial(function, **arguments), clock=clocks[0] if clocks else None)
     return True

