@@ -1,0 +1,128 @@
+"""Writes record batches of magic 2, byte for byte as Apache Kafka's MemoryRecordsBuilder does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+import crc32c
+
+from kwire.codecs import batch_header as wire
+from kwire.codecs.batch_header import HEADER, HEADER_SIZE, LOG_OVERHEAD
+from kwire.codecs.compression import Buffer, Compression, compress
+from kwire.codecs.record import Record, TimestampType
+from kwire.codecs.varint import VARINTS, varint
+
+_MAGIC = 2
+_NO_TIMESTAMP = -1
+_CRC_POS = 17
+_CRC_END = 21
+_CRC = Struct(">I")
+
+
+def build(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    partition_leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    keep_offsets: bool = False,
+    last_offset: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """One batch of `records`, of which there must be at least one unless `last_offset` is given.
+
+    The records get consecutive offsets from `base_offset` on, whatever theirs say, unless
+    `keep_offsets`: then theirs must ascend from `base_offset` on, and may leave gaps. `last_offset`
+    keeps a batch's range when its last records are gone (compaction). `delete_horizon_ms` becomes
+    the base timestamp and sets its flag (KIP-534).
+    """
+    batch = list(records)
+    base_timestamp = batch[0].timestamp if batch else _NO_TIMESTAMP
+    attributes = int(compression)
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+        attributes |= wire.DELETE_HORIZON_FLAG
+    if timestamp_type == TimestampType.LOG_APPEND_TIME:
+        attributes |= wire.LOG_APPEND_TIME_FLAG
+    if transactional:
+        attributes |= wire.TRANSACTIONAL_FLAG
+    if control:
+        attributes |= wire.CONTROL_FLAG
+    if last_offset is None:
+        if not batch:
+            raise ValueError("a batch without records needs a last offset")
+        last_offset = batch[-1].offset if keep_offsets else base_offset + len(batch) - 1
+    offsets = (
+        [record.offset - base_offset for record in batch] if keep_offsets else range(len(batch))
+    )
+    inner = _encode(batch, offsets, base_timestamp)
+    payload = inner if compression == Compression.NONE else compress(compression, inner, level)
+    out = bytearray(HEADER_SIZE)
+    out += payload
+    HEADER.pack_into(
+        out,
+        0,
+        base_offset,
+        len(out) - LOG_OVERHEAD,
+        partition_leader_epoch,
+        _MAGIC,
+        0,
+        attributes,
+        last_offset - base_offset,
+        base_timestamp,
+        max((record.timestamp for record in batch), default=_NO_TIMESTAMP),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(batch),
+    )
+    seal(out)
+    return out
+
+
+def seal(batch: bytearray, pos: int = 0) -> None:
+    """Writes the CRC of the batch of magic 2 that runs from `pos` to the end of `batch`."""
+    with memoryview(batch) as view:
+        crc = crc32c.crc32c(view[pos + _CRC_END :])
+    _CRC.pack_into(batch, pos + _CRC_POS, crc)
+
+
+def _encode(batch: list[Record], deltas: Iterable[int], base_timestamp: int) -> bytearray:
+    """The records, each after its size, uncompressed."""
+    out = bytearray()
+    short = VARINTS
+    shorts = len(short)
+    for record, offset_delta in zip(batch, deltas, strict=True):
+        delta = record.timestamp - base_timestamp
+        body = b"\0" + (short[delta] if 0 <= delta < shorts else varint(delta))
+        body += short[offset_delta] if offset_delta < shorts else varint(offset_delta)
+        body += _sized(record.key)
+        body += _sized(record.value)
+        body += _encode_headers(record.headers) if record.headers else b"\0"
+        size = len(body)
+        out += short[size] if size < shorts else varint(size)
+        out += body
+    return out
+
+
+def _sized(data: Buffer | None) -> bytes:
+    if data is None:
+        return b"\1"
+    size = len(data)
+    return (VARINTS[size] if size < len(VARINTS) else varint(size)) + bytes(data)
+
+
+def _encode_headers(headers: list[tuple[str, bytes | None]]) -> bytes:
+    out = bytearray(varint(len(headers)))
+    for key, value in headers:
+        out += _sized(key.encode("utf-8", "surrogateescape"))
+        out += _sized(value)
+    return bytes(out)

@@ -1,0 +1,128 @@
+"""Reads the records of a batch of magic 2, with the checks of Apache Kafka's DefaultRecord.
+
+A record, after its size; all integers but the first are zig-zag varints:
+
+    int8 attributes (unused) | timestamp delta | offset delta | key size, key | value size, value
+    | headers count | (key size, key | value size, value)*
+
+A size below 0 is null. Deltas are added as Java adds int64. They are not checked against the
+header, since a consumer must read whatever a broker stored; `record_errors` is for a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.codecs.batch_header import HEADER_SIZE, BatchHeader
+from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression, decompress
+from kwire.codecs.record import CorruptBatch, Record, TimestampType
+from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
+
+_INT64_MAX = (1 << 63) - 1
+_INT64_MIN = -(1 << 63)
+_ONE_BYTE_DELTA_MAX = 64  # a varint of one byte is within -64..63
+
+
+def inner_bytes(
+    data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
+) -> bytes:
+    """The records of the batch at `pos`, inflated."""
+    end = pos + header.size_bytes
+    if end > len(data):
+        raise CorruptBatch(f"a batch of {header.size_bytes} bytes is cut short")
+    payload = memoryview(data)[pos + HEADER_SIZE : end]
+    codec = header.compression
+    if codec == Compression.NONE:
+        return bytes(payload)
+    return decompress(codec, payload, size_bytes_max)
+
+
+def iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records in `inner`, which is all that a batch with this header holds, inflated."""
+    base_offset = header.base_offset
+    base_timestamp = header.base_timestamp
+    one_byte_max = _one_byte_max(header)
+    log_append_time = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+    max_timestamp = header.max_timestamp
+    zigzag = ZIGZAG
+    size_bytes = len(inner)
+    pos = 0
+    try:
+        for _ in range(_count(header)):
+            size, pos = read_varint(inner, pos)
+            end = pos + size
+            byte = inner[pos + 1]
+            if byte < one_byte_max:
+                timestamp = base_timestamp + zigzag[byte]
+                pos += 2
+            else:
+                delta, pos = read_varlong(inner, pos + 1)
+                timestamp = _int64(base_timestamp + delta)
+            byte = inner[pos]
+            if byte < one_byte_max:
+                offset = base_offset + zigzag[byte]
+                pos += 1
+            else:
+                delta, pos = read_varint(inner, pos)
+                offset = _int64(base_offset + delta)
+            size, pos = read_varint(inner, pos)
+            key = None
+            if size >= 0:
+                key = inner[pos : pos + size]
+                pos += size
+            size, pos = read_varint(inner, pos)
+            value = None
+            if size >= 0:
+                value = inner[pos : pos + size]
+                pos += size
+            headers: list[tuple[str, bytes | None]] = []
+            if inner[pos]:
+                pos = _read_headers(inner, pos, headers)
+            else:
+                pos += 1
+            if pos != end or end > size_bytes:
+                raise CorruptBatch(f"a record's size does not fit what it holds: {end}, {pos}")
+            yield Record(
+                offset, max_timestamp if log_append_time else timestamp, key, value, headers
+            )
+    except IndexError:
+        raise CorruptBatch("a batch ends within a record") from None
+    if pos != size_bytes:
+        raise CorruptBatch(f"{size_bytes - pos} bytes follow the last record of a batch")
+
+
+def _count(header: BatchHeader) -> int:
+    if header.records_count < 0:
+        raise CorruptBatch(f"a batch cannot hold {header.records_count} records")
+    return header.records_count
+
+
+def _one_byte_max(header: BatchHeader) -> int:
+    """Below which a delta's first byte is the whole delta and its sum cannot leave int64."""
+    low, high = _INT64_MIN + _ONE_BYTE_DELTA_MAX, _INT64_MAX - _ONE_BYTE_DELTA_MAX
+    safe = low <= header.base_offset <= high and low <= header.base_timestamp <= high
+    return 128 if safe else 0
+
+
+def _int64(value: int) -> int:
+    """`value` wrapped around as Java does."""
+    return (value - _INT64_MIN) % (1 << 64) + _INT64_MIN
+
+
+def _read_headers(inner: bytes, pos: int, headers: list[tuple[str, bytes | None]]) -> int:
+    count, pos = read_varint(inner, pos)
+    if not 0 <= count <= len(inner) - pos:
+        raise CorruptBatch(f"a record cannot hold {count} headers")
+    for _ in range(count):
+        size, pos = read_varint(inner, pos)
+        if size < 0:
+            raise CorruptBatch(f"the key of a record header has a size of {size}")
+        key = inner[pos : pos + size].decode("utf-8", "surrogateescape")
+        pos += size
+        size, pos = read_varint(inner, pos)
+        value = None
+        if size >= 0:
+            value = inner[pos : pos + size]
+            pos += size
+        headers.append((key, value))
+    return pos

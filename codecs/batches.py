@@ -1,0 +1,57 @@
+"""Record batches: the unit in which records are sent, stored, compressed and checked.
+
+This is the one module that other rooms import; it gathers the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kwire.codecs.batch_builder import build, seal
+from kwire.codecs.batch_header import (
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    check_crc,
+    iter_batches,
+    read_header,
+)
+from kwire.codecs.batch_reader import inner_bytes, iter_records
+from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression
+from kwire.codecs.control import ControlType, EndTxnMarker, control_batch, read_marker
+from kwire.codecs.record import CorruptBatch, Record, TimestampType
+
+__all__ = [
+    "HEADER",
+    "HEADER_SIZE",
+    "INFLATED_SIZE_BYTES_MAX",
+    "LOG_OVERHEAD",
+    "BatchHeader",
+    "Compression",
+    "ControlType",
+    "CorruptBatch",
+    "EndTxnMarker",
+    "Record",
+    "TimestampType",
+    "build",
+    "check_crc",
+    "control_batch",
+    "iter_batches",
+    "read_header",
+    "read_marker",
+    "records",
+    "seal",
+]
+
+
+def records(
+    data: Buffer, pos: int = 0, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
+) -> Iterator[Record]:
+    """The records of the one batch at `pos`, inflated to at most `size_bytes_max`.
+
+    Raises CorruptBatch, when called or while iterating, for whatever Apache Kafka would not read.
+    The CRC of a batch is not looked at: `check_crc` does.
+    """
+    header = read_header(data, pos)
+    return iter_records(inner_bytes(data, pos, header, size_bytes_max), header)

@@ -1,0 +1,203 @@
+"""The five codecs of record batches, written as Apache Kafka's Java client writes them.
+
+Levels and defaults are those of compression.gzip.level, compression.lz4.level and
+compression.zstd.level (KIP-390). Inflating is bounded: it works chunk by chunk and stops at
+`size_bytes_max`. The libraries are imported on first use: a broker that only passes batches on
+never needs them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+from kwire.codecs.record import CorruptBatch
+
+Buffer = bytes | bytearray | memoryview
+
+INFLATED_SIZE_BYTES_MAX = 100 * 1024 * 1024
+"""Default bound on an inflated batch: what socket.request.max.bytes lets a client send plain.
+
+Kafka itself has no bound, but inflates as a stream; a batch of max.message.bytes (1 MiB) may
+inflate to 1 GiB with gzip and to far more with zstd.
+"""
+
+CHUNK_SIZE_BYTES = 256 * 1024
+"""How much is inflated at once: with the result so far, the most memory that a bomb can take."""
+
+_FEED_SIZE_BYTES = 64 * 1024
+"""How much input a streaming inflater is given at once: zlib copies what it has not consumed."""
+
+
+class Compression(IntEnum):
+    """The codec of a batch: bits 0 to 2 of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+"""Defaults of compression.<codec>.level. Snappy has no levels."""
+
+LEVEL_BOUNDS = {Compression.GZIP: (1, 9), Compression.LZ4: (1, 17), Compression.ZSTD: (-131072, 22)}
+"""Valid values of compression.<codec>.level; gzip takes its default, -1, as well."""
+
+
+def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """`data` compressed as the Java client does it; `level` None is the codec's default.
+
+    Raises ValueError for a level outside `LEVEL_BOUNDS`.
+    """
+    if codec == Compression.NONE:
+        return bytes(data)
+    if codec == Compression.SNAPPY:
+        from kwire.codecs import snappy_stream
+
+        return snappy_stream.compress(data)
+    chosen = DEFAULT_LEVELS[codec] if level is None else level
+    low, high = LEVEL_BOUNDS[codec]
+    if not low <= chosen <= high and chosen != DEFAULT_LEVELS[codec]:
+        raise ValueError(f"{codec.name.lower()} has no compression level {chosen}")
+    return _COMPRESSORS[codec](data, chosen)
+
+
+def decompress(
+    codec: Compression, data: Buffer, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
+) -> bytes:
+    """`data` inflated; CorruptBatch if it is malformed, truncated or larger than `size_bytes_max`.
+
+    What follows a complete stream is treated as Java's input streams treat it: gzip and zstd go on
+    with a further member or frame, gzip and lz4 ignore anything else.
+    """
+    if codec == Compression.NONE:
+        if len(data) > size_bytes_max:
+            raise too_large(size_bytes_max)
+        return bytes(data)
+    return _DECOMPRESSORS[codec](data, size_bytes_max)
+
+
+def too_large(size_bytes_max: int) -> CorruptBatch:
+    """What every inflater raises when its output passes the bound."""
+    return CorruptBatch(f"a batch inflates to more than {size_bytes_max} bytes")
+
+
+def _gzip(data: Buffer, level: int) -> bytes:
+    deflater = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    return deflater.compress(data) + deflater.flush()
+
+
+def _gunzip(data: Buffer, size_bytes_max: int) -> bytes:
+    """Members one after the other, as java.util.zip.GZIPInputStream reads them."""
+    source = memoryview(data)
+    out = bytearray()
+    pos = 0
+    while True:
+        inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        try:
+            pos = _gunzip_member(inflater, source, pos, out, size_bytes_max)
+        except zlib.error as error:
+            raise CorruptBatch(f"gzip: {error}") from error
+        if source[pos : pos + 2] != b"\x1f\x8b":
+            return bytes(out)
+
+
+def _gunzip_member(
+    inflater: Any,  # noqa: ANN401 - zlib does not name the type of its decompressobj
+    source: memoryview,
+    pos: int,
+    out: bytearray,
+    size_bytes_max: int,
+) -> int:
+    pending: Buffer = b""
+    while not inflater.eof:
+        if not pending:
+            pending = source[pos : pos + _FEED_SIZE_BYTES]
+            pos += len(pending)
+        chunk = inflater.decompress(pending, CHUNK_SIZE_BYTES)
+        if not chunk and not pending:
+            raise CorruptBatch("gzip: the stream is truncated")
+        out += chunk
+        if len(out) > size_bytes_max:
+            raise too_large(size_bytes_max)
+        pending = inflater.unconsumed_tail
+    return pos - len(inflater.unused_data)
+
+
+def _lz4(data: Buffer, level: int) -> bytes:
+    """A frame like Lz4BlockOutputStream's: independent blocks of 64 kB, no size, no checksum."""
+    import lz4.frame
+
+    # Level 9 is Kafka's default and means the fast compressor there, not level 9 of lz4hc.
+    fast = level == DEFAULT_LEVELS[Compression.LZ4]
+    frame: bytes = lz4.frame.compress(
+        bytes(data),
+        compression_level=0 if fast else max(level, 3),
+        block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        content_checksum=False,
+        block_checksum=False,
+        store_size=False,
+    )
+    return frame
+
+
+def _unlz4(data: Buffer, size_bytes_max: int) -> bytes:
+    import lz4.frame
+
+    inflater = lz4.frame.LZ4FrameDecompressor()
+    source = memoryview(data)
+    out = bytearray()
+    pos = 0
+    while not inflater.eof:
+        pending: bytes = b""
+        if inflater.needs_input:
+            pending = bytes(source[pos : pos + _FEED_SIZE_BYTES])
+            pos += len(pending)
+            if not pending:
+                raise CorruptBatch("lz4: the frame is truncated")
+        try:
+            chunk = inflater.decompress(pending, max_length=CHUNK_SIZE_BYTES)
+        except (RuntimeError, ValueError, EOFError) as error:
+            raise CorruptBatch(f"lz4: {error}") from error
+        out += chunk
+        if len(out) > size_bytes_max:
+            raise too_large(size_bytes_max)
+    return bytes(out)
+
+
+def _unsnappy(data: Buffer, size_bytes_max: int) -> bytes:
+    from kwire.codecs import snappy_stream
+
+    return snappy_stream.decompress(data, size_bytes_max)
+
+
+def _zstd(data: Buffer, level: int) -> bytes:
+    """A frame like ZstdOutputStream's: streamed, so without the size of its content."""
+    import zstandard
+
+    deflater = zstandard.ZstdCompressor(level=level, write_content_size=False).compressobj()
+    return deflater.compress(data) + deflater.flush()
+
+
+def _unzstd(data: Buffer, size_bytes_max: int) -> bytes:
+    from kwire.codecs import zstd_stream
+
+    return zstd_stream.decompress(data, size_bytes_max)
+
+
+_COMPRESSORS: dict[Compression, Callable[[Buffer, int], bytes]] = {
+    Compression.GZIP: _gzip,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+_DECOMPRESSORS: dict[Compression, Callable[[Buffer, int], bytes]] = {
+    Compression.GZIP: _gunzip,
+    Compression.SNAPPY: _unsnappy,
+    Compression.LZ4: _unlz4,
+    Compression.ZSTD: _unzstd,
+}

@@ -1,0 +1,81 @@
+"""Control batches: the markers that end a transaction in each partition it wrote to.
+
+key    int16 version | int16 type (0 abort, 1 commit)
+value  int16 version | int32 coordinator epoch          (EndTxnMarker)
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from kwire.codecs.batch_builder import build
+from kwire.codecs.record import CorruptBatch, Record
+
+_KEY = Struct(">hh")
+_VALUE = Struct(">hi")
+_VERSION = 0
+
+
+class ControlType(IntEnum):
+    """Types of control records that a broker of partitions writes (ControlRecordType)."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class EndTxnMarker(NamedTuple):
+    """How a transaction ended, and by which epoch of its coordinator."""
+
+    kind: ControlType
+    coordinator_epoch: int
+
+
+def control_batch(
+    kind: ControlType,
+    coordinator_epoch: int,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytearray:
+    """The batch of one marker, as MemoryRecords.withEndTransactionMarker writes it."""
+    marker = Record(
+        offset=base_offset,
+        timestamp=timestamp,
+        key=_KEY.pack(_VERSION, kind),
+        value=_VALUE.pack(_VERSION, coordinator_epoch),
+    )
+    return build(
+        [marker],
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(record: Record) -> EndTxnMarker | None:
+    """The marker in the record of a control batch; None if it is a control record of another type.
+
+    Later versions may append fields, so only what version 0 has is read.
+    """
+    key, value = record.key, record.value
+    if key is None or len(key) < _KEY.size:
+        raise CorruptBatch("the key of a control record is cut short")
+    version, kind = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptBatch(f"a control record's key has version {version}")
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    if value is None or len(value) < _VALUE.size:
+        raise CorruptBatch("the value of a transaction marker is cut short")
+    version, coordinator_epoch = _VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptBatch(f"a transaction marker has version {version}")
+    return EndTxnMarker(ControlType(kind), coordinator_epoch)
