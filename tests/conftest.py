@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 import os
 import random
-import shutil
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -17,10 +15,10 @@ import pytest
 import trio
 import trio.testing
 
+from kwire.conformance import java
 from kwire.testing import BrokerProcess
 
-JAVA_VERSION_MIN = 17
-"""Apache Kafka 4 and Spark 4 run on Java 17 and newer."""
+pytest_plugins = ["kwire.conformance.pytest_apache"]
 
 # Two cores are shared with brokers and Java: how long an example takes says nothing.
 hypothesis.settings.register_profile("kwire", deadline=None, derandomize=True)
@@ -46,46 +44,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    java = java_version()
-    lines = [f"seed: {config.option.seed} (again with --seed={config.option.seed})"]
-    if java < JAVA_VERSION_MIN:
-        lines.append(f"NO JAVA {JAVA_VERSION_MIN}+: {java_lacks(java)}")
-    return lines
+    seed = config.option.seed
+    return [line for line in (f"seed: {seed} (again: --seed={seed})", java_lacks()) if line]
 
 
-@cache
-def java_version() -> int:
-    """The major version of the Java that would be used; 0 where there is none."""
-    home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if java is None:
-        return 0
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    quoted = done.stderr.partition('version "')[2].partition('"')[0]
-    major = quoted.removeprefix("1.").split(".")[0].split("-")[0]
-    return int(major) if major.isdigit() else 0
-
-
-def java_lacks(version: int) -> str:
-    found = f"Java {version} was found" if version else "no Java was found"
-    return (
-        f"tests against Apache Kafka's tools and Spark are SKIPPED, they need Java "
-        f"{JAVA_VERSION_MIN} or newer and {found}; install one or set JAVA_HOME"
-    )
+def java_lacks() -> str | None:
+    """What is skipped and why, loudly; None where Java is here."""
+    missing = java.why_missing()
+    return missing and f"Apache Kafka's tools and Spark are NOT TESTED: {missing}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if java_version() >= JAVA_VERSION_MIN:
+    reason = java_lacks()
+    if reason is None:
         return
-    skip = pytest.mark.skip(reason=java_lacks(java_version()))
     for item in items:
         if item.get_closest_marker("java") or item.get_closest_marker("spark"):
-            item.add_marker(skip)
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if java_version() < JAVA_VERSION_MIN:
-        terminalreporter.write_line(java_lacks(java_version()), red=True, bold=True)
+    if reason := java_lacks():
+        terminalreporter.write_line(reason, red=True, bold=True)
 
 
 @pytest.hookimpl(tryfirst=True)

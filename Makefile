@@ -1,0 +1,79 @@
+# `make run` and `make test` need Python 3.11+ and nothing else; the rest builds on them.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV_PYTHON := .venv/bin/python
+SOURCES := codecs conformance docker groups kwire log tests tools txn
+
+# Of `make run`: more settings, e.g. make run ARGS='--set num.partitions=3'
+ARGS ?=
+# Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
+TESTS ?= -n 2 --dist loadfile
+# Of `make image`: the image that brings Python, and the name of what is built
+BASE_IMAGE ?= python:3.12-slim
+IMAGE ?= kwire
+
+.PHONY: help run test check format pytest generated env env-dev lock image \
+	conformance chaos hostile crash bench demo clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
+
+run: env ## start a broker on localhost:9092, its data in ./kwire-data
+	@exec .venv/bin/kwire serve $(ARGS)
+
+test: check pytest ## format, lint, types, generated code and all tests
+
+check: env-dev ## all checks that run nothing: format, lint, types, generated code
+	$(VENV_PYTHON) -m ruff format --check $(SOURCES)
+	$(VENV_PYTHON) -m ruff check $(SOURCES)
+	$(VENV_PYTHON) tools/typecheck.py
+	$(VENV_PYTHON) -m kwire.codecs.generate --check
+
+pytest: env-dev ## the tests alone
+	$(VENV_PYTHON) -m pytest $(TESTS)
+
+format: env-dev ## format the sources and mend what the linter can
+	$(VENV_PYTHON) -m ruff check --fix $(SOURCES)
+	$(VENV_PYTHON) -m ruff format $(SOURCES)
+
+generated: env-dev ## write the generated messages anew from codecs/schema
+	$(VENV_PYTHON) -m kwire.codecs.generate
+
+conformance: env-dev ## the broker against Apache Kafka: same requests, same answers
+	$(VENV_PYTHON) -m kwire.conformance
+
+chaos: env-dev ## clients at work while brokers are killed, stopped and cut off
+	$(VENV_PYTHON) -m kwire.conformance.chaos
+
+hostile: env-dev ## 100,000 mutated frames against a running broker
+	$(VENV_PYTHON) -m kwire.conformance.hostile
+
+crash: env-dev ## kill -9 under load: what was acknowledged is there
+	$(VENV_PYTHON) -m kwire.conformance.crash
+
+bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
+	$(VENV_PYTHON) -m kwire.conformance.bench
+
+demo: env-dev ## a year of flights through the broker, a consumer group and Spark
+	$(VENV_PYTHON) -m kwire.demo
+
+image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
+	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build
+
+env:
+	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
+	$(PYTHON) tools/environment.py run
+
+env-dev:
+	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
+	$(PYTHON) tools/environment.py dev
+
+lock: ## resolve the third-party versions anew (ARGS=--upgrade takes the newest)
+	@$(PYTHON) tools/lock.py $(ARGS)
+
+clean: ## remove what is built, except the environment and the broker's data
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,104 @@
+"""Make `.venv` hold what the lock files name, and kwire itself as an editable install.
+
+    python3 tools/environment.py run    what the broker needs
+    python3 tools/environment.py dev    that, and what the checks, tests and demos need
+
+Runs on any Python from 3.11 on with nothing installed, and at once where nothing has changed:
+a digest of what was installed lies in the environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+PYTHON_MIN = (3, 11)
+
+LOCKS = {"run": ["build.txt", "kwire.txt"], "dev": ["build.txt", "dev.txt"]}
+"""Lock files in the order they are installed: first what builds those that come as sources."""
+HOLDS = {"run": ["run", "dev"], "dev": ["dev"]}
+"""Which environments are good enough for which wish."""
+
+
+def digest(kind: str) -> str:
+    """What the environment is made of: the locks, the project file, this file and the Python."""
+    files = [ROOT / "requirements" / name for name in LOCKS[kind]]
+    sha = hashlib.sha256(sys.version.encode())
+    for path in (*files, ROOT / "pyproject.toml", Path(__file__)):
+        sha.update(path.read_bytes())
+    return sha.hexdigest()
+
+
+def stamp(kind: str) -> Path:
+    """The file in the environment that holds the digest of what was installed."""
+    return VENV / f"installed-{kind}"
+
+
+def is_ready(kind: str) -> bool:
+    """Whether the environment holds just what is wished, by an earlier run."""
+    return PYTHON.exists() and any(
+        stamp(held).exists() and stamp(held).read_text() == digest(held) for held in HOLDS[kind]
+    )
+
+
+def call(*command: str | Path) -> bool:
+    """Run a command; False when it fails."""
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def make_venv() -> list[str | Path]:
+    """Make the bare environment where there is none; return the pip command for it.
+
+    Some systems ship Python without the part of `venv` that brings pip (Debian's python3-venv):
+    there the pip of the system, or uv, installs into the environment from outside.
+    """
+    if not PYTHON.exists() and not call(sys.executable, "-m", "venv", "--without-pip", VENV):
+        raise SystemExit(
+            "python3 has no venv module: install it (Debian: apt install python3-venv)"
+        )
+    own = [PYTHON, "-m", "pip"]
+    has_pip = any((VENV / "lib").glob("python*/site-packages/pip"))
+    if has_pip or call(PYTHON, "-m", "ensurepip", "--upgrade", "--default-pip"):
+        return own
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip", "--python", PYTHON]
+    uv = shutil.which("uv")
+    if uv and call(uv, "pip", "install", "--quiet", "--python", PYTHON, "pip"):
+        return own
+    raise SystemExit("no pip to be had: install it (Debian: apt install python3-venv)")
+
+
+def install(kind: str) -> None:
+    """Install the locked versions, each checked against its hash, then kwire itself."""
+    pip = [*make_venv(), "install", "--quiet", "--disable-pip-version-check"]
+    for name in LOCKS[kind]:
+        lock = ROOT / "requirements" / name
+        print(f"{VENV.name}: installing {lock.relative_to(ROOT)}", flush=True)
+        if not call(*pip, "--no-build-isolation", "--require-hashes", "--requirement", lock):
+            raise SystemExit(f"could not install {lock.relative_to(ROOT)}")
+    if not call(*pip, "--no-build-isolation", "--no-deps", "--editable", ROOT):
+        raise SystemExit("could not install kwire into the environment")
+    stamp(kind).write_text(digest(kind))
+
+
+def main() -> int:
+    """Make the environment that the one argument names."""
+    if sys.version_info < PYTHON_MIN:
+        needed = ".".join(map(str, PYTHON_MIN))
+        raise SystemExit(f"kwire needs Python {needed} or newer, this is {sys.version.split()[0]}")
+    if len(sys.argv) != 2 or sys.argv[1] not in LOCKS:
+        raise SystemExit(__doc__)
+    if not is_ready(sys.argv[1]):
+        install(sys.argv[1])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
