@@ -7,10 +7,20 @@ from struct import Struct
 
 import crc32c
 
-from kwire.codecs import batch_header as wire
-from kwire.codecs.batch_header import HEADER, HEADER_SIZE, LOG_OVERHEAD
-from kwire.codecs.compression import Buffer, Compression, compress
-from kwire.codecs.record import Record, TimestampType
+from kwire.codecs.batch_header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    read_header,
+)
+from kwire.codecs.batch_reader import inner_bytes
+from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression, compress
+from kwire.codecs.record import CorruptBatch, Record, TimestampType
 from kwire.codecs.varint import VARINTS, varint
 
 _MAGIC = 2
@@ -27,6 +37,7 @@ def build(
     compression: Compression = Compression.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_timestamp: int | None = None,
     partition_leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
@@ -41,49 +52,70 @@ def build(
 
     The records get consecutive offsets from `base_offset` on, whatever theirs say, unless
     `keep_offsets`: then theirs must ascend from `base_offset` on, and may leave gaps. `last_offset`
-    keeps a batch's range when its last records are gone (compaction). `delete_horizon_ms` becomes
-    the base timestamp and sets its flag (KIP-534).
+    keeps the range of a batch that compaction took its last records from. `max_timestamp` is the
+    highest of the records' unless given: with LOG_APPEND_TIME it is the time that readers see.
+    `delete_horizon_ms` becomes the base timestamp and sets its flag (KIP-534).
     """
     batch = list(records)
-    base_timestamp = batch[0].timestamp if batch else _NO_TIMESTAMP
-    attributes = int(compression)
-    if delete_horizon_ms is not None:
-        base_timestamp = delete_horizon_ms
-        attributes |= wire.DELETE_HORIZON_FLAG
-    if timestamp_type == TimestampType.LOG_APPEND_TIME:
-        attributes |= wire.LOG_APPEND_TIME_FLAG
-    if transactional:
-        attributes |= wire.TRANSACTIONAL_FLAG
-    if control:
-        attributes |= wire.CONTROL_FLAG
     if last_offset is None:
         if not batch:
             raise ValueError("a batch without records needs a last offset")
         last_offset = batch[-1].offset if keep_offsets else base_offset + len(batch) - 1
-    offsets = (
-        [record.offset - base_offset for record in batch] if keep_offsets else range(len(batch))
+    base_timestamp = batch[0].timestamp if batch else _NO_TIMESTAMP
+    attributes = (timestamp_type << 3) | compression
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+        attributes |= DELETE_HORIZON_FLAG
+    if transactional:
+        attributes |= TRANSACTIONAL_FLAG
+    if control:
+        attributes |= CONTROL_FLAG
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in batch), default=_NO_TIMESTAMP)
+    deltas = [record.offset - base_offset for record in batch] if keep_offsets else None
+    header = BatchHeader(
+        base_offset=base_offset,
+        length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=_MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=len(batch),
     )
-    inner = _encode(batch, offsets, base_timestamp)
+    return _assemble(header, _encode(batch, deltas or range(len(batch)), base_timestamp), level)
+
+
+def recompress(
+    data: Buffer,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    pos: int = 0,
+    size_bytes_max: int = INFLATED_SIZE_BYTES_MAX,
+) -> bytearray:
+    """The batch of magic 2 at `pos` with another codec or level; the rest of its header stays."""
+    header = read_header(data, pos)
+    if header.magic != _MAGIC:
+        raise CorruptBatch(f"a message of magic {header.magic} has no codec of its own to change")
+    inner = inner_bytes(data, pos, header, size_bytes_max)
+    attributes = header.attributes & ~CODEC_MASK | compression
+    return _assemble(header._replace(attributes=attributes), inner, level)
+
+
+def _assemble(header: BatchHeader, inner: bytes | bytearray, level: int | None) -> bytearray:
+    """Header and records, compressed as the header says; its length and CRC are set."""
+    compression = header.compression
     payload = inner if compression == Compression.NONE else compress(compression, inner, level)
+    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
     out = bytearray(HEADER_SIZE)
+    HEADER.pack_into(out, 0, *header._replace(length=length))
     out += payload
-    HEADER.pack_into(
-        out,
-        0,
-        base_offset,
-        len(out) - LOG_OVERHEAD,
-        partition_leader_epoch,
-        _MAGIC,
-        0,
-        attributes,
-        last_offset - base_offset,
-        base_timestamp,
-        max((record.timestamp for record in batch), default=_NO_TIMESTAMP),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(batch),
-    )
     seal(out)
     return out
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kwire.codecs.batch_builder import build, seal
+from kwire.codecs.batch_builder import build, recompress, seal
 from kwire.codecs.batch_header import (
     HEADER,
     HEADER_SIZE,
@@ -40,6 +40,7 @@ __all__ = [
     "iter_batches",
     "read_header",
     "read_marker",
+    "recompress",
     "records",
     "seal",
 ]
@@ -54,4 +55,8 @@ def records(
     The CRC of a batch is not looked at: `check_crc` does.
     """
     header = read_header(data, pos)
+    if header.magic < 2:
+        from kwire.codecs.legacy import iter_legacy_records
+
+        return iter_legacy_records(data, pos, header, size_bytes_max)
     return iter_records(inner_bytes(data, pos, header, size_bytes_max), header)

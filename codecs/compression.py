@@ -11,6 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from struct import Struct
 from typing import Any
 
 from kwire.codecs.record import CorruptBatch
@@ -26,6 +27,10 @@ inflate to 1 GiB with gzip and to far more with zstd.
 
 CHUNK_SIZE_BYTES = 256 * 1024
 """How much is inflated at once: with the result so far, the most memory that a bomb can take."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_HEADER = _GZIP_MAGIC + b"\x08\0\0\0\0\0\0\xff"  # deflate, no time, unknown system
+_GZIP_TRAILER = Struct("<II")  # CRC-32, size
 
 _FEED_SIZE_BYTES = 64 * 1024
 """How much input a streaming inflater is given at once: zlib copies what it has not consumed."""
@@ -87,8 +92,11 @@ def too_large(size_bytes_max: int) -> CorruptBatch:
 
 
 def _gzip(data: Buffer, level: int) -> bytes:
-    deflater = zlib.compressobj(level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    return deflater.compress(data) + deflater.flush()
+    """A member like GZIPOutputStream's: zlib would name another operating system in its header."""
+    deflater = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    deflated = deflater.compress(data) + deflater.flush()
+    size_bytes = memoryview(data).nbytes & 0xFFFFFFFF
+    return _GZIP_HEADER + deflated + _GZIP_TRAILER.pack(zlib.crc32(data), size_bytes)
 
 
 def _gunzip(data: Buffer, size_bytes_max: int) -> bytes:
@@ -102,7 +110,7 @@ def _gunzip(data: Buffer, size_bytes_max: int) -> bytes:
             pos = _gunzip_member(inflater, source, pos, out, size_bytes_max)
         except zlib.error as error:
             raise CorruptBatch(f"gzip: {error}") from error
-        if source[pos : pos + 2] != b"\x1f\x8b":
+        if bytes(source[pos : pos + 2]) != _GZIP_MAGIC:
             return bytes(out)
 
 
@@ -164,6 +172,8 @@ def _unlz4(data: Buffer, size_bytes_max: int) -> bytes:
             chunk = inflater.decompress(pending, max_length=CHUNK_SIZE_BYTES)
         except (RuntimeError, ValueError, EOFError) as error:
             raise CorruptBatch(f"lz4: {error}") from error
+        if not chunk and not pending and not (inflater.eof or inflater.needs_input):
+            raise CorruptBatch("lz4: the frame makes no progress")
         out += chunk
         if len(out) > size_bytes_max:
             raise too_large(size_bytes_max)
@@ -177,11 +187,12 @@ def _unsnappy(data: Buffer, size_bytes_max: int) -> bytes:
 
 
 def _zstd(data: Buffer, level: int) -> bytes:
-    """A frame like ZstdOutputStream's: streamed, so without the size of its content."""
+    """A frame like ZstdOutputStream's: no content size, and an empty block at the end."""
     import zstandard
 
     deflater = zstandard.ZstdCompressor(level=level, write_content_size=False).compressobj()
-    return deflater.compress(data) + deflater.flush()
+    blocks = deflater.compress(data) + deflater.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    return blocks + deflater.flush()
 
 
 def _unzstd(data: Buffer, size_bytes_max: int) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-import snappy  # type: ignore[import-untyped]
+import snappy
 
 from kwire.codecs.compression import Buffer, too_large
 from kwire.codecs.record import CorruptBatch
