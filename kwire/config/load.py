@@ -1,0 +1,77 @@
+"""From a server.properties, the environment and the command line to a BrokerConfig."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kwire.config.broker import BrokerConfig, definition_of, is_open_ended
+from kwire.config.environment import settings_from
+from kwire.config.error import ConfigError
+from kwire.config.properties import read_properties
+from kwire.config.values import ConfigType, parse
+
+NOTHING: Mapping[str, str] = {}
+
+
+def load(
+    path: Path | None = None,
+    overrides: Mapping[str, str] = NOTHING,
+    environ: Mapping[str, str] = NOTHING,
+) -> BrokerConfig:
+    """The configuration of a broker: what `overrides` say, else `environ`, else the file.
+
+    Unknown names in file and environment are told in the `notes` of the result, since files
+    written for another version have them; in `overrides` they are mistakes.  Raises ConfigError.
+    """
+    notes: list[str] = []
+    unknown = [name for name in overrides if not is_known(name)]
+    if unknown:
+        raise ConfigError(unknown_sentence(unknown[0]))
+    file = read_properties(path) if path is not None else {}
+    given = {**file, **settings_from(environ)}
+    for name in [name for name in given if not is_known(name)]:
+        notes.append(unknown_sentence(name))
+        del given[name]
+    given.update(overrides)
+    return BrokerConfig(_deduplicated(given, notes), notes=[*notes, *_quorum_notes(given)])
+
+
+def is_known(name: str) -> bool:
+    return definition_of(name) is not None or is_open_ended(name)
+
+
+def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
+    """`name` is unknown; did you mean ...?"""
+    from difflib import get_close_matches  # 3 ms, and only a mistake needs it
+
+    close = get_close_matches(name, list(known) or list(BrokerConfig.DEFINITIONS), n=1)
+    hint = f": did you mean {close[0]}?" if close else ""
+    return f"unknown setting {name}{hint}"
+
+
+def _deduplicated(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
+    """Kafka drops what a list of a file names twice; where it is set dynamically it refuses."""
+    result = dict(given)
+    for name, text in given.items():
+        definition = definition_of(name)
+        if definition is None or definition.kind is not ConfigType.LIST:
+            continue
+        parsed = parse(name, text, ConfigType.LIST)
+        assert isinstance(parsed, tuple)
+        once = tuple(dict.fromkeys(parsed))
+        if once != parsed:
+            notes.append(f"{name} names something twice: {text}")
+            result[name] = ",".join(once)
+    return result
+
+
+def _quorum_notes(given: Mapping[str, str]) -> list[str]:
+    """What a file written for a KRaft cluster asks of a broker that has its own store."""
+    roles = [role.strip() for role in given.get("process.roles", "").split(",")]
+    if roles == ["controller"]:
+        raise ConfigError("process.roles=controller: kwire is a broker and needs that role")
+    voters = [voter for voter in given.get("controller.quorum.voters", "").split(",") if voter]
+    if len(voters) > 1 or roles == ["broker"]:
+        return ["the KRaft quorum is not joined: this broker keeps its own metadata"]
+    return []

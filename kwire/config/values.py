@@ -1,0 +1,118 @@
+"""The types of settings: from the text in a file to a Python value and back to Kafka's text."""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import IntEnum
+
+from kwire.config.error import InvalidValue
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigType(IntEnum):
+    """ConfigDef.Type, numbered as DescribeConfigs does."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+)
+_DIGITS_MAX = 19
+"""A signed 64-bit number has no more; longer ones are refused before they are computed."""
+
+
+def parse(name: str, text: str | None, kind: ConfigType) -> Value:
+    """The value that `text` stands for, trimmed as Kafka does.  Raises InvalidValue."""
+    if text is None:
+        return None
+    if kind is ConfigType.PASSWORD:
+        return text
+    text = text.strip(_JAVA_SPACE)
+    if kind is ConfigType.STRING or kind is ConfigType.CLASS:
+        return text
+    if kind is ConfigType.LIST:
+        return tuple(_LIST_COMMA.split(text)) if text else ()
+    if kind is ConfigType.BOOLEAN:
+        return _parse_boolean(name, text)
+    if kind is ConfigType.DOUBLE:
+        return _parse_double(name, text)
+    return _parse_integer(name, text, kind)
+
+
+_JAVA_SPACE = "".join(map(chr, range(33)))  # what String.trim takes off
+_LIST_COMMA = re.compile(r"\s*,\s*")
+
+
+def _parse_boolean(name: str, text: str) -> bool:
+    lower = text.lower()
+    if lower not in ("true", "false"):
+        raise InvalidValue(name, text, "Expected value to be either true or false")
+    return lower == "true"
+
+
+def _parse_integer(name: str, text: str, kind: ConfigType) -> int:
+    if _INTEGER.fullmatch(text) is not None and len(text.lstrip("+-0")) <= _DIGITS_MAX:
+        value, limit = int(text), 1 << _BITS[kind]
+        if -limit <= value < limit:
+            return value
+    raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+
+
+def _parse_double(name: str, text: str) -> float:
+    if _DOUBLE.fullmatch(text) is None:
+        raise InvalidValue(name, text, "Not a number of type DOUBLE")
+    return float(text if text[-1] in "Ny" else text.rstrip("fFdD"))
+
+
+def text_of(value: Value, kind: ConfigType) -> str | None:
+    """A value as Kafka prints it (ConfigDef.convertToString)."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if kind is ConfigType.DOUBLE:
+        return _double_text(float(value))
+    return str(value)
+
+
+def _double_text(value: float) -> str:
+    """Java's Double.toString: the shortest digits, with `E` outside 1e-3 to 1e7."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    size = abs(value)
+    if size == 0 or 1e-3 <= size < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value!r}".partition("e")
+    if not exponent:  # Python writes 1e7 to 1e16 and 1e-4 without an exponent
+        sign = "-" if value < 0 else ""
+        whole, _, rest = mantissa.lstrip("-").partition(".")
+        digits = (whole + rest).lstrip("0")
+        point = len(whole) if whole != "0" else len(digits) - len(rest)
+        digits = digits.rstrip("0") or "0"
+        mantissa = f"{sign}{digits[0]}.{digits[1:] or '0'}"
+        exponent = str(point - 1)
+    elif "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}E{int(exponent)}"
