@@ -1,0 +1,117 @@
+"""The files that list all messages: `messages/__init__.py` and `api_keys.py`."""
+
+from __future__ import annotations
+
+from kwire.codecs.generator.module import BANNER
+from kwire.codecs.schema_notation import Message, snake_case
+
+_REGISTRY = '''"""All messages of the protocol, a module for each API key or record type, imported lazily."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from kwire.codecs.primitives import Message
+
+# The module of each message, below this package.
+MODULES = {{
+{modules}
+}}
+
+# What stands before Request and Response in the names of an API key's messages.
+_API_NAMES = {{
+{names}
+}}
+
+
+def message_class(name: str) -> type[Message]:
+    """The class of a message by its name in the schema. Raises KeyError when there is none."""
+    found: type[Message] = getattr(import_module(f"{{__name__}}.{{MODULES[name]}}"), name)
+    return found
+
+
+@cache
+def request_class(api_key: int) -> type[Message]:
+    """The request of an API key. Raises KeyError when there is none."""
+    return message_class(f"{{_API_NAMES[api_key]}}Request")
+
+
+@cache
+def response_class(api_key: int) -> type[Message]:
+    """The response of an API key. Raises KeyError when there is none."""
+    return message_class(f"{{_API_NAMES[api_key]}}Response")
+'''
+
+_API_KEYS = '''"""The API keys and the header versions of their requests and responses."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ApiKey(IntEnum):
+    """An API of the protocol; 4 to 7 are those of a cluster in ZooKeeper mode."""
+
+{members}
+
+
+# The first version whose messages are flexible, where there is one.
+_FLEXIBLE_SINCE = {{
+{flexible}
+}}
+_NEVER = 1 << 15  # above any version
+
+
+def request_header_version(key: int, version: int) -> int:
+    """Version of the header before a request; 1 for an API key that is not known."""
+    if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        return 0  # older than the client id in the header
+    return 2 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 1
+
+
+def response_header_version(key: int, version: int) -> int:
+    """Version of the header before a response; 0 for an API key that is not known."""
+    if key == ApiKey.API_VERSIONS:
+        return 0  # the client does not know yet which versions the broker has (KIP-511)
+    return 1 if version >= _FLEXIBLE_SINCE.get(key, _NEVER) else 0
+'''
+
+
+def registry_text(files: dict[str, list[Message]]) -> str:
+    modules = {message.name: name.replace("/", ".") for name in files for message in files[name]}
+    names = {request.number: _api_name(request) for request in _requests(files)}
+    return _fill(
+        _REGISTRY,
+        modules=[f'    "{name}": "{modules[name]}",' for name in sorted(modules)],
+        names=[f'    {number}: "{name}",' for number, name in names.items()],
+    )
+
+
+def api_keys_text(files: dict[str, list[Message]]) -> str:
+    requests = _requests(files)
+    members = [f"{snake_case(_api_name(each)).upper()} = {each.number}" for each in requests]
+    flexible = [
+        f"{each.number}: {each.flexible_since}"
+        for each in requests
+        if each.flexible_since is not None
+    ]
+    return _fill(
+        _API_KEYS,
+        members=[f"    {member}" for member in members],
+        flexible=[f"    {entry}," for entry in flexible],
+    )
+
+
+def _requests(files: dict[str, list[Message]]) -> list[Message]:
+    found = [each for messages in files.values() for each in messages if each.kind == "request"]
+    return sorted(found, key=lambda message: message.number or 0)
+
+
+def _api_name(request: Message) -> str:
+    return request.name.removesuffix("Request")
+
+
+def _fill(template: str, **lines: list[str]) -> str:
+    text = template.format(**{name: "\n".join(each) for name, each in lines.items()})
+    return f"{BANNER.format('codecs/schema')}\n{text}"

@@ -1,0 +1,270 @@
+"""The notation of `codecs/schema/*.txt`: what every message looks like in every version.
+
+One file states one API key (its request and its response), one record type of an internal topic
+(its key and its value) or one other data message::
+
+    # Produce: API key 0
+
+    request 0 ProduceRequest, versions 3-13, flexible 9+
+        TransactionalId: string? = null
+        TopicData: []TopicProduceData
+            Name: string, 3-12, ignorable
+            ...
+        NodeEndpoints: []NodeEndpoint, 10+, tag 0
+
+A message opens with its kind (request, response, key, value, metadata, header or data), its number
+(API key or record type; header and data messages have none), its name, the versions it has and the
+first version whose strings, arrays and bytes are compact and whose structs end with tagged fields.
+
+A field is `Name: type`, then what differs from the rule, separated by commas:
+
+- `= value`, the default. Without it: 0, false, "", an empty array, empty bytes, a struct of
+  defaults, and null for `records`.
+- `12+`, `3-12` or `4`, the versions that have the field. Without it: those of what encloses it.
+- `tag 0`: in these versions it is the tagged field of that number.
+- `ignorable`: a version without the field drops its value; otherwise such a value is an error.
+- `rigid`: not compact, even in a flexible version.
+
+A type is bool, int8, int16, uint16, int32, uint32, int64, float64, uuid, string, bytes, records, a
+struct's name, or one of these in an array (`[]int32`). `?` says that null is allowed, `?7+` that it
+is from version 7 on. The fields of a struct are indented under the field that uses it first, or
+under a line `struct Name` when several fields share it. `#` opens a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import NamedTuple
+
+FIXED_SIZES = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+SCALARS = frozenset({*FIXED_SIZES, "string", "bytes", "records"})
+KINDS = frozenset({"request", "response", "key", "value", "metadata", "header", "data"})
+
+_INDENT = 4
+_MESSAGE = re.compile(r"(\w+)(?: (-?\d+))? (\w+), versions (\S+?)(?:, flexible (\d+)\+)?$")
+_FIELD = re.compile(r"(\w+): (\[\])?(\w+)(\?(?:\d+\+)?)?(?: = ([^,]+))?((?:, [^,]+)*)$")
+_VERSIONS = re.compile(r"(\d+)(?:(\+)|-(\d+))?$")
+
+
+class SchemaError(ValueError):
+    """A schema file breaks the notation; the text names the file, the line and what is wrong."""
+
+
+class Versions(NamedTuple):
+    """An inclusive range of versions."""
+
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+@dataclass(slots=True)
+class Struct:
+    """A named sequence of fields: the body of a message or the type of a field."""
+
+    name: str
+    fields: list[Field] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Field:
+    """One field of a struct. `type` is a scalar's name or the name of `struct`."""
+
+    name: str
+    type: str
+    is_array: bool
+    versions: Versions
+    nullable: Versions | None = None
+    tag: int | None = None
+    default: str | None = None
+    ignorable: bool = False
+    rigid: bool = False
+    struct: Struct | None = None
+
+    @property
+    def attribute(self) -> str:
+        return snake_case(self.name)
+
+    @property
+    def json_name(self) -> str:
+        return self.name[0].lower() + self.name[1:]
+
+    def is_nullable(self, version: int) -> bool:
+        return self.nullable is not None and version in self.nullable
+
+
+@dataclass(slots=True)
+class Message:
+    """One message with all its versions; `structs` are its structs by name, its body among them."""
+
+    kind: str
+    number: int | None
+    name: str
+    versions: Versions
+    flexible_since: int | None
+    body: Struct
+    structs: dict[str, Struct] = field(default_factory=dict)
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_since is not None and version >= self.flexible_since
+
+
+def snake_case(name: str) -> str:
+    """`PartitionIndex` -> `partition_index`; a run of capitals is one word (`KRaftVersion` ->
+    `kraft_version`), as in Apache Kafka's own generator.
+    """
+    return re.sub(r"(?<=[^A-Z])([A-Z])", r"_\1", name).lower()
+
+
+def schema_names() -> list[str]:
+    """The names of all schema files without `.txt`, those of `coordinator/` with that prefix."""
+    root = resources.files("kwire.codecs") / "schema"
+    names = [entry.name for entry in root.iterdir()]
+    names += [f"coordinator/{entry.name}" for entry in (root / "coordinator").iterdir()]
+    return sorted(name.removesuffix(".txt") for name in names if name.endswith(".txt"))
+
+
+def load(name: str) -> list[Message]:
+    """The messages of one schema file; `name` as in `schema_names()`."""
+    path = resources.files("kwire.codecs") / "schema" / f"{name}.txt"
+    return parse(path.read_text("utf-8"), f"{name}.txt")
+
+
+def parse(text: str, source: str) -> list[Message]:
+    """The messages of one file; `source` is its name in errors."""
+    return [_message(line) for line in _outline(text, source)]
+
+
+@dataclass(slots=True)
+class _Line:
+    """One line without its indentation and comment, with the lines indented under it."""
+
+    text: str
+    place: str
+    children: list[_Line] = field(default_factory=list)
+
+    def error(self, what: str) -> SchemaError:
+        return SchemaError(f"{self.place}: {what}: {self.text}")
+
+
+def _outline(text: str, source: str) -> list[_Line]:
+    root = _Line("", source)
+    ancestors = [root]
+    for number, raw in enumerate(text.splitlines(), 1):
+        content = raw.partition("#")[0].rstrip()
+        if not content:
+            continue
+        line = _Line(content.lstrip(), f"{source}:{number}")
+        depth, odd = divmod(len(content) - len(line.text), _INDENT)
+        if odd or depth >= len(ancestors):
+            raise line.error("wrong indentation")
+        del ancestors[depth + 1 :]
+        ancestors[depth].children.append(line)
+        ancestors.append(line)
+    return root.children
+
+
+def _message(line: _Line) -> Message:
+    match = _MESSAGE.match(line.text)
+    if match is None or match[1] not in KINDS:
+        raise line.error("not of the form kind [number] Name, versions A-B[, flexible C+]")
+    kind, number, name, versions, flexible = match.groups()
+    body = Struct(name)
+    message = Message(
+        kind=kind,
+        number=None if number is None else int(number),
+        name=name,
+        versions=_versions(line, versions, None),
+        flexible_since=None if flexible is None else int(flexible),
+        body=body,
+        structs={name: body},
+    )
+    _add_members(message, body, line, message.versions)
+    for struct in message.structs.values():
+        _resolve(message, struct, line)
+    return message
+
+
+def _add_members(message: Message, struct: Struct, line: _Line, base: Versions) -> None:
+    """Add what is indented under `line` to `struct`: fields, and structs of the message."""
+    for child in line.children:
+        if child.text.startswith("struct "):
+            shared = _new_struct(message, child, child.text.removeprefix("struct "))
+            _add_members(message, shared, child, message.versions)
+            continue
+        member = _field(child, base)
+        if any(other.name == member.name for other in struct.fields):
+            raise child.error("a second field of that name")
+        struct.fields.append(member)
+        if child.children:
+            nested = _new_struct(message, child, member.type)
+            _add_members(message, nested, child, member.versions)
+
+
+def _new_struct(message: Message, line: _Line, name: str) -> Struct:
+    if name in message.structs or name in SCALARS:
+        raise line.error(f"a second definition of {name}")
+    message.structs[name] = Struct(name)
+    return message.structs[name]
+
+
+def _field(line: _Line, base: Versions) -> Field:
+    match = _FIELD.match(line.text)
+    if match is None:
+        raise line.error("not of the form Name: type[?][ = default][, attribute ...]")
+    name, array, type_name, nullable, default, attributes = match.groups()
+    parsed = Field(name, type_name, array is not None, base, default=default)
+    for attribute in attributes.split(", ")[1:]:
+        if attribute == "ignorable":
+            parsed.ignorable = True
+        elif attribute == "rigid":
+            parsed.rigid = True
+        elif attribute.startswith("tag "):
+            parsed.tag = int(attribute.removeprefix("tag "))
+        else:
+            parsed.versions = _versions(line, attribute, base)
+    if nullable is not None:
+        first = int(nullable[1:-1]) if len(nullable) > 1 else parsed.versions.first
+        parsed.nullable = Versions(first, parsed.versions.last)
+    return parsed
+
+
+def _versions(line: _Line, text: str, base: Versions | None) -> Versions:
+    match = _VERSIONS.match(text)
+    if match is None:
+        raise line.error(f"{text} is neither a range of versions nor an attribute")
+    first = int(match[1])
+    if match[2]:
+        if base is None:
+            raise line.error("a message needs a last version")
+        return Versions(first, base.last)
+    parsed = Versions(first, int(match[3] or first))
+    if parsed.last < first or (base is not None and not (base[0] <= first <= parsed[1] <= base[1])):
+        raise line.error(f"versions {parsed} are not within {base}")
+    return parsed
+
+
+def _resolve(message: Message, struct: Struct, line: _Line) -> None:
+    """Point each field of a struct's type at that struct."""
+    for member in struct.fields:
+        if member.type not in SCALARS:
+            member.struct = message.structs.get(member.type)
+            if member.struct is None:
+                raise line.error(f"{member.name} is of the unknown type {member.type}")
