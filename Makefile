@@ -3,8 +3,10 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -eu -c
 
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+endif
 VENV_PYTHON := .venv/bin/python
 SOURCES := codecs conformance docker groups kwire log tests tools txn
 
@@ -31,7 +33,7 @@ check: env-dev ## all checks that run nothing: format, lint, types, generated co
 	$(VENV_PYTHON) -m ruff format --check $(SOURCES)
 	$(VENV_PYTHON) -m ruff check $(SOURCES)
 	$(VENV_PYTHON) tools/typecheck.py
-	$(VENV_PYTHON) -m kwire.codecs.generate --check
+	$(VENV_PYTHON) -m kwire.codecs.generator --check
 
 pytest: env-dev ## the tests alone
 	$(VENV_PYTHON) -m pytest $(TESTS)
@@ -41,7 +43,7 @@ format: env-dev ## format the sources and mend what the linter can
 	$(VENV_PYTHON) -m ruff format $(SOURCES)
 
 generated: env-dev ## write the generated messages anew from codecs/schema
-	$(VENV_PYTHON) -m kwire.codecs.generate
+	$(VENV_PYTHON) -m kwire.codecs.generator
 
 conformance: env-dev ## the broker against Apache Kafka: same requests, same answers
 	$(VENV_PYTHON) -m kwire.conformance

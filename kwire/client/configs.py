@@ -1,0 +1,135 @@
+"""Settings that the cluster keeps: of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from kwire.client.cluster import Cluster
+from kwire.client.connection import Connection
+from kwire.client.errors import Misuse, check
+from kwire.codecs.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+
+class ResourceType(IntEnum):
+    """What settings belong to, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    """One owner of settings; a broker's name is its id, or empty for all brokers of the cluster."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name or '(all)'}"
+
+
+class Operation(IntEnum):
+    """What to do with one setting (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Source(IntEnum):
+    """Where a value comes from, the strongest first."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+def source_name(number: int) -> str:
+    """The source as Kafka's tools spell it."""
+    names = {Source.TOPIC: "DYNAMIC_TOPIC_CONFIG", Source.DEFAULT: "DEFAULT_CONFIG"}
+    try:
+        source = Source(number)
+    except ValueError:
+        return f"UNKNOWN({number})"
+    return names.get(source, f"{source.name}_CONFIG")
+
+
+def _asked(cluster: Cluster, resource: Resource) -> Connection:
+    """Only a broker itself knows all of its own settings; the others every broker knows."""
+    if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
+        if not resource.name.isdigit():
+            raise Misuse(f"a broker is named by its id, not {resource.name!r}")
+        return cluster.node(int(resource.name))
+    return cluster.any()
+
+
+def describe_configs(
+    cluster: Cluster, resource: Resource, keys: Iterable[str] | None = None
+) -> list[DescribeConfigsResourceResult]:
+    """All settings of a resource, or those of `keys`, by name."""
+
+    def ask() -> list[DescribeConfigsResourceResult]:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=None if keys is None else list(keys),
+                )
+            ],
+            include_synonyms=True,
+        )
+        result: DescribeConfigsResult = _asked(cluster, resource).call(request).results[0]
+        check(result.error_code, f"settings of {resource}", result.error_message)
+        return sorted(result.configs, key=lambda config: config.name)
+
+    return cluster.retrying(ask)
+
+
+def alter_configs(
+    cluster: Cluster,
+    resource: Resource,
+    changes: Mapping[str, tuple[Operation, str | None]],
+    *,
+    validate_only: bool = False,
+) -> None:
+    """Change the named settings of a resource and leave the others as they are."""
+
+    def ask() -> None:
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterableConfig(name=name, config_operation=operation, value=value)
+                        for name, (operation, value) in changes.items()
+                    ],
+                )
+            ],
+            validate_only=validate_only,
+        )
+        result = _asked(cluster, resource).call(request).responses[0]
+        check(result.error_code, f"alter {resource}", result.error_message)
+
+    cluster.retrying(ask)

@@ -1,0 +1,231 @@
+"""One TCP connection to one broker: frames, versions, requests and their replies in order."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from struct import Struct
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
+
+from kwire.client.errors import (
+    BrokerUnreachable,
+    ProtocolError,
+    RequestTimedOut,
+    UnsupportedRequest,
+)
+from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.codecs.messages.request_header import RequestHeader
+from kwire.codecs.messages.response_header import ResponseHeader
+from kwire.codecs.primitives import DecodeError
+
+REPLY_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A broker answers a Fetch with what was asked for plus at most one batch that is larger; a size
+above this is not Kafka talking ("HTTP" read as a size is 1.2 GB)."""
+
+CLIENT_SOFTWARE_NAME: Final = "kwire"
+CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
+
+_SIZE = Struct(">i")
+
+
+class Request(Protocol):
+    """What all generated requests have in common."""
+
+    API_KEY: ClassVar[int | None]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+
+    def encode(self, version: int) -> bytes: ...
+
+
+def api_key_of(request: Request) -> int:
+    """The key of a message that is a request; other messages have none."""
+    assert request.API_KEY is not None, request
+    return request.API_KEY
+
+
+class Pending(NamedTuple):
+    """A request on its way whose reply has not been read."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+class Connection:
+    """A connection whose requests are answered one after the other, as Kafka does.
+
+    `send` and `receive` may be pipelined; `call` is both.  Every failure closes the connection: its
+    stream of replies is then out of step.
+    """
+
+    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+        self.host = host
+        self.port = port
+        self.timeout_s = timeout_s
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._client_id = client_id
+        self._pending: deque[Pending] = deque()
+        self._next_correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_s)
+        except OSError as error:
+            raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.closed = False
+        self._negotiate()
+
+    @property
+    def address(self) -> str:
+        """`host:port` as a person writes it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def fileno(self) -> int:
+        """For selectors: readable when a reply has begun to arrive."""
+        return self._socket.fileno()
+
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether a request is on its way."""
+        return bool(self._pending)
+
+    def version_for(self, request: Request, version_max: int | None = None) -> int:
+        """The highest version that both sides know, and that is not above `version_max`."""
+        low, high = self.versions.get(api_key_of(request), (0, -1))
+        high = min(high, request.MAX_VERSION)
+        if version_max is not None:
+            high = min(high, version_max)
+        low = max(low, request.MIN_VERSION)
+        if high < low:
+            name = ApiKey(api_key_of(request)).name
+            raise UnsupportedRequest(f"{self.address} serves no version of {name} known here")
+        return high
+
+    def call(
+        self, request: Request, *, timeout_s: float | None = None, version_max: int | None = None
+    ) -> Any:  # noqa: ANN401 - the response class belongs to the request
+        """Send a request and return its reply."""
+        assert not self._pending, "a pipelined reply would be taken for this one"
+        self.send(request, version_max=version_max)
+        return self.receive(timeout_s)
+
+    def send(
+        self, request: Request, *, version_max: int | None = None, replied: bool = True
+    ) -> None:
+        """Send a request; `replied` is false for a Produce with acks=0, which gets no reply."""
+        self._send(request, self.version_for(request, version_max), replied)
+
+    def receive(self, timeout_s: float | None = None) -> Any:  # noqa: ANN401 - as `call`
+        """The reply to the oldest request on its way."""
+        pending = self._pending[0]
+        frame = self._receive_frame(self.timeout_s if timeout_s is None else timeout_s)
+        self._pending.popleft()
+        try:
+            header_version = response_header_version(pending.api_key, pending.version)
+            header, position = ResponseHeader.read(frame, header_version, 0)
+            if header.correlation_id != pending.correlation_id:
+                raise DecodeError("correlation id")
+            if pending.api_key == ApiKey.API_VERSIONS:
+                return decode_api_versions(frame, pending.version, position)
+            return response_class(pending.api_key).decode(frame, pending.version, position)
+        except DecodeError as error:
+            self.close()
+            raise ProtocolError(
+                f"{self.address} does not reply as Kafka does ({error}); is it a Kafka listener "
+                "without TLS?"
+            ) from error
+
+    def close(self) -> None:
+        """Close the socket; requests on their way stay unanswered."""
+        self.closed = True
+        self._socket.close()
+
+    def _negotiate(self) -> None:
+        """Ask which versions the broker serves; one that is older says which of ours it takes."""
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME,
+            client_software_version=CLIENT_SOFTWARE_VERSION,
+        )
+        version = ApiVersionsRequest.MAX_VERSION
+        while True:
+            self._send(request, version, replied=True)
+            reply = self.receive()
+            ranges = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
+            if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+                version = min(version - 1, ranges.get(ApiKey.API_VERSIONS, (0, 0))[1])
+                continue
+            if reply.error_code:
+                self.close()
+                raise ProtocolError(f"{self.address} refused ApiVersions ({reply.error_code})")
+            self.versions = ranges
+            return
+
+    def _send(self, request: Request, version: int, replied: bool) -> None:
+        api_key = api_key_of(request)
+        self._next_correlation_id += 1
+        header = RequestHeader(
+            request_api_key=api_key,
+            request_api_version=version,
+            correlation_id=self._next_correlation_id,
+            client_id=self._client_id,
+        ).encode(request_header_version(api_key, version))
+        body = request.encode(version)
+        try:
+            self._socket.settimeout(self.timeout_s)
+            self._socket.sendall(b"".join((_SIZE.pack(len(header) + len(body)), header, body)))
+        except OSError as error:
+            raise self._lost(error) from error
+        if replied:
+            self._pending.append(Pending(self._next_correlation_id, api_key, version))
+
+    def _receive_frame(self, timeout_s: float) -> bytearray:
+        deadline = time.monotonic() + timeout_s
+        try:
+            (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))
+            if not 4 <= size <= REPLY_SIZE_BYTES_MAX:
+                self.close()
+                raise ProtocolError(
+                    f"{self.address} does not reply as Kafka does; is it a Kafka listener "
+                    "without TLS?"
+                )
+            return self._receive_exactly(size, deadline)
+        except TimeoutError as error:
+            self.close()
+            raise RequestTimedOut(f"{self.address} did not reply in {timeout_s:g} s") from error
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _receive_exactly(self, size_bytes: int, deadline: float) -> bytearray:
+        data = bytearray(size_bytes)
+        view, filled = memoryview(data), 0
+        while filled < size_bytes:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            received = self._socket.recv_into(view[filled:])
+            if received == 0:
+                raise ConnectionResetError("closed by the broker")
+            filled += received
+        return data
+
+    def _lost(self, error: OSError) -> BrokerUnreachable:
+        self.close()
+        return BrokerUnreachable(f"the connection to {self.address} broke: {reason_of(error)}")
+
+
+def decode_api_versions(frame: bytearray, version: int, position: int) -> ApiVersionsResponse:
+    """A broker that lacks the version asked for replies in version 0 (KIP-511)."""
+    error_code = int.from_bytes(frame[position : position + 2], signed=True)
+    replied = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+    return ApiVersionsResponse.decode(frame, replied, position)
+
+
+def reason_of(error: OSError) -> str:
+    """The system's words without the numbers around them."""
+    if isinstance(error, socket.gaierror):
+        return "that host name cannot be resolved"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror or str(error)).lower()

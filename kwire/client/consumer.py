@@ -1,0 +1,140 @@
+"""A consumer: given partitions, or those that a group gives it, read from their positions on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.errors import BrokerRefused, Misuse
+from kwire.client.fetcher import ConsumedRecord, Fetcher, OffsetOutOfRange
+from kwire.client.member import OUTDATED, GroupMember
+from kwire.client.offsets import Isolation, end_offsets, start_offsets
+
+
+class Reset(Enum):
+    """Where to begin when there is no position, or it is out of range: auto.offset.reset."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+class Consumer:
+    """Reads partitions; `poll` returns records and keeps the positions behind them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        reset: Reset = Reset.LATEST,
+    ) -> None:
+        self._cluster = cluster
+        self._isolation = isolation
+        self._reset = reset
+        self._fetcher = Fetcher(cluster, isolation)
+        self._member: GroupMember | None = None
+        self._joined = False
+        self._on_assigned: Callable[[list[TopicPartition]], None] | None = None
+        self.positions: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        """Where each partition ended at its last reply."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets on."""
+        self.positions = dict(positions)
+        self.ends = {}
+
+    def subscribe(
+        self,
+        group_id: str,
+        topics: Iterable[str],
+        *,
+        instance_id: str | None = None,
+        on_assigned: Callable[[list[TopicPartition]], None] | None = None,
+    ) -> None:
+        """Read what the group gives this member, from where the group has committed."""
+        self._member = GroupMember(self._cluster, group_id, topics, instance_id=instance_id)
+        self._on_assigned = on_assigned
+
+    def poll(self, timeout_s: float = 0.5) -> list[ConsumedRecord]:
+        """The next records, or none if none come within the time."""
+        if self._member is not None and not (self._joined and self._member.heartbeat()):
+            self._rejoin(self._member)
+        found: list[ConsumedRecord] = []
+        try:
+            for fetched in self._fetcher.poll(self.positions, timeout_s):
+                self.positions[fetched.partition] = fetched.next_offset
+                self.ends[fetched.partition] = fetched.end_offset
+                found += fetched.records
+        except OffsetOutOfRange as error:
+            if self._reset is Reset.NONE:
+                raise
+            self.positions |= self._begin([error.partition])
+        return found
+
+    def commit(self) -> bool:
+        """Commit the positions in the group; false where a rebalance came before it.
+
+        The partitions may be another member's then, who reads from the last commit on.
+        """
+        if self._member is None:
+            raise Misuse("only a member of a group commits")
+        try:
+            self._member.commit(self.positions)
+        except BrokerRefused as error:
+            if error.code not in OUTDATED:
+                raise
+            self._joined = False
+            return False
+        return True
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether every partition has been read to where it ended at its last reply."""
+        return all(
+            partition in self.ends and offset >= self.ends[partition]
+            for partition, offset in self.positions.items()
+        )
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether the group has given this member its partitions."""
+        return self._joined
+
+    def close(self) -> None:
+        """Give up what is on its way, and leave the group."""
+        self._fetcher.close()
+        if self._member is not None:
+            self._member.leave()
+
+    def _rejoin(self, member: GroupMember) -> None:
+        """Commit what was read, as long as the group takes it, and go through a rebalance."""
+        if self._joined:
+            self.commit()
+        assigned = member.join()
+        committed = member.committed(assigned)
+        fresh = [partition for partition in assigned if partition not in committed]
+        self.assign(committed | self._begin(fresh))
+        self._joined = True
+        if self._on_assigned is not None:
+            self._on_assigned(assigned)
+
+    def _begin(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        if self._reset is Reset.NONE:
+            names = ", ".join(map(str, partitions))
+            raise Misuse(f"the group has committed no offset for {names}")
+        if self._reset is Reset.EARLIEST:
+            return start_offsets(self._cluster, partitions)
+        return end_offsets(self._cluster, partitions, self._isolation)
+
+    def wait_for_assignment(self, timeout_s: float) -> bool:
+        """Poll until the group has given this member its partitions; false if it takes longer."""
+        deadline = time.monotonic() + timeout_s
+        while not self._joined and time.monotonic() < deadline:
+            self.poll(0.0)
+        return self._joined

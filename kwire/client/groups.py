@@ -1,0 +1,284 @@
+"""Groups: list, describe, delete; their committed offsets: fetch, commit, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.connection import Connection
+from kwire.client.errors import BrokerRefused, Misuse, check
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.list_groups import ListedGroup, ListGroupsRequest
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+
+T = TypeVar("T")
+
+BY_NAME_VERSION_MAX: Final = 9
+"""OffsetCommit and OffsetFetch name topics up to this version; later ones take only their ids,
+and a topic that was deleted, whose offsets are asked about here too, has none."""
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group and what it reads."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    assignment: list[TopicPartition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Group:
+    """A group as its coordinator describes it."""
+
+    group_id: str
+    type: str
+    """`classic` or `consumer` (KIP-848)."""
+    state: str
+    assignor: str
+    coordinator_id: int
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Committed:
+    """A committed offset: of the next record that the group will read."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+
+
+def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], T]) -> T:
+    """The result of `ask` at the group's coordinator, wherever it has moved to."""
+
+    def attempt() -> T:
+        try:
+            return ask(cluster.coordinator(group_id))
+        except BrokerRefused:
+            cluster.forget_coordinator(group_id)
+            raise
+
+    return cluster.retrying(attempt)
+
+
+def list_groups(cluster: Cluster, states: Iterable[str] = ()) -> list[ListedGroup]:
+    """The groups of all coordinators, that is of all brokers; of these states, if any is given."""
+
+    def ask() -> list[ListedGroup]:
+        cluster.refresh([])
+        found: dict[str, ListedGroup] = {}
+        for node_id in cluster.nodes:
+            reply = cluster.node(node_id).call(ListGroupsRequest(states_filter=list(states)))
+            check(reply.error_code, f"groups of broker {node_id}")
+            found |= {group.group_id: group for group in reply.groups}
+        return sorted(found.values(), key=lambda group: group.group_id)
+
+    return cluster.retrying(ask)
+
+
+def describe_group(cluster: Cluster, group_id: str) -> Group:
+    """A group with its members.  Raises BrokerRefused (GROUP_ID_NOT_FOUND) where there is none."""
+    described = at_coordinator(
+        cluster, group_id, lambda connection: _describe_classic(connection, group_id)
+    )
+    if described is None:
+        described = at_coordinator(
+            cluster, group_id, lambda connection: _describe_consumer(connection, group_id)
+        )
+    described.coordinator_id = cluster.coordinator_id(group_id)
+    return described
+
+
+def _describe_classic(connection: Connection, group_id: str) -> Group | None:
+    """None where the group may be of another type: only that type's own request knows."""
+    group = connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0]
+    other = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead"
+    if other and ConsumerGroupDescribeRequest.API_KEY in connection.versions:
+        return None
+    check(group.error_code, f"group {group_id}", group.error_message)
+    if group.group_state == "Dead":
+        raise BrokerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
+    members = [
+        Member(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.group_instance_id,
+            _assigned(group.protocol_type, member.member_assignment),
+        )
+        for member in group.members
+    ]
+    return Group(group_id, "classic", group.group_state, group.protocol_data, -1, members)
+
+
+def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
+    if protocol_type != "consumer" or not assignment:
+        return []  # Connect and others lay their assignments out in their own ways
+    from kwire.client.subscription import read_assignment
+
+    return read_assignment(assignment)
+
+
+def _describe_consumer(connection: Connection, group_id: str) -> Group:
+    request = ConsumerGroupDescribeRequest(group_ids=[group_id])
+    group = connection.call(request).groups[0]
+    check(group.error_code, f"group {group_id}", group.error_message)
+    members = [
+        Member(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            member.instance_id,
+            [
+                TopicPartition(topic.topic_name, partition)
+                for topic in member.assignment.topic_partitions
+                for partition in topic.partitions
+            ],
+        )
+        for member in group.members
+    ]
+    return Group(group_id, "consumer", group.group_state, group.assignor_name, -1, members)
+
+
+def delete_group(cluster: Cluster, group_id: str) -> None:
+    """Delete a group that has no members, and its committed offsets."""
+
+    def ask(connection: Connection) -> None:
+        result = connection.call(DeleteGroupsRequest(groups_names=[group_id])).results[0]
+        check(result.error_code, f"delete group {group_id}")
+
+    at_coordinator(cluster, group_id, ask)
+
+
+def fetch_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Committed]:
+    """What the group has committed, for `partitions` or for all; without those it has not."""
+    wanted = None if partitions is None else by_topic(partitions)
+
+    def every_topic(kind: Callable[..., T]) -> list[T] | None:
+        if wanted is None:
+            return None
+        return [kind(name=name, partition_indexes=found) for name, found in wanted.items()]
+
+    def ask(connection: Connection) -> dict[TopicPartition, Committed]:
+        request = OffsetFetchRequest()
+        if connection.version_for(request) < 8:  # KIP-709: from 8 on, many groups at a time
+            request.group_id = group_id
+            request.topics = every_topic(OffsetFetchRequestTopic)
+            return _committed(group_id, connection.call(request))
+        topics = every_topic(OffsetFetchRequestTopics)
+        request.groups = [OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
+        reply = connection.call(request, version_max=BY_NAME_VERSION_MAX)
+        return _committed(group_id, reply.groups[0])
+
+    return at_coordinator(cluster, group_id, ask)
+
+
+def _committed(group_id: str, answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - two classes of equal shape
+    check(answer.error_code, f"offsets of group {group_id}")
+    found = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            check(partition.error_code, f"offset of group {group_id} in {topic.name}")
+            if partition.committed_offset >= 0:
+                found[TopicPartition(topic.name, partition.partition_index)] = Committed(
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.metadata,
+                )
+    return found
+
+
+def commit_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit from outside, as no member: the group must have none."""
+    request = commit_request(group_id, offsets)
+
+    def ask(connection: Connection) -> None:
+        reply = connection.call(request, version_max=BY_NAME_VERSION_MAX)
+        check_per_partition(reply.topics, f"commit offset of group {group_id} in")
+
+    at_coordinator(cluster, group_id, ask)
+
+
+def commit_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
+    """OffsetCommit of no member; a member adds its id and generation."""
+    return OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offsets[TopicPartition(topic, index)],
+                        committed_metadata="",
+                    )
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(offsets).items()
+        ],
+    )
+
+
+def delete_offsets(cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    """Forget what the group has committed for these partitions."""
+    wanted = by_topic(partitions)
+    if not wanted:
+        raise Misuse("no partition is given whose offset to delete")
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
+            )
+            for topic, indexes in wanted.items()
+        ],
+    )
+
+    def ask(connection: Connection) -> None:
+        reply = connection.call(request)
+        check(reply.error_code, f"delete offsets of group {group_id}")
+        check_per_partition(reply.topics, f"delete offset of group {group_id} in")
+
+    at_coordinator(cluster, group_id, ask)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Topic -> partition indexes: the shape of most requests."""
+    found: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def check_per_partition(topics: Iterable[Any], what: str) -> None:
+    """Raise for the first partition of a reply that has an error."""
+    for topic in topics:
+        for partition in topic.partitions:
+            check(partition.error_code, f"{what} {topic.name}-{partition.partition_index}")

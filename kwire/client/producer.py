@@ -1,0 +1,243 @@
+"""A producer: records gather into one batch a partition, batches go to their leaders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
+from kwire.client.connection import Connection
+from kwire.client.errors import (
+    BrokerRefused,
+    BrokerUnreachable,
+    ClientError,
+    Misuse,
+    RequestTimedOut,
+    check,
+)
+from kwire.client.partitioner import partition_for
+from kwire.codecs.batches import Compression, Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+BATCH_SIZE_BYTES: Final = 256 * 1024
+"""A batch is sent when its records reach this; well below Kafka's max.message.bytes of 1 MB."""
+RECORD_OVERHEAD_BYTES: Final = 24
+"""About what a record takes besides its key, value and headers."""
+SEQUENCE_MODULUS: Final = 2**31
+
+
+class Delivered(NamedTuple):
+    """A batch that the broker acknowledged; the offset is -1 with acks=0."""
+
+    partition: TopicPartition
+    base_offset: int
+    records: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records of one partition on their way."""
+
+    records: list[Record] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+class Producer:
+    """Sends records; `send` gathers, `flush` waits until all that was gathered is acknowledged.
+
+    With acks=-1 it is idempotent (KIP-98): a batch that is sent again is stored once.  Each
+    partition has one batch in flight, so order is kept.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: int = -1,
+        compression: Compression = Compression.NONE,
+        create_topics: bool = True,
+    ) -> None:
+        if acks not in (-1, 0, 1):
+            raise Misuse("acks is 0, 1 or -1 (all)")
+        self._cluster = cluster
+        self._acks = acks
+        self._compression = compression
+        self._create_topics = create_topics
+        self._gathered: dict[TopicPartition, Batch] = {}
+        self._counts: dict[str, int] = {}
+        self._rotation: dict[str, int] = {}
+        self._producer_id = -1
+        self._producer_epoch = -1
+        self._sequences: dict[TopicPartition, int] = {}
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[Delivered]:
+        """Gather a record; returns what was delivered if that made a batch full."""
+        target = self._partition(topic, key, partition)
+        batch = self._gathered.setdefault(target, Batch())
+        now_ms = time.time_ns() // 1_000_000
+        timestamp = now_ms if timestamp_ms is None else timestamp_ms
+        batch.records.append(Record(0, timestamp, key, value, list(headers)))
+        batch.size_bytes += len(key or b"") + len(value or b"") + RECORD_OVERHEAD_BYTES
+        if batch.size_bytes < BATCH_SIZE_BYTES:
+            return []
+        self._rotation[topic] = self._rotation.get(topic, 0) + 1
+        return self._deliver({target: self._gathered.pop(target)})
+
+    def flush(self) -> list[Delivered]:
+        """Send everything gathered and wait for the acknowledgements."""
+        gathered, self._gathered = self._gathered, {}
+        for topic in {partition.topic for partition in gathered}:
+            self._rotation[topic] = self._rotation.get(topic, 0) + 1
+        return self._deliver(gathered)
+
+    def _partition(self, topic: str, key: bytes | None, partition: int | None) -> TopicPartition:
+        """The given one; else by the key; else one after the other, a batch each (KIP-480)."""
+        count = self._counts.get(topic)
+        if count is None:
+            found = self._cluster.topic(topic, create=self._create_topics)
+            count = self._counts[topic] = len(found.partitions)
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise Misuse(f"topic {topic} has {count} partitions, none is {partition}")
+            return TopicPartition(topic, partition)
+        if key is not None:
+            return TopicPartition(topic, partition_for(key, count))
+        return TopicPartition(topic, self._rotation.get(topic, 0) % count)
+
+    def _deliver(self, batches: dict[TopicPartition, Batch]) -> list[Delivered]:
+        """Send until every batch is stored, or one of them cannot be."""
+        if not batches:
+            return []
+        if self._acks == -1 and self._producer_id < 0:
+            self._init_producer_id()
+        encoded = {
+            partition: self._encode(partition, batch) for partition, batch in batches.items()
+        }
+        delivered: list[Delivered] = []
+        deadline = time.monotonic() + self._cluster.timeout_s
+        while encoded:
+            failure = self._round(encoded, batches, delivered)
+            if failure is None:
+                continue
+            if not failure.retriable or time.monotonic() > deadline:
+                raise failure
+            time.sleep(BACKOFF_S)
+        return delivered
+
+    def _round(
+        self,
+        encoded: dict[TopicPartition, bytearray],
+        batches: dict[TopicPartition, Batch],
+        delivered: list[Delivered],
+    ) -> ClientError | None:
+        """One request to each leader; stored batches leave `encoded`.  Returns what went wrong."""
+        failure: ClientError | None = None
+        try:
+            leaders = self._cluster.by_leader(encoded)
+        except ClientError as error:
+            return error
+        for leader, topics in leaders.items():
+            try:
+                answers = self._ask(self._cluster.node(leader), topics, encoded)
+            except (BrokerUnreachable, RequestTimedOut) as error:
+                for topic in topics:
+                    self._cluster.forget_leader(topic)
+                failure = error
+                continue
+            for partition, base_offset, error_found in answers:
+                if error_found is None:
+                    del encoded[partition]
+                    count = len(batches[partition].records)
+                    self._advance(partition, count)
+                    delivered.append(Delivered(partition, base_offset, count))
+                else:
+                    self._cluster.forget_leader(partition.topic)
+                    failure = error_found
+        return failure
+
+    def _ask(
+        self,
+        connection: Connection,
+        topics: dict[str, list[TopicPartition]],
+        encoded: dict[TopicPartition, bytearray],
+    ) -> list[tuple[TopicPartition, int, ClientError | None]]:
+        request = ProduceRequest(
+            acks=self._acks,
+            timeout_ms=int(self._cluster.timeout_s * 1000),
+            topic_data=[
+                TopicProduceData(
+                    name=topic,
+                    topic_id=self._cluster.topics[topic].topic_id,
+                    partition_data=[
+                        PartitionProduceData(index=p.partition, records=encoded[p])
+                        for p in partitions
+                    ],
+                )
+                for topic, partitions in topics.items()
+            ],
+        )
+        if self._acks == 0:
+            connection.send(request, replied=False)
+            return [(p, -1, None) for partitions in topics.values() for p in partitions]
+        answers = []
+        for of_topic in connection.call(request).responses:
+            name = of_topic.name or self._cluster.topic_name(of_topic.topic_id) or ""
+            for answer in of_topic.partition_responses:
+                partition = TopicPartition(name, answer.index)
+                answers.append((partition, answer.base_offset, failure_in(partition, answer)))
+        return answers
+
+    def _init_producer_id(self) -> None:
+        def ask() -> None:
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+            reply = self._cluster.any().call(request)
+            check(reply.error_code, "producer id")
+            self._producer_id = reply.producer_id
+            self._producer_epoch = reply.producer_epoch
+
+        self._cluster.retrying(ask)
+
+    def _encode(self, partition: TopicPartition, batch: Batch) -> bytearray:
+        return build(
+            batch.records,
+            compression=self._compression,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=self._sequences.get(partition, 0) if self._producer_id >= 0 else -1,
+        )
+
+    def _advance(self, partition: TopicPartition, count: int) -> None:
+        now = self._sequences.get(partition, 0)
+        self._sequences[partition] = (now + count) % SEQUENCE_MODULUS
+
+
+def failure_in(partition: TopicPartition, answer: PartitionProduceResponse) -> ClientError | None:
+    """What a partition's answer says went wrong.  A duplicate is a batch that was stored before."""
+    code = answer.error_code
+    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        return None
+    words = [answer.error_message] if answer.error_message else []
+    words += [
+        f"record {error.batch_index}: {error.batch_index_error_message}"
+        for error in answer.record_errors
+        if error.batch_index_error_message
+    ]
+    return BrokerRefused(code, f"produce to {partition}", "; ".join(words) or None)
