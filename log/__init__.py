@@ -1,0 +1,28 @@
+"""The log engine: the only part of the broker that uses the disk for records.
+
+File names and formats are Apache Kafka's, read and written both ways.
+"""
+
+from __future__ import annotations
+
+from kwire.log.append_result import AppendResult
+from kwire.log.config import LogConfig
+from kwire.log.error import LogDirError, LogDirLocked, LogError
+from kwire.log.log import Log
+from kwire.log.origin import Origin
+from kwire.log.region import Region
+from kwire.log.time_lookup import TimestampOffset
+from kwire.log.verification import Verification
+
+__all__ = [
+    "AppendResult",
+    "Log",
+    "LogConfig",
+    "LogDirError",
+    "LogDirLocked",
+    "LogError",
+    "Origin",
+    "Region",
+    "TimestampOffset",
+    "Verification",
+]

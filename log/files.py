@@ -1,0 +1,122 @@
+"""The system calls that the log makes, in one place, so that a test can stand in for the disk.
+
+Everything here is a plain blocking call.  `Files` holds no state: its methods may be called from
+any thread as long as the file descriptors they are given stay open.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+# Kafka's suffixes (LogFileUtils)
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+_READ_WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+
+
+def segment_file_name(base_offset: int, suffix: str) -> str:
+    """`00000000000000000042.log`: 20 digits sort as numbers in any listing."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def offset_of_file_name(name: str) -> int | None:
+    """The offset that opens a segment file's name, or None if it is no such file."""
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isdecimal() and digits.isascii() else None
+
+
+class OpenFile:
+    """An open file descriptor that closes itself when the last reference goes away.
+
+    A `Region` handed to a connection holds a reference, so the bytes stay readable while they are
+    being sent even when the segment is deleted or its file is closed for lack of descriptors.
+    """
+
+    __slots__ = ("_close", "fd")
+
+    def __init__(self, fd: int, close: object = os.close) -> None:
+        self.fd = fd
+        self._close = close
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            self._close(self.fd)  # type: ignore[operator]
+
+
+class Files:
+    """The real disk."""
+
+    pread = staticmethod(os.pread)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
+    fsync = staticmethod(os.fsync)
+
+    def open(self, path: Path | str) -> OpenFile:
+        """Open for reading and writing, creating the file when it is not there."""
+        return OpenFile(os.open(path, _READ_WRITE, 0o644))
+
+    def open_existing(self, path: Path | str) -> OpenFile:
+        """Open for reading and writing; FileNotFoundError when it is not there."""
+        return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def size(self, file: OpenFile) -> int:
+        return os.fstat(file.fd).st_size
+
+    def read(self, path: Path | str) -> bytes:
+        """The whole file."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: Path | str, data: bytes | bytearray, *, sync: bool = False) -> None:
+        """Create or replace a file's content in place; not atomic."""
+        file = OpenFile(os.open(path, _READ_WRITE | os.O_TRUNC, 0o644))
+        self.write_all(file, data, 0)
+        if sync:
+            self.fsync(file.fd)
+
+    def write_all(self, file: OpenFile, data: bytes | bytearray | memoryview, pos: int) -> None:
+        """Write all of `data` at `pos`; a full disk shows as the OSError of the last try."""
+        view = memoryview(data)
+        while view:
+            written = self.pwrite(file.fd, view, pos)
+            view = view[written:]
+            pos += written
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Replace a small file atomically and durably.
+
+        Write beside it, fsync, rename over it, fsync the folder: after a power cut there is the
+        old content or the new one, never a mixture.  Kafka names the neighbour `<name>.tmp`.
+        """
+        neighbour = f"{path}.tmp"
+        self.write(neighbour, data, sync=True)
+        self.rename(neighbour, path)
+        self.fsync_dir(path.parent)
+
+    def rename(self, source: Path | str, target: Path | str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: Path | str) -> None:
+        """Remove a file; it is no error when it is gone already."""
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def fsync_dir(self, path: Path | str) -> None:
+        """Make the names in a folder durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,122 @@
+"""Appending what a leader has sent: offsets, epochs and timestamps are kept as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import BatchHeader, CorruptBatch, check_crc, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.log.append_result import AppendResult
+from kwire.log.error import LogError
+from kwire.log.replay import marker_of
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+
+if TYPE_CHECKING:
+    from kwire.log.log import Log
+
+
+def append(
+    log: Log, batches: bytearray | memoryview, leader_epoch: int, now_ms: int
+) -> AppendResult | None:
+    """Append the whole batches of a Fetch response; None if there is none to append.
+
+    A batch of a later epoch than `leader_epoch` and all behind it are left out: their leader is
+    one that this follower does not follow yet (KAFKA-18723).  LogError: CORRUPT_MESSAGE if a CRC
+    does not hold, OFFSET_OUT_OF_RANGE if offsets do not ascend from the log's end; what came
+    before the bad batch stays appended.
+    """
+    log.check_online()
+    view = memoryview(batches)
+    first_offset = log.log_end_offset
+    appended: list[BatchHeader] = []
+    run = _Run(log, view, now_ms)
+    try:
+        for position, header in iter_batches(view):
+            if header.partition_leader_epoch > leader_epoch:
+                break
+            check_crc(view, position, header)
+            run.add(position, header)
+            appended.append(header)
+    except CorruptBatch as error:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    finally:
+        run.write()
+    if not appended:
+        return None
+    return AppendResult(
+        max(first_offset, appended[0].base_offset),
+        appended[-1].last_offset,
+        -1,
+        log.log_start_offset,
+        False,
+        sum(header.records_count for header in appended),
+        sum(header.size_bytes for header in appended),
+    )
+
+
+class _Run:
+    """Batches that go into one segment with one write."""
+
+    def __init__(self, log: Log, view: memoryview, now_ms: int) -> None:
+        self._log = log
+        self._view = view
+        self._now_ms = now_ms
+        self._start = 0
+        self._size = 0
+        self._headers: list[BatchHeader] = []
+        self._next_offset = log.log_end_offset
+
+    def add(self, position: int, header: BatchHeader) -> None:
+        first = header.base_offset if header.magic == 2 else header.last_offset
+        if first < self._next_offset or header.last_offset < first:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"a batch from {first} on, but the log goes on at {self._next_offset}",
+            )
+        if self._must_roll(header):
+            self.write()
+            self._log.roll(self._now_ms, first)
+        if not self._headers:
+            self._start = position
+        self._headers.append(header)
+        self._size += header.size_bytes
+        self._next_offset = header.last_offset + 1
+
+    def _must_roll(self, header: BatchHeader) -> bool:
+        log = self._log
+        segment = log.segments.active
+        size = segment.size_bytes + self._size
+        return bool(size) and (
+            size + header.size_bytes > log.config.segment_bytes
+            or segment.indexes_full
+            or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or log.is_due(segment, header.max_timestamp, self._now_ms)
+        )
+
+    def write(self) -> None:
+        """Write what was added and note each batch."""
+        headers, self._headers = self._headers, []
+        if not headers:
+            return
+        log = self._log
+        segment = log.segments.active
+        position = segment.size_bytes
+        data = self._view[self._start : self._start + self._size]
+        log.write_bytes(segment, position, data, self._size)
+        self._size = 0
+        at = 0
+        for header in headers:
+            segment.note_batch(
+                position + at, header.size_bytes, header.last_offset, header.max_timestamp
+            )
+            log.log_end_offset = header.last_offset + 1
+            self._note(segment, header, data[at : at + header.size_bytes])
+            at += header.size_bytes
+        log.producers.end_offset = log.log_end_offset
+
+    def _note(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+        log = self._log
+        if header.partition_leader_epoch > log.epochs.latest_epoch:
+            log.assign_epoch(header.partition_leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            log.note_producer(segment, header, header.base_offset, marker_of(batch, header))

@@ -1,0 +1,127 @@
+"""Which leader epoch began at which offset: what OffsetForLeaderEpoch asks (KIP-101)."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from kwire.log import checkpoints
+from kwire.log.error import CorruptFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kwire.log.files import Files
+
+_logger = logging.getLogger(__name__)
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class LeaderEpochCache:
+    """(epoch, start offset) in ascending order of both, kept in `leader-epoch-checkpoint`.
+
+    The file is written when an epoch is added.  Removals are written with the next addition or
+    when the log is closed: an entry too many is cut off again when the log is loaded.
+    """
+
+    __slots__ = ("_dirty", "_files", "_offsets", "_path", "epochs", "latest_epoch")
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        self._files = files
+        self._path = directory / checkpoints.LEADER_EPOCHS
+        self.epochs: list[int] = []
+        self._offsets: list[int] = []
+        self._dirty = False
+        self.latest_epoch = UNDEFINED_EPOCH
+
+    def load(self) -> None:
+        """Read the file; a missing or broken one leaves the cache empty (recovery refills it)."""
+        try:
+            entries = checkpoints.decode_epochs(self._files.read(self._path))
+        except FileNotFoundError:
+            return
+        except CorruptFile as error:
+            _logger.warning("%s is not readable (%s); going on without it", self._path, error)
+            return
+        for epoch, offset in entries:
+            self.add(epoch, offset)
+        self._dirty = self.entries != entries
+
+    def move(self, directory: Path) -> None:
+        """The partition's folder has been renamed."""
+        self._path = directory / checkpoints.LEADER_EPOCHS
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), ascending."""
+        return list(zip(self.epochs, self._offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` begins at `start_offset`, which removes entries that contradict that."""
+        if self.add(epoch, start_offset):
+            self.flush()
+
+    def add(self, epoch: int, start_offset: int) -> bool:
+        """As `assign`, but not written yet; False if nothing changed."""
+        epochs, offsets = self.epochs, self._offsets
+        if epochs and epoch == epochs[-1] and start_offset >= offsets[-1]:
+            return False
+        while epochs and (epochs[-1] >= epoch or offsets[-1] >= start_offset):
+            epochs.pop()
+            offsets.pop()
+        epochs.append(epoch)
+        offsets.append(start_offset)
+        self.latest_epoch = epoch
+        self._dirty = True
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest epoch <= `epoch`, offset where it ended); (-1, -1) when that is not known."""
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(self.epochs, epoch)
+        if higher == len(self.epochs):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if higher == 0:
+            return epoch, self._offsets[0]
+        return self.epochs[higher - 1], self._offsets[higher]
+
+    def epoch_for(self, offset: int) -> int | None:
+        """The epoch in which `offset` was written, None if it is before all that is known."""
+        at = bisect_right(self._offsets, offset)
+        return self.epochs[at - 1] if at else None
+
+    def earliest(self) -> tuple[int, int] | None:
+        """(epoch, start offset) of the oldest entry."""
+        return (self.epochs[0], self._offsets[0]) if self.epochs else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove the epochs that began at or after `end_offset`."""
+        while self._offsets and self._offsets[-1] >= end_offset:
+            self.epochs.pop()
+            self._offsets.pop()
+            self._dirty = True
+        self.latest_epoch = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Remove the epochs that ended before `start_offset`; the one it is in begins there."""
+        covered = bisect_right(self._offsets, start_offset)
+        if covered and (covered > 1 or self._offsets[0] < start_offset):
+            del self.epochs[: covered - 1]
+            del self._offsets[: covered - 1]
+            self._offsets[0] = start_offset
+            self._dirty = True
+
+    def clear(self) -> None:
+        self.truncate_from_end(0)
+
+    def flush(self) -> None:
+        """Write the file if it lacks something."""
+        if self._dirty:
+            self._files.replace(self._path, checkpoints.encode_epochs(self.entries))
+            self._dirty = False

@@ -1,0 +1,329 @@
+"""One partition's log: appending to it, and the operations that move its ends."""
+
+from __future__ import annotations
+
+import logging
+from struct import Struct
+
+import crc32c
+
+from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader
+from kwire.codecs.control import EndTxnMarker
+from kwire.codecs.errors import ErrorCode
+from kwire.log import follower, retention, truncation
+from kwire.log.append_result import AppendResult
+from kwire.log.error import LogError
+from kwire.log.origin import Origin
+from kwire.log.producer_entry import ProducerEntry, WrittenBatch
+from kwire.log.readable_log import ReadableLog
+from kwire.log.replay import marker_of
+from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.validator import validate
+from kwire.log.verification import Verification
+
+_logger = logging.getLogger(__name__)
+
+_unpack_header = HEADER.unpack_from
+_patch = Struct(">qii").pack_into  # base offset, length, partition leader epoch
+_CRC_END = 21
+_CODEC_MASK = 0x07
+_CODEC_MAX = 4
+_PLAIN_ATTRIBUTES = 0x17  # codec, transactional; any other flag makes a batch not plain
+_SEQUENCE_RANGE = 1 << 31
+
+
+class Log(ReadableLog):
+    """The log of one partition; made by `loader.load`, or by a `LogManager`."""
+
+    __slots__ = ()
+
+    def append(
+        self,
+        batches: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Append one batch as the leader.
+
+        Its base offset and leader epoch (and its largest timestamp and CRC, where the topic's
+        configs ask for that) are written into `batches`, which must be writable.
+        `transaction_version` matters for a transaction marker only.  LogError if it is refused.
+
+        The long condition is the quick way in for what nearly every batch is: whole, of magic 2,
+        timely, with a header whose claims fit together, on a topic that stores it as it is.
+        `validate` decides on all others, by the same rules; a test compares the two.
+        """
+        size = len(batches)
+        if size < HEADER_SIZE:
+            validate(batches, self.config, origin, now_ms, self.log_start_offset)
+        header = BatchHeader._make(_unpack_header(batches, 0))
+        (base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count) = (
+            header
+        )
+        if (
+            magic == 2
+            and base == 0
+            and length + 12 == size
+            and size <= self._plain_bytes_max
+            and not attributes & ~_PLAIN_ATTRIBUTES
+            and attributes & _CODEC_MASK <= _CODEC_MAX
+            and 0 < count == delta + 1
+            and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
+            and (count > 1 or first_ms == max_ms)
+            and (pid < 0 or seq >= 0)
+            and origin is Origin.CLIENT
+        ):
+            if crc32c.crc32c(memoryview(batches)[_CRC_END:]) != crc:
+                raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
+            stamp_ms = -1
+        else:
+            self.check_online()
+            batches, header = validate(batches, self.config, origin, now_ms, self.log_start_offset)
+            stamp_ms = now_ms if self.config.log_append_time else -1
+            max_ms, pid = header.max_timestamp, header.producer_id
+        entry = marker = None
+        if pid >= 0:
+            entry = self._entry_in_sequence(header, origin)
+            if entry is None:
+                marker = marker_of(batches, header)
+                repeated = self._check_producer(
+                    header, origin, marker, verification, transaction_version
+                )
+                if repeated is not None:
+                    return repeated
+        first_offset = self.log_end_offset
+        segment, last_offset = self._write(batches, header, leader_epoch, now_ms)
+        if entry is not None:
+            sequence = (header.base_sequence + delta) % _SEQUENCE_RANGE
+            entry.add(header.producer_epoch, WrittenBatch(sequence, last_offset, delta, max_ms))
+        elif pid >= 0:
+            self.note_producer(segment, header, first_offset, marker)
+        self.producers.end_offset = last_offset + 1
+        if last_offset + 1 - self.recovery_point >= self.config.flush_messages:
+            self._flush_due()
+        return AppendResult(
+            first_offset,
+            last_offset,
+            stamp_ms,
+            self.log_start_offset,
+            False,
+            header.records_count,
+            header.length + 12,
+        )
+
+    def _entry_in_sequence(self, header: BatchHeader, origin: Origin) -> ProducerEntry | None:
+        """The producer's entry, if this is plainly the next batch of one outside transactions."""
+        entry = self.producers.entries.get(header.producer_id)
+        if (
+            entry is None
+            or entry.next_sequence != header.base_sequence
+            or entry.epoch != header.producer_epoch
+            or entry.txn_first_offset >= 0
+            or header.attributes & ~_CODEC_MASK
+            or origin is not Origin.CLIENT
+            or self.producers.verifications
+        ):
+            return None
+        return entry
+
+    def _check_producer(
+        self,
+        header: BatchHeader,
+        origin: Origin,
+        marker: EndTxnMarker | None,
+        verification: Verification | None,
+        transaction_version: int,
+    ) -> AppendResult | None:
+        """LogError if the producer may not write this; if it did before, what was answered then."""
+        try:
+            repeated = self.producers.check(
+                header, origin, marker, verification, transaction_version
+            )
+        except LogError as error:
+            error.log_start_offset = self.log_start_offset
+            raise
+        if repeated is None:
+            return None
+        return AppendResult(
+            repeated.first_offset,
+            repeated.last_offset,
+            repeated.timestamp,
+            self.log_start_offset,
+            True,
+            header.records_count,
+            header.length + 12,
+        )
+
+    def _write(
+        self,
+        batches: bytearray | memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> tuple[Segment, int]:
+        """Give the batch its offsets and write it; the segment and the batch's last offset."""
+        first_offset = self.log_end_offset
+        last_offset = first_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        size = header.length + 12
+        if leader_epoch != self._epoch:
+            self._assign_epoch(leader_epoch)
+        segment = self.segments.active
+        position = segment.size_bytes
+        if (
+            position + size > self._segment_bytes
+            or segment.indexes_full
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            or (position and self.is_due(segment, max_timestamp, now_ms))
+        ):
+            segment = self.roll(now_ms)
+            position = 0
+        _patch(batches, 0, first_offset, header.length, leader_epoch)
+        self.write_bytes(segment, position, batches, size)
+        segment.note_batch(position, size, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
+        return segment, last_offset
+
+    def write_bytes(
+        self, segment: Segment, position: int, data: bytearray | memoryview, size: int
+    ) -> None:
+        """Write to a segment; what part of it got there is taken back when the disk refuses."""
+        try:
+            file = segment.file or segment.open()
+            written = self.files.pwrite(file.fd, data, position)
+            if written != size:
+                self.files.write_all(file, memoryview(data)[written:], position + written)
+        except OSError as error:
+            try:
+                if segment.file is not None:
+                    self.files.ftruncate(segment.file.fd, position)
+            except OSError as again:
+                _logger.error("cannot cut %s back to %d: %s", segment.path, position, again)
+            raise self.storage_failed(error) from error
+
+    def _assign_epoch(self, leader_epoch: int) -> None:
+        self.assign_epoch(leader_epoch, self.log_end_offset)
+        self._epoch = leader_epoch
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """A leader epoch begins: of the batch about to be written, or of this broker as leader."""
+        try:
+            self.epochs.assign(leader_epoch, start_offset)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+
+    def note_producer(
+        self, segment: Segment, header: BatchHeader, offset: int, marker: EndTxnMarker | None
+    ) -> None:
+        """A batch of a producer was written: note it, and the end of its transaction."""
+        completed = self.producers.note(header, offset, marker)
+        aborted = None if completed is None else self.producers.complete(completed)
+        if aborted is not None:
+            try:
+                segment.txn_index.append(aborted)
+            except OSError as error:
+                raise self.storage_failed(error) from error
+        if header.is_transactional:
+            self.refresh_first_unstable()
+
+    def _flush_due(self) -> None:
+        if self.flush_inline:
+            self.flush()
+
+    def append_as_follower(
+        self, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int
+    ) -> AppendResult | None:
+        """Append what the leader has sent, offsets and all.  See `follower.append`."""
+        return follower.append(self, batches, leader_epoch, now_ms)
+
+    # Transactions
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
+    ) -> Verification | None:
+        """The proof to pass to `append` once the transaction coordinator has said yes (KIP-890).
+
+        None if none is needed, as the producer's transaction is already known here.
+        """
+        producers = self.producers
+        if producers.has_ongoing_txn(producer_id, epoch):
+            return None
+        known = producers.verifications.get(producer_id)
+        if known is None:
+            known = producers.verifications[producer_id] = Verification(
+                now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+        else:
+            known.join(sequence, epoch)
+        return known
+
+    def active_producers(self) -> list[ProducerEntry]:
+        """For DescribeProducers."""
+        return list(self.producers.entries.values())
+
+    # Moving the ends
+
+    def delete_records(self, offset: int, high_watermark: int) -> int:
+        """Make `offset` the first that may be read (DeleteRecords); gives the log start offset.
+
+        OFFSET_OUT_OF_RANGE if it is behind the high watermark, POLICY_VIOLATION if the topic is
+        compacted and nothing else, as its consumers count on the last record of each key.
+        """
+        if self.config.compact and not self.config.delete:
+            raise LogError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy is compact")
+        if not 0 <= offset <= high_watermark:
+            raise LogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{offset} is behind the high watermark, {high_watermark}",
+            )
+        self.increment_log_start_offset(offset)
+        return self.log_start_offset
+
+    def increment_log_start_offset(self, offset: int) -> None:
+        """Records before `offset` are gone for readers; segments follow with the next retention."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+            self.producers.replicated_to(offset)
+            self.producers.end_offset = max(self.producers.end_offset, offset)
+            self.refresh_first_unstable()
+
+    def delete_expired_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Apply retention; gives the number of segments that went.  See `retention`."""
+        return retention.delete_expired_segments(self, now_ms, high_watermark)
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Drop everything from `offset` on; False if there was nothing."""
+        return truncation.truncate_to(self, offset, now_ms)
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, log_start_offset: int | None = None
+    ) -> None:
+        """Drop everything and go on at `offset`."""
+        truncation.truncate_fully(self, offset, now_ms, log_start_offset)
+
+    def restarted(self, log_end_offset: int) -> None:
+        """The log was cut: what was remembered of its end is void."""
+        self.log_end_offset = log_end_offset
+        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self._epoch = -1
+        self._generation += 1
+        self.forget_positions()
+        self.refresh_first_unstable()
+
+    def close(self) -> None:
+        """Write what is only in memory and make all of it durable, for a clean stop."""
+        if not self.offline:
+            try:
+                self.segments.active.become_inactive()
+                self.snapshots.take(self.producers)
+                self.epochs.flush()
+                self.flush()
+            except OSError as error:
+                raise self.storage_failed(error) from error
+        for segment in self.segments:
+            segment.close()

@@ -1,0 +1,101 @@
+"""What a partition remembers of one producer id."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NO_SEQUENCE = -1
+NO_EPOCH = -1
+SEQUENCE_RANGE = 1 << 31
+"""Sequence numbers are int32 from 0 and start again at 0."""
+
+BATCHES_KEPT = 5
+"""As many as an idempotent producer may have in flight: any of them may be sent again (KIP-98)."""
+
+
+class WrittenBatch(NamedTuple):
+    """A batch that was appended; what is answered when it comes again.
+
+    `timestamp` is the batch's largest.  `offset_delta` is its last offset less its first.
+    """
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) % SEQUENCE_RANGE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    """One producer's last batches, newest last, and its open transaction's first offset or -1."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        epoch: int = NO_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp: int = -1,
+        txn_first_offset: int = -1,
+        batches: list[WrittenBatch] | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.txn_first_offset = txn_first_offset
+        self.batches = batches or []
+        self.next_sequence = (self.last_sequence + 1) % SEQUENCE_RANGE
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batches[-1].offset_delta if self.batches else 0
+
+    def find(self, epoch: int, first_sequence: int, last_sequence: int) -> WrittenBatch | None:
+        """The batch of exactly these sequence numbers, if it is still remembered."""
+        if epoch != self.epoch:
+            return None
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                return batch
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        """A new epoch starts over with sequence 0."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.next_sequence = 0
+
+    def add(self, epoch: int, batch: WrittenBatch) -> None:
+        self.set_epoch(epoch)
+        batches = self.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
+        self.next_sequence = (batch.last_sequence + 1) % SEQUENCE_RANGE
+        self.last_timestamp = batch.timestamp

@@ -1,0 +1,374 @@
+"""One segment of a log: a run of batches in a `.log` file with its three indexes.
+
+The names of its files are its base offset in 20 digits; all but the last segment of a log never
+change (compaction replaces them whole).  Files are opened when first needed, and only so many
+are kept open (`OpenFiles`), because most segments are never read again.
+
+What an index says is checked against the batch it points to when it is used: indexes have no
+checksum, and below the recovery point nobody looks at them when a log is loaded.  An index found
+wrong is rebuilt on the spot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import BatchHeader, CorruptBatch, read_header
+from kwire.log import files as names
+from kwire.log import scan
+from kwire.log.offset_index import OffsetIndex
+from kwire.log.region import OpenFiles, read_exactly
+from kwire.log.time_index import TimeIndex
+from kwire.log.txn_index import TxnIndex
+
+if TYPE_CHECKING:
+    from kwire.log.config import LogConfig
+    from kwire.log.files import Files, OpenFile
+
+_logger = logging.getLogger(__name__)
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+NO_TIMESTAMP = -1
+_HEADER_WINDOW = 61
+
+
+class Segment:
+    """One segment; the last one of a log is appended to.
+
+    `first_timestamp` is the largest timestamp of the first batch (None: not looked up yet),
+    `created_ms` when the file was made or opened; the roll rule wants both.
+    """
+
+    __slots__ = (
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "dir",
+        "file",
+        "files",
+        "first_timestamp",
+        "index_bytes_max",
+        "index_interval_bytes",
+        "indexes_full",
+        "offset_index",
+        "open_files",
+        "recently_used",
+        "size_bytes",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(
+        self,
+        directory: Path,
+        base_offset: int,
+        files: Files,
+        open_files: OpenFiles,
+        *,
+        size_bytes: int = 0,
+        created_ms: int = 0,
+        index_interval_bytes: int = 4096,
+        index_bytes_max: int = 10_485_760,
+        has_txn_index: bool = False,
+    ) -> None:
+        self.dir = directory
+        self.base_offset = base_offset
+        self.files = files
+        self.open_files = open_files
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.index_interval_bytes = index_interval_bytes
+        self.index_bytes_max = index_bytes_max
+        self.indexes_full = False
+        self.file: OpenFile | None = None
+        self.recently_used = True
+        self.bytes_since_index = 0
+        self.first_timestamp: int | None = None
+        self._max_timestamp: int | None = None
+        self._max_timestamp_offset = base_offset
+        self.offset_index = OffsetIndex(self._path(names.OFFSET_INDEX), base_offset, files)
+        self.time_index = TimeIndex(self._path(names.TIME_INDEX), base_offset, files)
+        self.txn_index = TxnIndex(
+            self._path(names.TXN_INDEX), base_offset, files, exists=has_txn_index
+        )
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        base_offset: int,
+        files: Files,
+        open_files: OpenFiles,
+        config: LogConfig,
+        now_ms: int,
+    ) -> Segment:
+        """Make the files of a new, empty segment, replacing leftovers of that name."""
+        segment = cls(
+            directory,
+            base_offset,
+            files,
+            open_files,
+            created_ms=now_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            index_bytes_max=config.segment_index_bytes,
+        )
+        files.remove(segment._path(names.TXN_INDEX))
+        segment.offset_index.create()
+        segment.time_index.create()
+        file = segment.open()
+        files.ftruncate(file.fd, 0)
+        segment._max_timestamp = NO_TIMESTAMP
+        return segment
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
+
+    def _path(self, suffix: str) -> Path:
+        return self.dir / names.segment_file_name(self.base_offset, suffix)
+
+    @property
+    def path(self) -> Path:
+        """The .log file."""
+        return self._path(names.LOG)
+
+    # Files
+
+    def open(self) -> OpenFile:
+        """The .log file, opened now if it is not."""
+        self.recently_used = True
+        file = self.file
+        if file is None:
+            file = self.file = self.files.open(self.path)
+            self.open_files.add(self)
+        return file
+
+    def release(self) -> None:
+        """Close the file (regions under way keep it) and forget what was read from disk."""
+        self.file = None
+        self.offset_index.release()
+        self.time_index.release()
+        self.txn_index.release()
+
+    def close(self) -> None:
+        """Write the indexes and close the files."""
+        self.save_indexes()
+        self.discard()
+
+    def discard(self) -> None:
+        """Close the files for good; what the indexes still had to write is not wanted."""
+        self.open_files.discard(self)
+        self.file = None
+
+    def save_indexes(self) -> list[OpenFile]:
+        """Bring the index files up to date; gives those that were written, to be fsynced."""
+        indexes = (self.offset_index, self.time_index)
+        return [file for index in indexes if (file := index.save()) is not None]
+
+    def become_inactive(self) -> None:
+        """No appends follow: note the largest timestamp, by which the segment will be chosen."""
+        self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
+        self.save_indexes()
+
+    def index_paths(self) -> list[Path]:
+        """The index files that there are."""
+        paths = [self.offset_index.path, self.time_index.path]
+        return [*paths, self.txn_index.path] if self.txn_index.exists else paths
+
+    def paths(self) -> list[Path]:
+        """All its files, the log file last: a segment exists as long as that one does."""
+        return [*self.index_paths(), self.path]
+
+    # Timestamps
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of any record, -1 if there is none."""
+        timestamp = self._max_timestamp
+        if timestamp is None:
+            timestamp, offset = self.time_index.last()
+            self.set_max_timestamp(timestamp, offset)
+        return timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the largest timestamp."""
+        self.max_timestamp  # noqa: B018 - reads the index when it was not yet
+        return self._max_timestamp_offset
+
+    def set_max_timestamp(self, timestamp: int, offset: int) -> None:
+        self._max_timestamp = timestamp
+        self._max_timestamp_offset = offset
+
+    def largest_timestamp(self) -> int:
+        """What retention goes by: the largest record timestamp, or when the file last changed."""
+        timestamp = self.max_timestamp
+        if timestamp >= 0:
+            return timestamp
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    def first_batch_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 if there is none; it times the roll."""
+        timestamp = self.first_timestamp
+        if timestamp is None and self.size_bytes:
+            window = read_exactly(self.files, self.open(), 0, _HEADER_WINDOW)
+            timestamp = self.first_timestamp = read_header(window).max_timestamp
+        return NO_TIMESTAMP if timestamp is None else timestamp
+
+    # Appending
+
+    def note_batch(
+        self, position: int, size_bytes: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        """A batch was written at `position`: do the bookkeeping (Kafka's LogSegment.append)."""
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if self.bytes_since_index > self.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
+            self.bytes_since_index = 0
+            self.indexes_full = self._full()
+        self.bytes_since_index += size_bytes
+        self.size_bytes = position + size_bytes
+
+    def _full(self) -> bool:
+        """Whether an index has reached `segment.index.bytes`, which makes the log roll.
+
+        The time index keeps one entry free for the one that closes it.
+        """
+        offsets, times = self.offset_index, self.time_index
+        return (
+            offsets.size_bytes + offsets.entry.size > self.index_bytes_max
+            or times.size_bytes + 2 * times.entry.size > self.index_bytes_max
+        )
+
+    # Finding
+
+    def headers(
+        self, position: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on, where one must start."""
+        limit = self.size_bytes if end is None else end
+        return scan.headers(self.files, self.open(), position, limit)
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at or after `offset`."""
+        position = self.floor_position(offset)
+        for at, header in self.headers(position):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return at, header
+        return None
+
+    def floor_position(self, offset: int) -> int:
+        """Where a batch starts, at or before the one that holds `offset`: the index' answer."""
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position and not self._starts_batch(position, entry_offset):
+            self._rebuild("offset index")
+            _, position = self.offset_index.lookup(offset)
+        return position
+
+    def _starts_batch(self, position: int, offset: int) -> bool:
+        """Whether a batch that starts in this segment at or before `offset` is at `position`."""
+        if not 0 < position < self.size_bytes:
+            return False
+        window = read_exactly(self.files, self.open(), position, _HEADER_WINDOW)
+        try:
+            header = read_header(window)
+        except CorruptBatch:
+            return False
+        return (
+            self.base_offset <= header.base_offset <= offset
+            and position + header.size_bytes <= self.size_bytes
+        )
+
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        offset = self.base_offset
+        last_indexed, _ = self.offset_index.last()
+        for _, header in self.headers(self.floor_position(last_indexed)):
+            offset = header.last_offset + 1
+        return offset
+
+    def time_floor_position(self, timestamp: int) -> int:
+        """Where to start looking for the first record at or after `timestamp`.
+
+        All batches before that place have smaller timestamps.
+        """
+        entry_timestamp, offset = self.time_index.lookup(timestamp)
+        if entry_timestamp < 0:
+            return 0
+        found = self.find(offset) if self.base_offset <= offset else None
+        if found is None or found[1].max_timestamp != entry_timestamp:
+            self._rebuild("time index")
+            entry_timestamp, offset = self.time_index.lookup(timestamp)
+            if entry_timestamp < 0:
+                return 0
+        return self.floor_position(offset)
+
+    # Changing
+
+    def _rebuild(self, what: str) -> None:
+        _logger.warning("The %s of %s does not fit the log; rebuilding it", what, self.path)
+        self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Make the offset and the time index anew from the batch headers."""
+        self._reset_lookup_indexes()
+        size_bytes = self.size_bytes
+        for position, header in scan.headers(
+            self.files, self.open(), 0, size_bytes, scan.WINDOW_BYTES_MAX
+        ):
+            self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
+        self.size_bytes = size_bytes
+        self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
+        self.save_indexes()
+
+    def _reset_lookup_indexes(self) -> None:
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.set_max_timestamp(NO_TIMESTAMP, self.base_offset)
+        self.bytes_since_index = 0
+        self.indexes_full = False
+
+    def reset_indexes(self) -> None:
+        """Forget all three indexes: recovery makes them anew, batch by batch."""
+        self._reset_lookup_indexes()
+        self.txn_index.reset()
+
+    def cut(self, size_bytes: int) -> None:
+        """Cut the .log file to `size_bytes`."""
+        self.files.ftruncate(self.open().fd, size_bytes)
+        self.size_bytes = size_bytes
+        if size_bytes == 0:
+            self.first_timestamp = None
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop the batches that end at or after `offset`; gives the bytes that went."""
+        found = self.find(offset)
+        before = self.size_bytes
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if found is not None:
+            self.cut(found[0])
+        if self.size_bytes == 0:
+            self.created_ms = now_ms
+        self.bytes_since_index = 0
+        self._find_max_timestamp()
+        self.save_indexes()
+        return before - self.size_bytes
+
+    def _find_max_timestamp(self) -> None:
+        """After a cut: the time index' last entry, or a larger one in the batches behind it."""
+        timestamp, offset = self.time_index.last()
+        for _, header in self.headers(self.floor_position(offset)):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        self.set_max_timestamp(timestamp, offset)
