@@ -86,7 +86,7 @@ def records_size(records: Records) -> int:
 class Struct:
     """Base of all generated dataclasses: equality and repr, cheaper to import than one each."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
     __hash__ = None  # type: ignore[assignment] # mutable
 
     def __eq__(self, other: object) -> bool:
@@ -339,9 +339,14 @@ def read_compact_strings(data: Buffer, pos: int, end: int, count: int) -> tuple[
 
 def put_varint(out: bytearray, value: int) -> None:
     """Append an unsigned varint."""
-    while value > 127:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
+    if value < 0x4000:
+        if value > 127:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+    else:
+        while value > 127:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
     out.append(value)
 
 
@@ -362,11 +367,25 @@ def put_tags(out: Frame, tags: Sequence[tuple[int, bytearray]]) -> None:
 
 
 def put_records(out: Frame, records: Records) -> None:
-    """Append records that are small; state a region for others."""
-    if isinstance(records, _BUFFERS) and len(records) <= RECORDS_COPY_MAX:
+    """Append records with their int32 length, or their length and a region."""
+    size = len(records) if isinstance(records, _BUFFERS) else records.size_bytes
+    out += size.to_bytes(4, "big")
+    _put_payload(out, records, size)
+
+
+def put_compact_records(out: Frame, records: Records) -> None:
+    """Append records with a varint of length + 1, or that and a region."""
+    size = len(records) if isinstance(records, _BUFFERS) else records.size_bytes
+    put_varint(out, size + 1)
+    _put_payload(out, records, size)
+
+
+def _put_payload(out: Frame, records: Records, size: int) -> None:
+    if size > RECORDS_COPY_MAX or not isinstance(records, _BUFFERS):
+        if size:
+            out.regions.append((len(out), records))
+    else:
         out += records
-    elif records_size(records):
-        out.regions.append((len(out), records))
 
 
 def _int_array_writer(code: str) -> Callable[[bytearray, Sequence[int]], None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kwire.codecs.generator.module import BANNER
 from kwire.codecs.schema_notation import Message, snake_case
 
-_REGISTRY = '''"""All messages of the protocol, a module for each API key or record type, imported lazily."""
+_REGISTRY = '''\
+"""All messages of the protocol, a module for each API key or record type, imported lazily."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def response_class(api_key: int) -> type[Message]:
     return message_class(f"{{_API_NAMES[api_key]}}Response")
 '''
 
-_API_KEYS = '''"""The API keys and the header versions of their requests and responses."""
+_API_KEYS = '''\
+"""The API keys and the header versions of their requests and responses."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from kwire.codecs.generator.source import LINE_MAX, Source
 from kwire.codecs.generator.types import (
     FORMATS,
     INT_ARRAYS,
-    has_none_for_default,
+    default_value,
     is_optional,
     is_set,
 )
@@ -117,7 +117,10 @@ class _Writer:
             source.indent += 1
             source.add("body = Frame()")
             self.out = "body"
-            self._write(field)
+            if default_value(field, self.module.names) == "None":  # then what is set is not None
+                self._write_present(field, f"item.{field.attribute}", not field.rigid)
+            else:
+                self._write(field)
             self._flush()
             self.out = "out"
             source.add(f"tags.append(({field.tag}, body))")
@@ -144,7 +147,7 @@ class _Writer:
             self.pending.append((FORMATS[field.type], value))
             return
         if not nullable:
-            if is_optional(field) and not (field.tag is not None and has_none_for_default(field)):
+            if is_optional(field):
                 self._flush()
                 with self.source.block(f"if {value} is None:"):
                     self.source.add(f"raise {self.module.use('is_null')}({self._label(field)})")
@@ -183,9 +186,9 @@ class _Writer:
             self._write_length(f"len({value})", "i", compact, "put_varint")
             self.source.add(f"{self.out} += {value}")
         else:
-            size = f"{self.module.use('records_size')}({value})"
-            self._write_length(size, "i", compact, "put_varint")
-            self.source.add(f"{self.module.use('put_records')}({self.out}, {value})")
+            self._flush()
+            put = self.module.use("put_compact_records" if compact else "put_records")
+            self.source.add(f"{put}({self.out}, {value})")
 
     def _write_length(self, length: str, codes: str, compact: bool, long: str) -> None:
         if not compact:

@@ -207,15 +207,12 @@ def _write_tags_broker_heartbeat_request_v2(out: Frame, item: BrokerHeartbeatReq
         tags.append((0, body))
     if item.cordoned_log_dirs is not None:
         body = Frame()
-        if item.cordoned_log_dirs is None:
-            body.append(0)
+        n = len(item.cordoned_log_dirs) + 1
+        if n < 128:
+            body.append(n)
         else:
-            n = len(item.cordoned_log_dirs) + 1
-            if n < 128:
-                body.append(n)
-            else:
-                put_varint(body, n)
-            put_uuids(body, item.cordoned_log_dirs)
+            put_varint(body, n)
+        put_uuids(body, item.cordoned_log_dirs)
         tags.append((1, body))
     put_tags(out, tags)
 

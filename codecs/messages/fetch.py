@@ -19,6 +19,7 @@ from kwire.codecs.primitives import (
     bad_length,
     bad_tag,
     length_tail,
+    put_compact_records,
     put_int32s,
     put_records,
     put_string_length,
@@ -26,7 +27,6 @@ from kwire.codecs.primitives import (
     put_varint,
     read_int32s,
     read_tag,
-    records_size,
     refuse,
     skip_tag,
     skip_tags,
@@ -1122,16 +1122,13 @@ def _write_tags_fetch_request_v12(out: Frame, item: FetchRequest) -> None:
     tags: list[tuple[int, Frame]] = []
     if item.cluster_id is not None:
         body = Frame()
-        if item.cluster_id is None:
-            body.append(0)
+        value = item.cluster_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            body.append(n)
         else:
-            value = item.cluster_id.encode()
-            n = len(value) + 1
-            if n < 128:
-                body.append(n)
-            else:
-                put_string_length(body, n)
-            body += value
+            put_string_length(body, n)
+        body += value
         tags.append((0, body))
     put_tags(out, tags)
 
@@ -1232,16 +1229,13 @@ def _write_tags_fetch_request_v15(out: Frame, item: FetchRequest) -> None:
     tags: list[tuple[int, Frame]] = []
     if item.cluster_id is not None:
         body = Frame()
-        if item.cluster_id is None:
-            body.append(0)
+        value = item.cluster_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            body.append(n)
         else:
-            value = item.cluster_id.encode()
-            n = len(value) + 1
-            if n < 128:
-                body.append(n)
-            else:
-                put_string_length(body, n)
-            body += value
+            put_string_length(body, n)
+        body += value
         tags.append((0, body))
     if item.replica_state is not None and item.replica_state != ReplicaState():
         body = Frame()
@@ -1892,7 +1886,6 @@ def _write_list_partition_data_v4(out: Frame, items: list[PartitionData]) -> Non
         if item.records is None:
             out += b"\xff" * 4
         else:
-            out += _pack_i(records_size(item.records))
             put_records(out, item.records)
 
 
@@ -1938,7 +1931,6 @@ def _write_list_partition_data_v5(out: Frame, items: list[PartitionData]) -> Non
         if item.records is None:
             out += b"\xff" * 4
         else:
-            out += _pack_i(records_size(item.records))
             put_records(out, item.records)
 
 
@@ -1990,7 +1982,6 @@ def _write_list_partition_data_v11(out: Frame, items: list[PartitionData]) -> No
         if item.records is None:
             out += b"\xff" * 4
         else:
-            out += _pack_i(records_size(item.records))
             put_records(out, item.records)
 
 
@@ -2065,12 +2056,7 @@ def _write_list_partition_data_v12(out: Frame, items: list[PartitionData]) -> No
         if item.records is None:
             out.append(0)
         else:
-            n = records_size(item.records) + 1
-            if n < 128:
-                out.append(n)
-            else:
-                put_varint(out, n)
-            put_records(out, item.records)
+            put_compact_records(out, item.records)
         if (
             (item.diverging_epoch is not None and item.diverging_epoch != EpochEndOffset())
             or (item.current_leader is not None and item.current_leader != LeaderIdAndEpoch())

@@ -20,12 +20,11 @@ from kwire.codecs.primitives import (
     bad_tag,
     is_null,
     length_tail,
-    put_records,
+    put_compact_records,
     put_string_length,
     put_tags,
     put_varint,
     read_tag,
-    records_size,
     refuse,
     skip_tag,
     skip_tags,
@@ -375,16 +374,13 @@ def _write_tags_fetch_snapshot_request_v0(out: Frame, item: FetchSnapshotRequest
     tags: list[tuple[int, Frame]] = []
     if item.cluster_id is not None:
         body = Frame()
-        if item.cluster_id is None:
-            body.append(0)
+        value = item.cluster_id.encode()
+        n = len(value) + 1
+        if n < 128:
+            body.append(n)
         else:
-            value = item.cluster_id.encode()
-            n = len(value) + 1
-            if n < 128:
-                body.append(n)
-            else:
-                put_string_length(body, n)
-            body += value
+            put_string_length(body, n)
+        body += value
         tags.append((0, body))
     put_tags(out, tags)
 
@@ -626,12 +622,7 @@ def _write_list_response_partition_snapshot_v0(
         out += _pack_qq(item.size, item.position)
         if item.unaligned_records is None:
             raise is_null("PartitionSnapshot.unaligned_records")
-        n = records_size(item.unaligned_records) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            put_varint(out, n)
-        put_records(out, item.unaligned_records)
+        put_compact_records(out, item.unaligned_records)
         if item.current_leader is not None and item.current_leader != LeaderIdAndEpoch():
             _write_tags_response_partition_snapshot_v0(out, item)
         else:

@@ -19,12 +19,12 @@ from kwire.codecs.primitives import (
     bad_length,
     bad_tag,
     length_tail,
+    put_compact_records,
     put_records,
     put_string_length,
     put_tags,
     put_varint,
     read_tag,
-    records_size,
     refuse,
     skip_tag,
     skip_tags,
@@ -343,7 +343,6 @@ def _write_list_partition_produce_data_v3(out: Frame, items: list[PartitionProdu
         if item.records is None:
             out += b"\xff" * 4
         else:
-            out += _pack_i(records_size(item.records))
             put_records(out, item.records)
 
 
@@ -373,12 +372,7 @@ def _write_list_partition_produce_data_v9(out: Frame, items: list[PartitionProdu
         if item.records is None:
             out.append(0)
         else:
-            n = records_size(item.records) + 1
-            if n < 128:
-                out.append(n)
-            else:
-                put_varint(out, n)
-            put_records(out, item.records)
+            put_compact_records(out, item.records)
         out.append(0)
 
 

@@ -19,14 +19,13 @@ from kwire.codecs.primitives import (
     bad_length,
     is_null,
     length_tail,
+    put_compact_records,
     put_int32s,
     put_int8s,
-    put_records,
     put_string_length,
     put_varint,
     read_int32s,
     read_int8s,
-    records_size,
     refuse,
     skip_tags,
     string_length_tail,
@@ -680,12 +679,7 @@ def _write_list_partition_data_v1(out: Frame, items: list[PartitionData]) -> Non
         _write_leader_id_and_epoch_v1(out, item.current_leader)
         if item.records is None:
             raise is_null("PartitionData.records")
-        n = records_size(item.records) + 1
-        if n < 128:
-            out.append(n)
-        else:
-            put_varint(out, n)
-        put_records(out, item.records)
+        put_compact_records(out, item.records)
         n = len(item.acquired_records) + 1
         if n < 128:
             out.append(n)
