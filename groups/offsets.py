@@ -1,0 +1,241 @@
+"""Committed offsets: what each group has committed for each partition.
+
+All of it is durable: an entry is what the last OffsetCommit record of its key says.  Offsets are
+forgotten by OffsetDelete, with their group, with their topic, and by time: `offsets.retention.ms`
+after the commit or after the group lost its last member, or when the client said (v2-4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.groups.records import OffsetCommit, offset_tombstone
+
+NO_OFFSET = -1
+NO_EXPIRY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """Times in ms since the epoch; `expire_timestamp_ms` -1: by the broker's retention."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    topic_id: bytes
+    """Of the topic when the offset was committed; zero where an old version did not say."""
+
+
+Partitions = dict[int, CommittedOffset]
+Topics = dict[str, Partitions]
+
+
+class Offsets:
+    """The committed offsets of the groups of one partition of `__consumer_offsets`."""
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, Topics] = {}
+
+    def apply(self, record: OffsetCommit) -> None:
+        key, value = record.key, record.value
+        if value is None:
+            self._remove(key.group, key.topic, key.partition)
+            return
+        topics = self.by_group.get(key.group)
+        if topics is None:
+            topics = self.by_group[key.group] = {}
+        partitions = topics.get(key.topic)
+        if partitions is None:
+            partitions = topics[key.topic] = {}
+        partitions[key.partition] = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+
+    def _remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self.by_group.get(group_id)
+        partitions = topics.get(topic) if topics is not None else None
+        if topics is None or partitions is None:
+            return
+        partitions.pop(partition, None)
+        if not partitions:
+            del topics[topic]
+        if not topics:
+            del self.by_group[group_id]
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        topics = self.by_group.get(group_id)
+        partitions = topics.get(topic) if topics is not None else None
+        return partitions.get(partition) if partitions is not None else None
+
+    def all_of(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        for topic, partitions in self.by_group.get(group_id, {}).items():
+            for partition, committed in partitions.items():
+                yield topic, partition, committed
+
+    def tombstones(self, group_id: str) -> list[OffsetCommit]:
+        return [offset_tombstone(group_id, topic, p) for topic, p, _ in self.all_of(group_id)]
+
+    def tombstones_of_topics(self, deleted: Iterable[tuple[str, bytes]]) -> list[OffsetCommit]:
+        """The offsets of deleted (name, id) topics, but not those of a successor of that name."""
+        return [
+            offset_tombstone(group_id, name, partition)
+            for name, topic_id in deleted
+            for group_id, topics in self.by_group.items()
+            for partition, committed in topics.get(name, {}).items()
+            if committed.topic_id in (ZERO_UUID, topic_id)
+        ]
+
+    def expired(
+        self, group_id: str, now_ms: int, retention_ms: int, base: Callable[[CommittedOffset], int]
+    ) -> list[tuple[str, int]]:
+        """(topic, partition) of what is out of time; `base` says when its time began."""
+        return [
+            (topic, partition)
+            for topic, partition, committed in self.all_of(group_id)
+            if _is_expired(committed, now_ms, retention_ms, base)
+        ]
+
+
+def _is_expired(
+    committed: CommittedOffset,
+    now_ms: int,
+    retention_ms: int,
+    base: Callable[[CommittedOffset], int],
+) -> bool:
+    if committed.expire_timestamp_ms != NO_EXPIRY:
+        return now_ms >= committed.expire_timestamp_ms
+    return now_ms - base(committed) >= retention_ms
+
+
+# -- OffsetCommit
+
+
+def commit(
+    request: OffsetCommitRequest, metadata_max_bytes: int, now_ms: int
+) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
+    """The records of a commit that was found valid, and its answer."""
+    expiry = NO_EXPIRY if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+    records = []
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            metadata = partition.committed_metadata or ""
+            if exceeds(metadata, metadata_max_bytes):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                answers.append(OffsetCommitResponsePartition(index, error))
+                continue
+            answers.append(OffsetCommitResponsePartition(index, 0))
+            records.append(
+                OffsetCommit(
+                    OffsetCommitKey(request.group_id, topic.name, index),
+                    OffsetCommitValue(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=now_ms,
+                        expire_timestamp=expiry,
+                        topic_id=topic.topic_id,
+                    ),
+                )
+            )
+        topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+        )
+    return records, OffsetCommitResponse(topics=topics)
+
+
+def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition.partition_index, error)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def exceeds(metadata: str, length_max: int) -> bool:
+    """`offset.metadata.max.bytes` counts, in spite of its name, UTF-16 units."""
+    if len(metadata) > length_max:
+        return True
+    return 2 * len(metadata) > length_max and len(metadata.encode("utf-16-be")) // 2 > length_max
+
+
+# -- OffsetFetch
+
+
+def fetch(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    """The offsets asked for, -1 where there is none; all of them where no topics are named."""
+    if request.topics is None:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=[_fetched(index, committed) for index, committed in partitions.items()],
+            )
+            for name, partitions in offsets.by_group.get(request.group_id, {}).items()
+        ]
+        return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for index in topic.partition_indexes:
+            committed = offsets.get(request.group_id, topic.name, index)
+            if committed is not None and _other_topic(committed.topic_id, topic.topic_id):
+                committed = None
+            answers.append(_fetched(index, committed))
+        topics.append(
+            OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+        )
+    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+
+def _other_topic(committed: bytes, asked: bytes) -> bool:
+    """Whether the offset belongs to an earlier topic of the same name, as far as ids are known."""
+    return ZERO_UUID not in (committed, asked) and committed != asked
+
+
+def _fetched(index: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=NO_OFFSET,
+            committed_leader_epoch=-1,
+            metadata="",
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )

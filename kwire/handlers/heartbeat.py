@@ -1,0 +1,25 @@
+"""Heartbeat (key 12): v0-4.
+
+Behaviour
+- Starts the member's session over.  REBALANCE_IN_PROGRESS asks it to join again; ILLEGAL_GENERATION,
+  UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID tell it that it is out.
+- While the coordinator is loading the answer is NONE: nobody can be late yet.
+
+Version notes: group instance ids from v3; flexible from v4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker import Broker
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.context import Context
+from kwire.promise import Promise
+
+
+def handle(
+    broker: Broker, request: HeartbeatRequest, context: Context
+) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+    reply = broker.groups.heartbeat(request)
+    return reply.wait() if isinstance(reply, Promise) else reply

@@ -1,0 +1,46 @@
+"""LeaveGroup (key 13): v0-5.
+
+Behaviour
+- Each member is taken out with an answer of its own; the group rebalances once for all of them.
+- A static member may be named by its instance id alone: that is how administrators remove it.
+
+Version notes: one member, named at the top, in v0-2, and its error is the response's; several
+members from v3 (KIP-345); flexible from v4; reasons, which are only for logs, from v5 (KIP-800).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker import Broker
+from kwire.codecs.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from kwire.context import Context
+from kwire.promise import Promise
+
+SEVERAL_MEMBERS_SINCE = 3
+
+
+def handle(
+    broker: Broker, request: LeaveGroupRequest, context: Context
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    version = context.api_version
+    if version < SEVERAL_MEMBERS_SINCE:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+    reply = broker.groups.leave_group(request)
+    if isinstance(reply, Promise):
+        return _wait(reply, version)
+    return _shape(reply, version)
+
+
+async def _wait(promise: Promise[LeaveGroupResponse], version: int) -> LeaveGroupResponse:
+    return _shape(await promise.wait(), version)
+
+
+def _shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    if version < SEVERAL_MEMBERS_SINCE and response.members:
+        return LeaveGroupResponse(error_code=response.members[0].error_code)
+    return response
