@@ -45,8 +45,6 @@ from kwire.timers import Timers
 if TYPE_CHECKING:
     from kwire.config import BrokerConfig
 
-OFFSETS_TOPIC = "__consumer_offsets"
-
 T = TypeVar("T")
 
 

@@ -23,8 +23,9 @@ from kwire.codecs.messages.describe_groups import (
 from kwire.context import Context
 from kwire.promise import Promise
 
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE and DESCRIBE, as bits at their AclOperation codes: all that groups know of."""
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, as bits at their AclOperation codes:
+all that can be done to a group, which is what anyone may do while nobody is forbidden anything."""
 
 
 def handle(
