@@ -1,0 +1,388 @@
+"""Fetch (key 1): v4-18.
+
+Behaviour
+- Partitions are read in the order asked, each up to its own `partition_max_bytes` and all up to
+  `max_bytes` (at most `fetch.max.bytes`).  A batch is never decoded: what goes out is a region of
+  the segment file, from the batch that holds the offset, cut off where the limit falls.  Only the
+  first partition with records ignores the limits for its first batch, so that a consumer always
+  gets on (KIP-74).
+- The reply waits up to `max_wait_ms` until `min_bytes` can be read (`min_bytes` above `max_bytes`
+  counts as that).  It does not wait when a partition has an error or a diverging epoch, when there
+  is nothing to wait for, or when a partition's records end within an older segment.  Partitions
+  that do not exist are told at the end of the reply and do not hasten it.
+- Consumers read up to the high watermark, or with read_committed up to the last stable offset;
+  they then get the aborted transactions of what they read, an empty list where there are none and
+  null with read_uncommitted or an error (KIP-98).
+- Offsets outside the log are OFFSET_OUT_OF_RANGE, a leader epoch that is not the partition's
+  FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320).  With `last_fetched_epoch` a fetch that has
+  diverged from the leader's log is told where (KIP-595).
+- Incremental sessions: kwire.fetch_sessions.  In a session only partitions with records, with an
+  error, or whose high watermark or log start offset differ from the last reply are told.
+- A replica that is not one of the partition's followers gets NOT_LEADER_OR_FOLLOWER or, when it
+  named the right leader epoch, UNKNOWN_LEADER_EPOCH.  There are no other replicas here yet.
+
+Version notes: log start offset from v5; sessions from v7; leader epoch from v9; preferred replica
+(never one here: -1) and rack from v11; flexible, last fetched epoch from v12; topics by id instead
+of name from v13; the replica id as a tagged field from v15; the current leader beside
+NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from v16; v17-18 add fields for raft alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import trio
+
+from kwire.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from kwire.context import Context
+from kwire.fetch_sessions import NO_SESSION, Answers, FetchTarget
+from kwire.log import LogError, Region
+from kwire.partition import Partition
+from kwire.purgatory import ParkedFetch
+
+TOPIC_IDS_SINCE = 13
+REPLICA_STATE_SINCE = 15
+CURRENT_LEADER_SINCE = 16
+STORAGE_ERROR_SINCE = 6
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+
+
+def handle(
+    broker: Broker, request: FetchRequest, context: Context
+) -> FetchResponse | Awaitable[FetchResponse]:
+    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+        return _failed(request)
+    fetch = Fetch(broker, request, context.api_version)
+    if fetch.plan.error:
+        return FetchResponse(error_code=fetch.plan.error)
+    if fetch.read() or request.max_wait_ms <= 0:
+        return fetch.response()
+    return fetch.wait(request.max_wait_ms)
+
+
+class Fetch:
+    """One request being answered: `read`, perhaps several times, until it is enough to respond.
+
+    `answers` are what the last `read` found in the partitions that are here, in the order they
+    were read, and `unknown` are those that are not.  An incremental fetch leaves out of `answers`
+    the partitions with nothing to tell.  `available_bytes` is what counts towards `min_bytes`
+    while the request waits, as `read_bytes` does when it comes in; they differ (as Apache Kafka's
+    do) where the limits keep records back.
+    """
+
+    __slots__ = (
+        "answers",
+        "at_once",
+        "available_bytes",
+        "broker",
+        "by_topic_id",
+        "committed_only",
+        "max_bytes",
+        "min_bytes",
+        "plan",
+        "replica_id",
+        "unknown",
+        "version",
+        "watermarks",
+    )
+
+    def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        self.broker = broker
+        self.version = version
+        self.by_topic_id = version >= TOPIC_IDS_SINCE
+        self.replica_id = _replica_id(request, version)
+        self.committed_only = request.isolation_level == READ_COMMITTED and self.replica_id < 0
+        self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self.answers: Answers = []
+        self.unknown: Answers = []
+        self.at_once = False
+        self.available_bytes = 0
+        self.watermarks = 0
+        self.plan = broker.fetch_sessions.plan(
+            request,
+            by_topic_id=self.by_topic_id,
+            name_of=broker.topic_name,
+            now_ms=broker.now_ms(),
+        )
+
+    # Reading
+
+    def read(self) -> bool:
+        """Look at all partitions anew; True if there is no reason to wait (any longer)."""
+        answers: Answers = []
+        self.answers, self.unknown = answers, []
+        self.at_once = False
+        self.available_bytes = 0
+        node_id = self.broker.node_id
+        committed_only = self.committed_only
+        incremental = self.plan.session is not None
+        room = self.max_bytes
+        nothing_yet = True
+        found = read_bytes = watermarks = 0
+        for target in self.plan.targets.values():
+            partition = target.partition
+            if partition is None or partition.leader != node_id:
+                partition = self._find(target)
+                if partition is None:
+                    continue
+            found += 1
+            asked = target.asked
+            watermark = partition.high_watermark
+            watermarks += watermark
+            if (  # nothing to read and nothing to tell: most partitions of a session, most times
+                incremental
+                and asked.fetch_offset == watermark == target.high_watermark
+                and target.log_start_offset == partition.log.log_start_offset
+                and asked.current_leader_epoch in (-1, partition.leader_epoch)
+                and asked.last_fetched_epoch < 0
+                and (not committed_only or partition.last_stable_offset == watermark)
+            ):
+                continue
+            try:
+                data = self._read(asked, partition, room, nothing_yet)
+            except LogError as error:
+                data = self._refusal(asked, error.error, partition)
+            answers.append((target, data))
+            region = data.records
+            if isinstance(region, Region):
+                read_bytes += region.size_bytes
+                room = max(0, room - region.size_bytes)
+                nothing_yet = False
+        self.watermarks = watermarks
+        return (
+            read_bytes >= self.min_bytes
+            or self.at_once
+            or found == 0
+            or self.available_bytes >= self.min_bytes
+            or self._ends_in_older_segment()
+        )
+
+    def _find(self, target: FetchTarget) -> Partition | None:
+        """Who serves `target`; None after noting why nobody does."""
+        target.partition = None
+        if target.topic is None:
+            target.topic = self.broker.topic_name(target.topic_id)
+            if target.topic is None:
+                self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_ID)
+                return None
+        partition = self.broker.partition(target.topic, target.asked.partition)
+        if partition is None:
+            self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return None
+        if self.by_topic_id and partition.topic_id != target.topic_id:
+            error = ErrorCode.INCONSISTENT_TOPIC_ID  # the session is older than the topic
+        elif not partition.is_leader:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            target.partition = partition
+            return partition
+        self.answers.append((target, self._refusal(target.asked, error, partition)))
+        return None
+
+    def _read(
+        self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
+    ) -> PartitionData:
+        """What one partition has for this request; LogError if the request is wrong for it."""
+        if asked.current_leader_epoch >= 0:
+            partition.check_leader_epoch(asked.current_leader_epoch)
+        if self.replica_id >= 0:
+            raise LogError(_not_a_follower(asked))
+        offset = asked.fetch_offset
+        watermark = partition.high_watermark
+        stable = partition.last_stable_offset
+        end = stable if self.committed_only else watermark
+        data = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=watermark,
+            last_stable_offset=stable,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=[] if self.committed_only else None,
+            records=b"",
+        )
+        if asked.last_fetched_epoch >= 0:
+            diverging = _diverging_epoch(asked, partition)
+            if diverging is not None:
+                data.diverging_epoch = diverging
+                self.at_once = True
+                return data
+        limit = min(asked.partition_max_bytes, room)
+        region = partition.read(
+            offset, max(limit, 0), max_offset=end, min_one_batch=nothing_yet and limit >= 0
+        )
+        if region is not None and limit >= 0:
+            data.records = region
+            self.available_bytes += min(region.size_bytes, asked.partition_max_bytes)
+            if self.committed_only:
+                data.aborted_transactions = _aborted(partition, region)
+        elif offset < end:
+            if limit < 0:
+                raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} bytes asked for")
+            # its first batch is larger than a limit: it counts as filling that
+            self.available_bytes += min(asked.partition_max_bytes, room + 1)
+        elif offset > end:
+            self.at_once = True
+        return data
+
+    def _ends_in_older_segment(self) -> bool:
+        """Whether more could be read, but not in this reply: a region is of one segment."""
+        for target, data in self.answers:
+            region, partition = data.records, target.partition
+            if isinstance(region, Region) and partition is not None:
+                end = data.last_stable_offset if self.committed_only else data.high_watermark
+                segment = partition.log.segments.floor(end)
+                if segment is not None and segment.base_offset > region.segment_base_offset:
+                    return True
+        return False
+
+    def _refusal(
+        self, asked: FetchPartition, error: ErrorCode, partition: Partition
+    ) -> PartitionData:
+        """The answer for a partition that is here but cannot be read as asked."""
+        self.at_once = True
+        if error is ErrorCode.KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_SINCE:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        data = _nothing(asked, error)
+        if self.version >= CURRENT_LEADER_SINCE and error in (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.FENCED_LEADER_EPOCH,
+        ):
+            data.current_leader = LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+        return data
+
+    def _note_unknown(self, target: FetchTarget, error: ErrorCode) -> None:
+        data = _nothing(target.asked, error)
+        data.aborted_transactions = []
+        self.unknown.append((target, data))
+
+    # Answering
+
+    def response(self) -> FetchResponse:
+        """What the last `read` found, as a reply; the session (if any) takes it as told."""
+        plan = self.plan
+        session = plan.session
+        if plan.overtaken:
+            assert session is not None
+            return FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id
+            )
+        answers = self.answers
+        if self.unknown:
+            answers = answers + self.unknown
+        session_id = NO_SESSION
+        if session is not None:
+            session_id = session.id
+            session.told(answers)
+        elif plan.opens_session:
+            session_id = self.broker.fetch_sessions.open(
+                answers,
+                self.broker.now_ms(),
+                by_topic_id=self.by_topic_id,
+                privileged=self.replica_id >= 0,
+            )
+        return FetchResponse(session_id=session_id, responses=_by_topic(answers))
+
+    async def wait(self, max_wait_ms: int) -> FetchResponse:
+        """Read again as records arrive, until it is enough or `max_wait_ms` have passed."""
+        targets = self.plan.targets.values()
+        partitions = [target.partition for target in targets if target.partition is not None]
+        with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(partitions) as parked:
+            # Replies to earlier requests may have been sent since `read`, and others have run.
+            before = self.watermarks
+            if before != sum(partition.high_watermark for partition in partitions) and self.read():
+                return self.response()
+            while not parked.changed:
+                # What arrives within a transaction can be read only later, so it does not count.
+                missing_bytes = 0 if self.committed_only else self.min_bytes - self.available_bytes
+                await parked.arrival(missing_bytes)
+                if self.read():
+                    return self.response()
+        self.read()
+        return self.response()
+
+
+def _replica_id(request: FetchRequest, version: int) -> int:
+    """Which broker asks; negative for consumers."""
+    if version < REPLICA_STATE_SINCE:
+        return request.replica_id
+    return -1 if request.replica_state is None else request.replica_state.replica_id
+
+
+def _not_a_follower(asked: FetchPartition) -> ErrorCode:
+    """For a request that claims to come from a replica: none but this broker's own is known."""
+    if asked.current_leader_epoch >= 0:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
+    """Where the fetcher's log leaves the leader's, if it does (KIP-595); LogError if unknown."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0 or asked.fetch_offset < partition.log_start_offset:
+        raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id, first_offset)
+        for producer_id, first_offset in partition.log.aborted_in(region)
+    ]
+
+
+def _nothing(asked: FetchPartition, error: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=asked.partition,
+        error_code=error,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
+    """Neighbours of one topic share an entry; the order stays as it is."""
+    topics: list[FetchableTopicResponse] = []
+    label: str | bytes | None = None
+    for target, data in answers:
+        if target.key[0] == label:
+            topics[-1].partitions.append(data)
+            continue
+        label = target.key[0]
+        topics.append(
+            FetchableTopicResponse(
+                topic=target.topic or "", topic_id=target.topic_id, partitions=[data]
+            )
+        )
+    return topics
+
+
+def _failed(request: FetchRequest) -> FetchResponse:
+    """Kafka's answer to an isolation level that does not exist: an error of its own for all."""
+    error = ErrorCode.UNKNOWN_SERVER_ERROR
+    topics = []
+    for topic in request.topics:
+        partitions = [_nothing(asked, error) for asked in topic.partitions]
+        for data in partitions:
+            data.aborted_transactions = []
+        topics.append(
+            FetchableTopicResponse(
+                topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
+            )
+        )
+    return FetchResponse(error_code=error, responses=topics)

@@ -1,0 +1,135 @@
+"""ListOffsets (key 2): v1-11.
+
+Behaviour
+- The first record whose timestamp is at least the one asked for; offset and timestamp -1 where
+  there is none, which is no error (an empty partition least of all).
+- Negative timestamps ask for a place instead:
+
+      -1  latest           the high watermark, or with read_committed the last stable offset
+      -2  earliest         the log start offset
+      -3  max timestamp    the first record that has the largest timestamp (v7, KIP-734)
+      -4  earliest local   as earliest, as nothing is in tiered storage (v8, KIP-405)
+      -5  latest tiered    -1: nothing is there (v9, KIP-1005)
+      -6  earliest pending upload   -1: nothing is going there (v11, KIP-1023)
+
+  In a version before its own, and for any other negative number, UNSUPPORTED_VERSION, whether or
+  not the partition exists.  Timestamps are given back by -3 and real times only.
+- A record that the client may not read yet is not found.  Only clients (replica -1) are held back
+  by their isolation level.
+- The leader epoch is that of the record, or for -1 the current one, -1 where nothing was found.
+- A partition asked for twice is told once, with INVALID_REQUEST.  An isolation level that does not
+  exist is UNKNOWN_SERVER_ERROR for all partitions, as it is with Apache Kafka.
+
+Version notes: isolation level from v2; leader epochs from v4; flexible from v6; v10's timeout is
+for reads from tiered storage and has nothing to wait for here.
+"""
+
+from __future__ import annotations
+
+from kwire.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kwire.context import Context
+from kwire.log import LogError, TimestampOffset
+from kwire.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The version from which a special timestamp may be asked for."""
+
+CONSUMER = -1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+NOT_FOUND = TimestampOffset(-1, -1, -1)
+
+
+def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        told = answers.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            index = asked.partition_index
+            if index in told:
+                told[index] = _failure(asked, ErrorCode.INVALID_REQUEST)
+                continue
+            try:
+                told[index] = _answer(broker, topic.name, asked, request, context.api_version)
+            except LogError as error:
+                told[index] = _failure(asked, error.error)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=list(told.values()))
+            for name, told in answers.items()
+            if told
+        ]
+    )
+
+
+def _answer(
+    broker: Broker,
+    topic: str,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    version: int,
+) -> ListOffsetsPartitionResponse:
+    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if asked.timestamp < 0 and SINCE.get(asked.timestamp, version + 1) > version:
+        raise LogError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = broker.led_partition(topic, asked.partition_index)
+    if asked.current_leader_epoch != -1:
+        partition.check_leader_epoch(asked.current_leader_epoch)
+    found = _look_up(partition, asked.timestamp, _end(partition, request))
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> int:
+    """Where what may be told ends."""
+    if request.replica_id != CONSUMER:
+        return partition.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return partition.last_stable_offset
+    return partition.high_watermark
+
+
+def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
+    log = partition.log
+    if timestamp == LATEST:
+        return TimestampOffset(-1, end, partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        epoch = log.epochs.epoch_for(start)
+        return TimestampOffset(-1, start, -1 if epoch is None else epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOT_FOUND
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset()
+    else:
+        found = log.offset_for_timestamp(timestamp)
+    return NOT_FOUND if found is None or found.offset >= end else found
+
+
+def _failure(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)

@@ -1,0 +1,36 @@
+"""Which topic names are legal, and which topics are the broker's own (Kafka's `Topic` class)."""
+
+from __future__ import annotations
+
+import re
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset(
+    {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC}
+)
+"""Topics that hold the coordinators' state: clients may read them, not change them."""
+
+NAME_SIZE_MAX = 249
+"""A partition's folder is its topic's name with `-`, its number and at most `.<32 hex>-delete`."""
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def why_invalid(name: str) -> str | None:
+    """Kafka's own sentence on what is wrong with a topic's name; None if nothing is."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_SIZE_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {NAME_SIZE_MAX}"
+    elif _LEGAL.fullmatch(name) is None:
+        reason = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_'"
+            " and '-'"
+        )
+    else:
+        return None
+    return f"Topic name is invalid: {reason}"
