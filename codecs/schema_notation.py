@@ -126,6 +126,27 @@ class Message:
         return self.flexible_since is not None and version >= self.flexible_since
 
 
+class ClassNames:
+    """The class of each struct of a file: its name, but where two messages mean different structs
+    by one name, their kinds go in front (`RequestTopicData`, `ResponseTopicData`).
+    """
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._names: dict[int, str] = {}
+        definitions: dict[str, list[Struct]] = {}
+        for message in messages:
+            for struct in message.structs.values():
+                definitions.setdefault(struct.name, []).append(struct)
+        for message in messages:
+            for struct in message.structs.values():
+                same = all(struct == other for other in definitions[struct.name])
+                prefix = "" if same else message.kind.capitalize()
+                self._names[id(struct)] = prefix + struct.name
+
+    def of(self, struct: Struct) -> str:
+        return self._names[id(struct)]
+
+
 def snake_case(name: str) -> str:
     """`PartitionIndex` -> `partition_index`; a run of capitals is one word (`KRaftVersion` ->
     `kraft_version`), as in Apache Kafka's own generator.
@@ -251,13 +272,12 @@ def _versions(line: _Line, text: str, base: Versions | None) -> Versions:
     if match is None:
         raise line.error(f"{text} is neither a range of versions nor an attribute")
     first = int(match[1])
-    if match[2]:
-        if base is None:
-            raise line.error("a message needs a last version")
-        return Versions(first, base.last)
-    parsed = Versions(first, int(match[3] or first))
-    if parsed.last < first or (base is not None and not (base[0] <= first <= parsed[1] <= base[1])):
-        raise line.error(f"versions {parsed} are not within {base}")
+    if match[2] and base is None:
+        raise line.error("a message needs a last version")
+    last = base.last if match[2] and base is not None else int(match[3] or first)
+    parsed = Versions(first, last)
+    if last < first or (base is not None and not (base.first <= first <= last <= base.last)):
+        raise line.error(f"versions {text} are not within {base}")
     return parsed
 
 

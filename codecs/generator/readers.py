@@ -13,12 +13,11 @@ from kwire.codecs.generator.source import LINE_MAX, Source, format_size
 from kwire.codecs.generator.types import (
     FORMATS,
     INT_ARRAYS,
-    ClassNames,
     default_value,
     python_type,
     size_min,
 )
-from kwire.codecs.schema_notation import Field, Message, Struct, snake_case
+from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, snake_case
 
 # Names that a reader uses for itself: a field of that name is read into another variable.
 _RESERVED = frozenset({"data", "pos", "end", "count", "items", "n", "stop", "tags", "tag", "size"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.codecs.schema_notation import FIXED_SIZES, Field, Message, Struct
+from kwire.codecs.schema_notation import FIXED_SIZES, ClassNames, Field, Message, Struct
 
 FORMATS = {
     "bool": "?",
@@ -25,25 +25,6 @@ _PYTHON_TYPES = {
     "bytes": "bytes",
     "records": "Records",
 }
-
-
-class ClassNames:
-    """Class names of the structs of a module, whose messages may define one name differently."""
-
-    def __init__(self, messages: list[Message]) -> None:
-        self._names: dict[int, str] = {}
-        definitions: dict[str, list[Struct]] = {}
-        for message in messages:
-            for struct in message.structs.values():
-                definitions.setdefault(struct.name, []).append(struct)
-        for message in messages:
-            for struct in message.structs.values():
-                same = all(struct == other for other in definitions[struct.name])
-                prefix = "" if same else message.kind.capitalize()
-                self._names[id(struct)] = prefix + struct.name
-
-    def of(self, struct: Struct) -> str:
-        return self._names[id(struct)]
 
 
 def has_none_for_default(field: Field) -> bool:
