@@ -8,7 +8,10 @@ from __future__ import annotations
 from kwire.log.append_result import AppendResult
 from kwire.log.config import LogConfig
 from kwire.log.error import LogDirError, LogDirLocked, LogError
+from kwire.log.job import Job, run_all
 from kwire.log.log import Log
+from kwire.log.maintenance import Intervals
+from kwire.log.manager import LogManager
 from kwire.log.origin import Origin
 from kwire.log.region import Region
 from kwire.log.time_lookup import TimestampOffset
@@ -16,13 +19,17 @@ from kwire.log.verification import Verification
 
 __all__ = [
     "AppendResult",
+    "Intervals",
+    "Job",
     "Log",
     "LogConfig",
     "LogDirError",
     "LogDirLocked",
     "LogError",
+    "LogManager",
     "Origin",
     "Region",
     "TimestampOffset",
     "Verification",
+    "run_all",
 ]

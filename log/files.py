@@ -94,16 +94,18 @@ class Files:
             view = view[written:]
             pos += written
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, *, sync: bool = True) -> None:
         """Replace a small file atomically and durably.
 
         Write beside it, fsync, rename over it, fsync the folder: after a power cut there is the
         old content or the new one, never a mixture.  Kafka names the neighbour `<name>.tmp`.
+        Without `sync` a power cut may leave an empty file; a killed process never does.
         """
         neighbour = f"{path}.tmp"
-        self.write(neighbour, data, sync=True)
+        self.write(neighbour, data, sync=sync)
         self.rename(neighbour, path)
-        self.fsync_dir(path.parent)
+        if sync:
+            self.fsync_dir(path.parent)
 
     def rename(self, source: Path | str, target: Path | str) -> None:
         os.replace(source, target)

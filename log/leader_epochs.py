@@ -25,26 +25,30 @@ class LeaderEpochCache:
 
     The file is written when an epoch is added.  Removals are written with the next addition or
     when the log is closed: an entry too many is cut off again when the log is loaded.
+
+    `durable` is False as long as nothing of the log is: recovery makes the epochs anew from the
+    batches then, so the file needs no fsync before the log's first flush.
     """
 
-    __slots__ = ("_dirty", "_files", "_offsets", "_path", "epochs", "latest_epoch")
+    __slots__ = ("_dirty", "_files", "_offsets", "durable", "epochs", "latest_epoch", "path")
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._files = files
-        self._path = directory / checkpoints.LEADER_EPOCHS
+        self.path = directory / checkpoints.LEADER_EPOCHS
         self.epochs: list[int] = []
         self._offsets: list[int] = []
         self._dirty = False
+        self.durable = True
         self.latest_epoch = UNDEFINED_EPOCH
 
     def load(self) -> None:
         """Read the file; a missing or broken one leaves the cache empty (recovery refills it)."""
         try:
-            entries = checkpoints.decode_epochs(self._files.read(self._path))
+            entries = checkpoints.decode_epochs(self._files.read(self.path))
         except FileNotFoundError:
             return
         except CorruptFile as error:
-            _logger.warning("%s is not readable (%s); going on without it", self._path, error)
+            _logger.warning("%s is not readable (%s); going on without it", self.path, error)
             return
         for epoch, offset in entries:
             self.add(epoch, offset)
@@ -52,7 +56,7 @@ class LeaderEpochCache:
 
     def move(self, directory: Path) -> None:
         """The partition's folder has been renamed."""
-        self._path = directory / checkpoints.LEADER_EPOCHS
+        self.path = directory / checkpoints.LEADER_EPOCHS
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -123,5 +127,6 @@ class LeaderEpochCache:
     def flush(self) -> None:
         """Write the file if it lacks something."""
         if self._dirty:
-            self._files.replace(self._path, checkpoints.encode_epochs(self.entries))
+            data = checkpoints.encode_epochs(self.entries)
+            self._files.replace(self.path, data, sync=self.durable)
             self._dirty = False

@@ -92,6 +92,7 @@ def load(
         log_end_offset=end,
         recovery_point=end if clean else min(recovery_point, end),
         now_ms=now_ms,
+        on_disk=not loader.created,
     )
 
 
@@ -131,6 +132,7 @@ class _Loader:
         self.now_ms = now_ms
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
+        self.created = False
         self.segments = Segments()
         self.snapshots = Snapshots(directory, self.files)
         self.epochs = LeaderEpochCache(directory, self.files)
@@ -260,6 +262,7 @@ class _Loader:
             for snapshot in sorted(self.snapshots.offsets):
                 self.snapshots.remove(snapshot)
         if not self.segments:
+            self.created = True
             self.segments.add(
                 Segment.create(
                     self.directory,

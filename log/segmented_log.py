@@ -50,6 +50,7 @@ class SegmentedLog:
         "_before_max_ms",
         "_epoch",
         "_generation",
+        "_on_disk",
         "_plain_bytes_max",
         "_positions",
         "_roll_ms",
@@ -94,6 +95,7 @@ class SegmentedLog:
         log_end_offset: int,
         recovery_point: int,
         now_ms: int,
+        on_disk: bool = True,
     ) -> None:
         self.dir = directory
         self.topic = topic
@@ -118,6 +120,8 @@ class SegmentedLog:
         self.first_unstable_offset: int | None = None
         self._epoch = -1
         self._generation = 0
+        self._on_disk = on_disk  # False: new, its folder and what describes it need an fsync
+        epochs.durable = on_disk
         self._positions: dict[int, tuple[Segment, int]] = {}
         self.update_config(config)
         self.refresh_first_unstable()
@@ -234,9 +238,11 @@ class SegmentedLog:
         if now_ms is not None:
             self.last_flush_ms = now_ms
         try:
-            return Flush.of(self, self._generation)
+            flush = Flush.of(self, self._generation, new=not self._on_disk)
         except OSError as error:
             raise self.storage_failed(error) from error
+        self._on_disk = self.epochs.durable = True
+        return flush
 
     def flushed(self, flush: Flush) -> None:
         """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""

@@ -1,0 +1,306 @@
+"""All logs of a broker: its log directories, opening and closing, creating and deleting."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log import loader, log_dir
+from kwire.log.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+)
+from kwire.log.config import LogConfig
+from kwire.log.error import LogDirError, LogError
+from kwire.log.files import Files
+from kwire.log.job import Job
+from kwire.log.loader import LogSettings
+from kwire.log.log import Log
+from kwire.log.log_dir import LogDir
+from kwire.log.maintenance import DeletedFolder, Intervals, Maintenance
+from kwire.log.meta_properties import MetaProperties
+from kwire.log.partition_metadata import new_directory_id
+from kwire.log.producer_state import PRODUCER_ID_EXPIRATION_MS
+from kwire.log.region import OpenFiles
+
+_logger = logging.getLogger(__name__)
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def open_files_max() -> int:
+    """Half of what the process may open; the other half is for connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, min(soft, 1 << 20) // 2)
+
+
+def _log_end_offset(log: Log) -> int:
+    return log.log_end_offset
+
+
+class LogManager:
+    """Owns the log directories from construction (which locks them) until `close`.
+
+    `logs` holds what is served, by (topic, partition); `offline_dirs` the directories that failed,
+    with the reason.  `on_dir_offline`, if set, hears of each failure once and is given the logs
+    that went with it; they answer KAFKA_STORAGE_ERROR from then on.
+
+    Raises LogDirLocked when another broker has a directory, LogDirError when none can be used.
+    """
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path | str],
+        *,
+        defaults: LogConfig | None = None,
+        intervals: Intervals | None = None,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        verify_transactions: bool = True,
+        clock: Callable[[], int] = wall_clock_ms,
+        files: Files | None = None,
+    ) -> None:
+        self.defaults = defaults or LogConfig()
+        self.clock = clock
+        self.files = files or Files()
+        self.settings = LogSettings(
+            self.files,
+            OpenFiles(open_files_max()),
+            producer_id_expiration_ms,
+            verify_transactions,
+        )
+        self.logs: dict[TopicPartition, Log] = {}
+        self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """What `replication-offset-checkpoint` said when the logs were loaded."""
+        self.online_dirs: list[LogDir] = []
+        self.offline_dirs: dict[Path, OSError] = {}
+        self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
+        self.maintenance = Maintenance(self, intervals or Intervals(), clock())
+        paths = [Path(path) for path in log_dirs]
+        log_dir.check_distinct(paths)
+        self._open_dirs(paths)
+
+    def _open_dirs(self, paths: list[Path]) -> None:
+        try:
+            for path in paths:
+                directory = LogDir(path, self.files)
+                try:
+                    directory.open()
+                except OSError as error:
+                    _logger.error("log directory %s cannot be used: %s", path, error)
+                    self.offline_dirs[path] = error
+                else:
+                    self.online_dirs.append(directory)
+            if not self.online_dirs:
+                reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+                raise LogDirError(f"none of the log.dirs can be used: {reasons}")
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _unlock(self) -> None:
+        for directory in self.online_dirs:
+            directory.unlock()
+
+    # Identity
+
+    def identify(self, node_id: int, cluster_id: str, *, zookeeper: bool = False) -> str:
+        """Check `meta.properties` of all directories, or write it; gives the cluster id.
+
+        `cluster_id` is for a first start: an id that is there already wins.  LogDirError if a
+        directory belongs to another node or to another cluster than the others.
+        """
+        found = {directory: directory.identity() for directory in self.online_dirs}
+        for directory, known in found.items():
+            if known is not None and known.node_id not in (None, node_id):
+                raise LogDirError(
+                    f"{directory.path} belongs to broker {known.node_id}, this one is {node_id}: "
+                    "set node.id to match, or use another directory"
+                )
+        clusters = {known.cluster_id for known in found.values() if known and known.cluster_id}
+        if len(clusters) > 1:
+            raise LogDirError(f"the log.dirs belong to several clusters: {sorted(clusters)}")
+        cluster_id = clusters.pop() if clusters else cluster_id
+        for directory, known in found.items():
+            directory_id = known.directory_id if known is not None else None
+            if directory_id is None and not zookeeper:
+                directory_id = new_directory_id()
+            wanted = MetaProperties(0 if zookeeper else 1, node_id, cluster_id, directory_id)
+            if known != wanted:
+                directory.set_identity(wanted)
+        return cluster_id
+
+    # Opening
+
+    def load(self, config_for: Callable[[str], LogConfig] | None = None) -> None:
+        """Open all logs; recovers them where the last owner did not stop cleanly.
+
+        `config_for` gives a topic's configs.  Blocks; may run in a thread, as long as nothing
+        else uses the manager meanwhile.  LogDirError if two folders claim the same partition.
+        """
+        find_config = config_for or (lambda topic: self.defaults)
+        for directory in list(self.online_dirs):
+            try:
+                self._load_dir(directory, find_config)
+            except OSError as error:
+                self.dir_failed(directory, error)
+
+    def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
+        clean = directory.take_clean_shutdown()
+        recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
+        start_offsets = directory.read_checkpoint(LOG_START_OFFSETS)
+        self.high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARKS))
+        for name in directory.folders():
+            path = directory.path / name
+            if name.endswith(log_dir.DELETE_SUFFIX):
+                delay_ms = self.defaults.file_delete_delay_ms
+                self.maintenance.deleted.append(
+                    DeletedFolder(directory, path, self.clock() + delay_ms)
+                )
+                continue
+            key = log_dir.parse_partition_folder(name)
+            if key is None:
+                _logger.warning("%s is not a partition's folder; leaving it alone", path)
+                continue
+            if key in self.logs:
+                raise LogDirError(
+                    f"partition {name} is in {self.logs[key].dir} and in {path}: remove the copy "
+                    "in the directory that failed last"
+                )
+            log = loader.load(
+                path,
+                *key,
+                config_for(key[0]),
+                self.settings,
+                now_ms=self.clock(),
+                clean=clean,
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=start_offsets.get(key, 0),
+            )
+            self._add(key, log, directory)
+
+    def _add(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
+        def failed(error: OSError) -> None:
+            self.dir_failed(directory, error)
+
+        log.on_storage_failure = failed
+        self.logs[key] = log
+        self._logs_in.setdefault(directory, {})[key] = log
+
+    def logs_in(self, directory: LogDir) -> list[Log]:
+        return list(self._logs_in.get(directory, {}).values())
+
+    # Creating and deleting
+
+    def create(
+        self, topic: str, topic_id: bytes, partition: int, config: LogConfig | None = None
+    ) -> Log:
+        """The log of a new partition, in the directory that has the fewest.
+
+        KAFKA_STORAGE_ERROR if no directory can take it.
+        """
+        key = topic, partition
+        assert key not in self.logs, f"{topic}-{partition} is there already"
+        while self.online_dirs:
+            directory = min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
+            try:
+                path = directory.make_folder(log_dir.partition_folder(topic, partition))
+                log = loader.load(
+                    path,
+                    topic,
+                    partition,
+                    config or self.defaults,
+                    self.settings,
+                    now_ms=self.clock(),
+                    topic_id=topic_id,
+                )
+            except OSError as error:
+                self.dir_failed(directory, error)
+                continue
+            self._add(key, log, directory)
+            return log
+        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition's log away: its folder is renamed now and removed later."""
+        log = self.logs.pop((topic, partition))
+        self.high_watermarks.pop((topic, partition), None)
+        directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
+        del self._logs_in[directory][topic, partition]
+        log.take_offline()
+        for segment in log.segments:
+            segment.discard()
+        try:
+            path = directory.rename_folder(log.dir, log_dir.delete_folder(topic, partition))
+        except OSError as error:
+            self.dir_failed(directory, error)
+            return
+        due_ms = self.clock() + log.config.file_delete_delay_ms
+        self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
+
+    # Running
+
+    def maintain(
+        self, now_ms: int, high_watermark_of: Callable[[Log], int] = _log_end_offset
+    ) -> list[Job]:
+        """Retention, removals, flushes and checkpoints that are due at `now_ms`.
+
+        What cannot block is done at once.  Run each job in a thread, then `finish` it here; or
+        all of them with `job.run_all` where nothing waits.
+        """
+        return self.maintenance.due(now_ms, high_watermark_of)
+
+    def dir_failed(self, directory: LogDir, error: OSError) -> None:
+        """A directory's disk failed: it and its logs go offline, the others stay."""
+        if directory not in self.online_dirs:
+            return
+        _logger.error("log directory %s goes offline: %s", directory.path, error)
+        self.online_dirs.remove(directory)
+        self.offline_dirs[directory.path] = error
+        lost = self.logs_in(directory)
+        self._logs_in.pop(directory, None)
+        for log in lost:
+            log.take_offline()
+            del self.logs[log.topic, log.partition]
+        directory.unlock()
+        if self.on_dir_offline is not None:
+            self.on_dir_offline(directory.path, error, lost)
+
+    # Closing
+
+    def close(self, high_watermark_of: Callable[[Log], int] = _log_end_offset) -> None:
+        """A clean stop: all logs durable, checkpoints written, directories marked and unlocked."""
+        for directory in list(self.online_dirs):
+            try:
+                self._close_dir(directory, high_watermark_of)
+            except OSError as error:
+                self.dir_failed(directory, error)
+            except LogError as error:  # the directory went offline in the middle
+                _logger.error("%s could not be stopped cleanly: %s", directory.path, error)
+        self._unlock()
+
+    def _close_dir(self, directory: LogDir, high_watermark_of: Callable[[Log], int]) -> None:
+        logs = self.logs_in(directory)
+        for log in logs:
+            log.close()
+        directory.write_checkpoint(RECOVERY_POINTS, {_key(log): log.recovery_point for log in logs})
+        moved = [log for log in logs if log.log_start_offset > log.segments.first.base_offset]
+        directory.write_checkpoint(
+            LOG_START_OFFSETS, {_key(log): log.log_start_offset for log in moved}
+        )
+        directory.write_checkpoint(
+            HIGH_WATERMARKS, {_key(log): high_watermark_of(log) for log in logs}
+        )
+        directory.mark_clean_shutdown()
+
+
+def _key(log: Log) -> TopicPartition:
+    return log.topic, log.partition
