@@ -6,8 +6,10 @@ user's cache directory. A folder of jars that is there already is named by KWIRE
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -196,11 +198,13 @@ def run(
 
 
 def free_port() -> int:
-    """A TCP port of the loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port nobody listens on now, below those the kernel gives to outgoing connections."""
+    ports = random.SystemRandom().sample(range(20_000, 32_000), 200)
+    for port in ports:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise ApacheKafkaError("none of 200 ports between 20000 and 32000 is free")
 
 
 class ApacheKafka:
@@ -272,7 +276,7 @@ class ApacheKafka:
         if done.returncode:
             raise ApacheKafkaError(f"format failed:\n{done.stdout}{done.stderr}")
 
-    def spawn(self) -> None:
+    def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process and return at once (`format` has run); `wait_until_up` waits."""
         with open(self.log_file, "ab") as out:
             self._process = subprocess.Popen(
@@ -287,6 +291,7 @@ class ApacheKafka:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C in pytest must not kill it before its users
             )
+        return self._process
 
     def wait_until_up(self) -> None:
         """Return once the broker's port takes connections; raise when it died or took too long."""

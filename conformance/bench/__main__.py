@@ -1,0 +1,148 @@
+"""`python -m kwire.conformance.bench`: kwire and Apache Kafka on the same work, in turns."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kwire.conformance.bench import machine, report
+from kwire.conformance.bench.brokers import Apache, Broker, External, Floor, Kwire, running
+from kwire.conformance.bench.measure import Bench, Series, touch_memory
+from kwire.conformance.bench.report import Section
+from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
+from kwire.conformance.bench.stock import STOCK
+
+PARTS = ("start", *(row.key for row in ROWS), *(client.key for client in STOCK), "first")
+TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
+FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
+FIRST_SECONDS_ROUNDS = 3
+STOCK_ROUNDS = 3
+
+HOW = """All figures are of one run. The brokers take turns at the same work (A B, B A, ...), each
+turn on a new topic of one replica, and each reply is checked. A figure is the median of the rounds,
+with the smallest and the largest; "times better" is made round by round, above 1 where kwire is the
+better one. The floor is a bare server in Python that checks a CRC and appends, nothing else
+(`floor.py`). The brokers run with their defaults (Apache Kafka with the JVM options of its own
+start script), unpinned, beside the load generator on the same cores. `make bench` repeats it."""
+
+
+@dataclass
+class Plan:
+    """What is to be measured, and how long."""
+
+    only: frozenset[str]
+    seconds: float
+    rounds: int
+    warm_max_s: float
+    quick: bool
+    floor: bool
+
+    def has(self, key: str) -> bool:
+        return key in self.only if self.only else not (self.quick and key in NOT_QUICK)
+
+
+NOT_QUICK = frozenset({"first", *(client.key for client in STOCK)})
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Only these rows.")
+@click.option("--seconds", default=1.5, show_default=True, help="Length of a turn.")
+@click.option("--rounds", default=7, show_default=True, help="Turns a broker and row.")
+@click.option("--warm", default=30.0, show_default=True, help="At most so long to warm up a row.")
+@click.option("--quick", is_flag=True, help="Under 90 s: 2 rounds of 0.7 s, little warming.")
+@click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
+@click.option("--floor/--no-floor", default=True, help="Measure the bare server as well.")
+@click.option("--bootstrap", help="HOST:PORT of a broker that runs already, in kwire's place.")
+@click.option("--output", type=click.Path(path_type=Path), help="Write the report here as well.")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For the brokers' data. [default: a temporary directory]",
+)
+def main(
+    only: tuple[str, ...],
+    seconds: float,
+    rounds: int,
+    warm: float,
+    quick: bool,
+    only_kwire: bool,
+    floor: bool,
+    bootstrap: str | None,
+    output: Path | None,
+    directory: Path | None,
+) -> None:
+    """Measure kwire and Apache Kafka side by side; print a table, with --output write it down."""
+    if quick:
+        seconds, rounds, warm = min(seconds, 0.7), min(rounds, 2), min(warm, 0.7)
+    plan = Plan(frozenset(only), seconds, rounds, warm, quick, floor)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_COLUMNS)
+    with tempfile.TemporaryDirectory(prefix="kwire-bench-", dir=directory) as folder:
+        root = Path(folder)
+        ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
+        brokers: list[Broker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
+        with console.status("memory") as status:
+            if not quick:
+                touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
+            sections = measure(plan, brokers, root, status.update)
+    for section in sections:
+        report.print_section(console, section, Apache.name)
+    if output is not None:
+        output.write_text(report.markdown(sections, machine.facts(), HOW, Apache.name))
+        console.print(f"written: {output}")
+
+
+def _address(bootstrap: str) -> tuple[str, int]:
+    host, _, port = bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def measure(
+    plan: Plan, brokers: Sequence[Broker], root: Path, say: Callable[[str], None]
+) -> list[Section]:
+    """All that the plan has, one section a kind."""
+    names = [broker.name for broker in brokers if not isinstance(broker, External)]
+    bench = Bench(plan.seconds, plan.rounds, plan.warm_max_s, say)
+    memory: list[Series] = []
+    sections: list[Section] = []
+    if plan.has("start") and names:
+        note = "From the start of the process on an empty directory (Apache Kafka's: formatted)."
+        memory = bench.startups(root / "start", names)
+        sections.append(Section("Start and memory", note, memory))
+    with running(*brokers):
+        sections += _warm(plan, bench, brokers, root)
+        if memory and len(sections) > 1:
+            memory += bench.memory_after_load(brokers)
+    if plan.has("first") and names:
+        bench.rounds = min(plan.rounds, FIRST_SECONDS_ROUNDS)
+        note = f"Both just started: the {FIRST_SECONDS:.0f} s that follow the first reply."
+        rows = bench.first_seconds(ROWS, root / "first", names)
+        sections.append(Section(f"The first {FIRST_SECONDS:.0f} seconds", note, rows))
+    return sections
+
+
+def _warm(plan: Plan, bench: Bench, brokers: Sequence[Broker], root: Path) -> list[Section]:
+    sections = []
+    if rows := [row for row in ROWS if plan.has(row.key)]:
+        floors = [Floor(root / "floor")] if plan.floor else []
+        note = (
+            f"Each broker was warmed with a row's own work until its rate stopped rising (at most"
+            f" {plan.warm_max_s:.0f} s), then {plan.rounds} rounds of {plan.seconds:g} s."
+        )
+        figures = bench.warm(rows, [*brokers, *floors])
+        sections.append(Section("Warm, raw sockets", note, figures))
+    if clients := [client for client in STOCK if plan.has(client.key)]:
+        bench.rounds = min(plan.rounds, STOCK_ROUNDS)
+        note = "Default settings, a topic of one partition; the first round is not counted."
+        sections.append(Section("Warm, stock clients", note, bench.stock(clients, brokers)))
+    return sections
+
+
+if __name__ == "__main__":
+    main()

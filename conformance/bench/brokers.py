@@ -1,0 +1,207 @@
+"""The brokers that are measured, each a process of its own on the loopback."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kwire.conformance.apache_kafka import SERVER_JVM, VERSION, ApacheKafka, free_port
+from kwire.conformance.bench import frames, load
+from kwire.conformance.bench.load import Address
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+POLL_S = 0.002
+
+
+class BrokerFailed(RuntimeError):
+    """A broker did not start, or ended; the message ends with what it logged."""
+
+
+class Broker(ABC):
+    """A broker under measurement; `directory` holds its data and log and is made by `start`."""
+
+    name: str
+    address: Address
+    log_file: Path | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @abstractmethod
+    def start(self) -> float:
+        """Start it; seconds from the start of the process to its first reply to ApiVersions."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End the process and remove its data."""
+
+    @abstractmethod
+    def rss_mb(self) -> float | None:
+        """Resident memory of the process in MB of 10^6 bytes, where the system tells."""
+
+    def create_topic(self, topic: str, partitions: int = 1) -> None:
+        """Create a topic whose files vanish as soon as it is deleted."""
+        configs = {"file.delete.delay.ms": "0"}
+        reply = load.ask(self.address, frames.create_topic(topic, partitions, configs))
+        if error := frames.topic_error(reply, topic):
+            raise frames.BrokerRefused(f"{self.name}: CreateTopics gave error code {error}")
+
+    def delete_topic(self, topic: str) -> None:
+        reply = load.ask(self.address, frames.delete_topic(topic))
+        if error := frames.topic_error(reply, topic):
+            raise frames.BrokerRefused(f"{self.name}: DeleteTopics gave error code {error}")
+
+
+def wait_for_reply(address: Address, process: subprocess.Popen[bytes], log_file: Path) -> None:
+    """Ask for ApiVersions until there is a reply."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            load.ask(address, frames.api_versions())
+        except (OSError, frames.BrokerRefused):
+            time.sleep(POLL_S)
+        else:
+            return
+    raise BrokerFailed(f"no reply to ApiVersions:\n{log_file.read_text(errors='replace')[-3000:]}")
+
+
+def rss_mb(pid: int) -> float | None:
+    """Resident memory of a process and its children, by ps."""
+    command = ["ps", "-o", "rss=", "-p", str(pid), "--ppid", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    sizes = [int(line) for line in done.stdout.split()]
+    return sum(sizes) * 1024 / 1e6 if sizes else None
+
+
+class ProcessBroker(Broker):
+    """A broker that is started by a command line."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.address = ("127.0.0.1", free_port())
+        self.log_file: Path = directory / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command line."""
+
+    def start(self) -> float:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with open(self.log_file, "wb") as log:
+            began = time.monotonic()
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_for_reply(self.address, self._process, self.log_file)
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def rss_mb(self) -> float | None:
+        return rss_mb(self._process.pid) if self._process is not None else None
+
+
+class Kwire(ProcessBroker):
+    """`kwire serve` with its defaults."""
+
+    name = "kwire"
+
+    def command(self) -> list[str]:
+        settings = {
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(self.directory / "data"),
+        }
+        sets = [f"--set={name}={value}" for name, value in settings.items()]
+        return [sys.executable, "-m", "kwire.cli", "serve", *sets]
+
+
+class Floor(ProcessBroker):
+    """The bare server of `floor.py`: only what a row on raw sockets needs, and no topics."""
+
+    name = "floor"
+
+    def command(self) -> list[str]:
+        script = Path(__file__).with_name("floor.py")
+        return [sys.executable, str(script), str(self.address[1]), str(self.directory / "log")]
+
+    def create_topic(self, topic: str, partitions: int = 1) -> None:
+        """Any name is its one log."""
+
+    def delete_topic(self, topic: str) -> None:
+        """Its log ends with it."""
+
+
+class Apache(Broker):
+    """Apache Kafka with its defaults and the JVM options of its own start script."""
+
+    name = f"Apache Kafka {VERSION}"
+
+    def __init__(self, directory: Path) -> None:
+        self._node = ApacheKafka(directory, jvm=SERVER_JVM)
+        self.address = ("localhost", self._node.port)
+        self.log_file = self._node.log_file
+
+    def start(self) -> float:
+        """Formatting the storage, a process of its own, is not counted."""
+        self._node.format()
+        began = time.monotonic()
+        process = self._node.spawn()
+        wait_for_reply(self.address, process, self._node.log_file)
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        self._node.stop()
+        shutil.rmtree(self._node.directory, ignore_errors=True)
+
+    def rss_mb(self) -> float | None:
+        return rss_mb(self._node.pid)
+
+
+class External(Broker):
+    """A broker that runs already and is left running."""
+
+    def __init__(self, name: str, address: Address) -> None:
+        self.name = name
+        self.address = address
+
+    def start(self) -> float:
+        return 0.0
+
+    def stop(self) -> None:
+        """It is not ours."""
+
+    def rss_mb(self) -> float | None:
+        return None
+
+
+@contextmanager
+def running(*brokers: Broker) -> Iterator[None]:
+    """Start them one after another; stop all of them, whatever happens."""
+    started: list[Broker] = []
+    try:
+        for broker in brokers:
+            started.append(broker)
+            broker.start()
+        yield
+    finally:
+        for broker in started:
+            broker.stop()

@@ -1,0 +1,330 @@
+"""The load generator: raw sockets, prepared bytes, every reply checked, little work of its own.
+
+Each function drives one kind of work for some seconds and returns a Sample. They run in this
+process, apart from the broker; what they cost is the same for every broker, and small.
+"""
+
+from __future__ import annotations
+
+import gc
+import selectors
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns, sleep
+from typing import NamedTuple
+
+from kwire.conformance.bench import frames
+from kwire.conformance.bench.frames import (
+    CORRELATION,
+    CORRELATION_POS,
+    OFFSET,
+    BrokerRefused,
+    FetchReply,
+    Frame,
+    ProduceReply,
+)
+
+REPLY_TIMEOUT_S = 60  # a reply that takes longer is an error, not a slow reply
+LEADER_TIMEOUT_S = 20
+FETCH_WAIT_MS = 5_000
+PARK_S = 0.0005  # for a fetch to be waiting at the broker before the record comes
+
+Address = tuple[str, int]
+
+
+class Sample(NamedTuple):
+    """What one turn gave. Percentiles are None where single requests were not timed."""
+
+    requests: int
+    seconds: float
+    size_bytes: int
+    p50_us: float | None = None
+    p99_us: float | None = None
+
+    @property
+    def per_second(self) -> float:
+        return self.requests / self.seconds
+
+    @property
+    def mb_per_second(self) -> float:
+        return self.size_bytes / self.seconds / 1e6
+
+
+def connect(address: Address) -> socket.socket:
+    sock = socket.create_connection(address, timeout=REPLY_TIMEOUT_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.settimeout(None)  # plain blocking calls: a timeout would add a poll() to each of them
+    return sock
+
+
+def receive(sock: socket.socket, size_bytes: int) -> bytes:
+    """Exactly so many bytes; raises BrokerRefused when the broker closes before."""
+    parts = bytearray()
+    while len(parts) < size_bytes:
+        data = sock.recv(size_bytes - len(parts))
+        if not data:
+            raise BrokerRefused("the broker closed the connection")
+        parts += data
+    return bytes(parts)
+
+
+def receive_reply(sock: socket.socket) -> bytes:
+    """One whole reply with its size field."""
+    size = receive(sock, 4)
+    return size + receive(sock, int.from_bytes(size))
+
+
+def first_reply(sock: socket.socket, topic: str, frame: bytes) -> ProduceReply:
+    """Send a produce request until it is taken: a topic just created may not be led yet."""
+    deadline = perf_counter_ns() + LEADER_TIMEOUT_S * 1_000_000_000
+    while True:
+        sock.sendall(frame)
+        data = receive_reply(sock)
+        try:
+            return ProduceReply(topic, data)
+        except BrokerRefused:
+            if perf_counter_ns() > deadline:
+                raise
+            sleep(0.01)
+
+
+def ask(address: Address, frame: Frame) -> bytes:
+    """One request on a connection of its own, and the reply."""
+    with connect(address) as sock:
+        sock.sendall(frame.data)
+        return receive_reply(sock)
+
+
+@contextmanager
+def _steady() -> Iterator[None]:
+    """The generator makes no cycles: its own garbage collection would only add noise."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def percentile(ordered: list[int], share: float) -> float:
+    """The value below which `share` of the sorted values lie."""
+    return float(ordered[min(int(len(ordered) * share), len(ordered) - 1)])
+
+
+def _sample(count: int, elapsed_ns: int, size_bytes: int, latencies_ns: list[int]) -> Sample:
+    if not latencies_ns:
+        return Sample(count, elapsed_ns / 1e9, size_bytes)
+    ordered = sorted(latencies_ns)
+    p50, p99 = (percentile(ordered, share) / 1e3 for share in (0.50, 0.99))
+    return Sample(count, elapsed_ns / 1e9, size_bytes, p50, p99)
+
+
+def produce(
+    address: Address,
+    topic: str,
+    batch: bytes,
+    seconds: float,
+    *,
+    in_flight: int = 1,
+    records_count: int = 1,
+    partition: int = 0,
+) -> Sample:
+    """One connection that keeps `in_flight` produce requests unanswered; timed one by one when
+    that is 1. The partition must have no other producer: offsets are checked."""
+    with connect(address) as sock, _steady():
+        frame = frames.produce(topic, partition, batch).data
+        reply = first_reply(sock, topic, frame)
+        pump = _Pump(sock, frame, reply, records_count, in_flight)
+        latencies = pump.run(seconds)
+    size_bytes = pump.counted * len(batch)
+    return _sample(pump.counted, pump.elapsed_ns, size_bytes, latencies)
+
+
+class _Pump:
+    """The window of one connection: as many requests are sent as replies came, in one call."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        frame: bytes,
+        reply: ProduceReply,
+        records_count: int,
+        in_flight: int,
+    ) -> None:
+        self.sock = sock
+        self.reply = reply
+        self.in_flight = in_flight
+        self.counted = 0
+        self.elapsed_ns = 0
+        self._frame_bytes = len(frame)
+        self._window = memoryview(bytearray(frame * in_flight))
+        self._replies = bytearray(reply.size_bytes * in_flight)
+        self._next_correlation = 1
+        self._due_correlation = 1
+        self._due_offset = reply.base_offset + records_count
+        self._records_count = records_count
+        self._have = 0
+
+    def run(self, seconds: float) -> list[int]:
+        """Keep the window full for so long; the latencies in ns when it is one request wide."""
+        latencies: list[int] = []
+        timed = self.in_flight == 1
+        start = sent_at = perf_counter_ns()
+        deadline = start + int(seconds * 1e9)
+        self.send(self.in_flight)
+        while True:
+            came = self.receive()
+            now = perf_counter_ns()
+            self.counted += came
+            if timed and came:
+                latencies.append(now - sent_at)
+            if now >= deadline:
+                break
+            if came:
+                sent_at = perf_counter_ns()
+                self.send(came)
+        self.elapsed_ns = now - start
+        while self._due_correlation != self._next_correlation:
+            self.receive()
+        return latencies
+
+    def send(self, count: int) -> None:
+        """Send the next `count` requests in one call."""
+        size = self._frame_bytes
+        for pos in range(CORRELATION_POS, count * size, size):
+            CORRELATION.pack_into(self._window, pos, self._next_correlation)
+            self._next_correlation += 1
+        self.sock.sendall(self._window[: count * size])
+
+    def receive(self) -> int:
+        """Take what has come and check the whole replies in it; how many they were."""
+        with memoryview(self._replies) as view:
+            came = self.sock.recv_into(view[self._have :])
+        if not came:
+            raise BrokerRefused("the broker closed the connection")
+        have = self._have + came
+        size = self.reply.size_bytes
+        whole = have - have % size
+        for pos in range(0, whole, size):
+            self.reply.check(self._replies, pos, self._due_correlation, self._due_offset)
+            self._due_correlation += 1
+            self._due_offset += self._records_count
+        self._have = have - whole
+        if self._have and whole:
+            self._replies[: self._have] = self._replies[whole:have]
+        return whole // size
+
+
+def produce_on_many(
+    address: Address, topic: str, batch: bytes, seconds: float, *, connections: int
+) -> Sample:
+    """So many connections with one request in flight each, each to a partition of its own."""
+    selector = selectors.DefaultSelector()
+    pumps = []
+    with _steady():
+        for partition in range(connections):
+            sock = connect(address)
+            frame = frames.produce(topic, partition, batch).data
+            pump = _Pump(sock, frame, first_reply(sock, topic, frame), 1, 1)
+            pumps.append(pump)
+            selector.register(sock, selectors.EVENT_READ, pump)
+        start = perf_counter_ns()
+        deadline = start + int(seconds * 1e9)
+        for pump in pumps:
+            pump.send(1)
+        count = 0
+        while (now := perf_counter_ns()) < deadline:
+            for key, _ in selector.select():
+                pump = key.data
+                if pump.receive():
+                    count += 1
+                    pump.send(1)
+        for pump in pumps:
+            pump.receive()
+            pump.sock.close()
+        selector.close()
+    return _sample(count, now - start, count * len(batch), [])
+
+
+def fetch(
+    address: Address, topic: str, offsets: list[int], seconds: float, *, max_bytes: int
+) -> Sample:
+    """One connection that fetches from one offset after another and only reads what comes."""
+    prepared = frames.fetch(topic, 0, max_wait_ms=500, max_bytes=max_bytes)
+    request = bytearray(prepared.data)
+    reply = FetchReply(topic)
+    buffer = bytearray(2 * max_bytes + 4096)
+    view = memoryview(buffer)
+    count = size_bytes = 0
+    with connect(address) as sock, _steady():
+        start = perf_counter_ns()
+        deadline = start + int(seconds * 1e9)
+        while (now := perf_counter_ns()) < deadline:
+            OFFSET.pack_into(request, prepared.offset_pos, offsets[count % len(offsets)])
+            CORRELATION.pack_into(request, CORRELATION_POS, count)
+            sock.sendall(request)
+            _receive_into(sock, view)
+            if CORRELATION.unpack_from(buffer, 4)[0] != count:
+                raise BrokerRefused("a reply to another request")
+            size = reply.records_size(buffer)
+            if size < max_bytes // 2:
+                raise BrokerRefused(f"{size} bytes of records where {max_bytes} were asked for")
+            count += 1
+            size_bytes += size
+    return _sample(count, now - start, size_bytes, [])
+
+
+def _receive_into(sock: socket.socket, view: memoryview) -> int:
+    """One reply of any size into `view`; its size with the size field."""
+    have = sock.recv_into(view)
+    while have < 4:
+        have += sock.recv_into(view[have:])
+    end = 4 + int.from_bytes(view[:4])
+    while have < end:
+        came = sock.recv_into(view[have:end])
+        if not came:
+            raise BrokerRefused("the broker closed the connection")
+        have += came
+    return end
+
+
+def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sample:
+    """From the sending of a record to its arrival at a consumer whose fetch was waiting for it."""
+    produce_frame = frames.produce(topic, 0, batch).data
+    prepared = frames.fetch(topic, 0, max_wait_ms=FETCH_WAIT_MS, max_bytes=1 << 20)
+    request = bytearray(prepared.data)
+    fetched = FetchReply(topic)
+    latencies: list[int] = []
+    buffer = bytearray(1 << 16)
+    view = memoryview(buffer)
+    with connect(address) as producer, connect(address) as consumer, _steady():
+        reply = first_reply(producer, topic, produce_frame)
+        offset = reply.base_offset + 1
+        start = perf_counter_ns()
+        deadline = start + int(seconds * 1e9)
+        while perf_counter_ns() < deadline:
+            OFFSET.pack_into(request, prepared.offset_pos, offset)
+            consumer.sendall(request)
+            sleep(PARK_S)
+            sent_at = perf_counter_ns()
+            producer.sendall(produce_frame)
+            _receive_into(consumer, view)
+            latencies.append(perf_counter_ns() - sent_at)
+            if fetched.records_size(buffer) != len(batch):
+                raise BrokerRefused("the fetch returned without the record")
+            reply.check(bytearray(receive_reply(producer)), 0, 0, offset)
+            offset += 1
+        elapsed = perf_counter_ns() - start
+    return _sample(len(latencies), elapsed, len(latencies) * len(batch), latencies)
+
+
+def fill(address: Address, topic: str, batch: bytes, count: int, records_count: int) -> None:
+    """Write `count` batches to partition 0."""
+    with connect(address) as sock:
+        frame = frames.produce(topic, 0, batch).data
+        pump = _Pump(sock, frame, first_reply(sock, topic, frame), records_count, 1)
+        for _ in range(count - 1):
+            pump.send(1)
+            while not pump.receive():
+                continue

@@ -1,0 +1,221 @@
+"""Turns, rounds and warm-up: who works when, and what is made of the figures."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from kwire.conformance.bench import startup
+from kwire.conformance.bench.brokers import Apache, Broker, Floor, Kwire, running
+from kwire.conformance.bench.rows import (
+    FIRST_SECONDS,
+    FIRST_SECONDS_TARGET,
+    Figure,
+    Figures,
+    Row,
+)
+from kwire.conformance.bench.stock import RATES, Stock
+
+WARM_SLICE_S = 2.0
+WARM_SLICES_STALE = 2  # so many slices without a new best: the rate has stopped rising
+WARM_GAIN = 1.03  # less than that is not a rise
+SETTLE_S = 0.3  # between turns, for the files of the turn before to go
+
+Progress = Callable[[str], None]
+_topics = itertools.count()
+
+
+@dataclass
+class Series:
+    """One figure over all rounds, by broker."""
+
+    row: str
+    title: str
+    figure: Figure
+    target: float | None
+    limit: float | None = None
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, broker: str, value: float) -> None:
+        self.values.setdefault(broker, []).append(value)
+
+    def median(self, broker: str) -> float | None:
+        values = self.values.get(broker)
+        return median(values) if values else None
+
+    def ratios(self, ours: str, theirs: str) -> list[float]:
+        """How many times better `ours` was, round by round."""
+        pairs = zip(self.values.get(ours, ()), self.values.get(theirs, ()), strict=False)
+        return [self.figure.times_better(a, b) for a, b in pairs]
+
+    def met(self, ours: str, theirs: str) -> bool | None:
+        """Whether the median reaches the target, or keeps the limit; None without either."""
+        value = self.median(ours)
+        if self.limit is not None and value is not None:
+            return value <= self.limit
+        ratios = self.ratios(ours, theirs)
+        return median(ratios) >= self.target if self.target is not None and ratios else None
+
+
+def new_topic() -> str:
+    return f"bench-{time.time_ns()}-{next(_topics)}"
+
+
+def touch_memory(size_bytes: int) -> None:
+    """Write to so much memory and give it back, in a process of its own.
+
+    A virtual machine gets its memory page by page as it is first used, at a tenth of the speed.
+    Without this the log that happens to grow into fresh memory loses.
+    """
+    toucher = multiprocessing.get_context("spawn").Process(target=_touch, args=(size_bytes,))
+    toucher.start()
+    toucher.join()
+
+
+def _touch(size_bytes: int) -> None:
+    with mmap.mmap(-1, size_bytes) as region:
+        for position in range(0, size_bytes, mmap.PAGESIZE):
+            region[position] = 1
+
+
+class Bench:
+    """Measures brokers against each other in turns; `say` is told what goes on."""
+
+    def __init__(self, seconds: float, rounds: int, warm_max_s: float, say: Progress) -> None:
+        self.seconds = seconds
+        self.rounds = rounds
+        self.warm_max_s = warm_max_s
+        self.say = say
+
+    def warm(self, rows: Sequence[Row], brokers: Sequence[Broker]) -> list[Series]:
+        """All rows on brokers that are up and have done the same work before."""
+        return [series for row in rows for series in self._warm_row(row, brokers)]
+
+    def _warm_row(self, row: Row, brokers: Sequence[Broker]) -> list[Series]:
+        chosen = [broker for broker in brokers if row.runs_on(broker)]
+        for broker in chosen:
+            self._warm_up(row, broker)
+        targets = {figure.name: figure.target for figure in row.figures}
+        all_series = _series_of(row, targets)
+        for number in range(self.rounds):
+            # A B, B A, A B, ...: neither always comes after the other
+            for broker in chosen if number % 2 == 0 else reversed(chosen):
+                self.say(f"{row.title}: round {number + 1} of {self.rounds}, {broker.name}")
+                _add(all_series, broker, self._turn(row, broker, self.seconds))
+        return all_series
+
+    def _turn(self, row: Row, broker: Broker, seconds: float) -> Figures:
+        """One turn on a topic of its own; a floor is started anew, for its one log."""
+        topic = new_topic()
+        if isinstance(broker, Floor):
+            with running(broker):
+                row.prepare(broker, topic)
+                return row.measure(broker, topic, seconds)
+        row.prepare(broker, topic)
+        try:
+            return row.measure(broker, topic, seconds)
+        finally:
+            broker.delete_topic(topic)
+            time.sleep(SETTLE_S)
+
+    def _warm_up(self, row: Row, broker: Broker) -> None:
+        """The row's own work until its first figure stops getting better (a JIT compiles)."""
+        if isinstance(broker, Floor):
+            return
+        figure = row.figures[0]
+        best: float | None = None
+        stale = 0
+        slice_s = min(WARM_SLICE_S, self.warm_max_s)
+        for number in range(1, int(self.warm_max_s / slice_s) + 1):
+            self.say(f"{row.title}: warming {broker.name}, {number * slice_s:.0f} s")
+            value = self._turn(row, broker, slice_s)[figure.name]
+            if best is None or figure.times_better(value, best) > WARM_GAIN:
+                stale = 0
+            else:
+                stale += 1
+            best = value if best is None or figure.times_better(value, best) > 1 else best
+            if stale >= WARM_SLICES_STALE:
+                return
+
+    def first_seconds(self, rows: Iterable[Row], root: Path, names: Sequence[str]) -> list[Series]:
+        """Each row in the first seconds of brokers that were just started."""
+        found = []
+        for row in rows:
+            all_series = _series_of(
+                row, {figure.name: FIRST_SECONDS_TARGET for figure in row.figures}
+            )
+            for number in range(self.rounds):
+                pair = fresh_pair(root, names)
+                for broker in pair if number % 2 == 0 else reversed(pair):
+                    self.say(f"first {FIRST_SECONDS:.0f} s, {row.title}: {broker.name}")
+                    with running(broker):
+                        _add(all_series, broker, _just_started(row, broker))
+            found += all_series
+        return found
+
+    def startups(self, root: Path, names: Sequence[str]) -> list[Series]:
+        """Start to first replies and idle memory, each time on an empty directory."""
+        title = "start to"
+        replies = [
+            Series("start", title, startup.FIRST_REPLY, None, startup.FIRST_REPLY_LIMIT_S),
+            Series("start", title, startup.FIRST_ACK, None),
+        ]
+        idle = Series("memory", "memory", startup.IDLE, None, startup.IDLE_LIMIT_MB)
+        for number in range(self.rounds):
+            for broker in fresh_pair(root, names):
+                self.say(f"start: round {number + 1} of {self.rounds}, {broker.name}")
+                _add([*replies, idle], broker, startup.measure(broker, new_topic()))
+        return [*replies, idle]
+
+    def stock(self, clients: Sequence[Stock], brokers: Sequence[Broker]) -> list[Series]:
+        """Stock clients on brokers that are up; one round more than counts, to warm them."""
+        found = []
+        for client in clients:
+            all_series = [Series(client.key, client.title, figure, None) for figure in RATES]
+            for number in range(self.rounds + 1):
+                for broker in brokers if number % 2 == 0 else reversed(brokers):
+                    self.say(f"{client.title}: round {number} of {self.rounds}, {broker.name}")
+                    topic = new_topic()
+                    broker.create_topic(topic)
+                    figures = client.measure(broker, topic)
+                    broker.delete_topic(topic)
+                    if number:
+                        _add(all_series, broker, figures)
+            found += all_series
+        return found
+
+    def memory_after_load(self, brokers: Sequence[Broker]) -> list[Series]:
+        series = Series("memory", "memory", startup.AFTER_LOAD, None)
+        for broker in brokers:
+            if (size := broker.rss_mb()) is not None:
+                series.add(broker.name, size)
+        return [series]
+
+
+def fresh_pair(root: Path, names: Sequence[str]) -> list[Broker]:
+    """New brokers on empty directories: those of kwire and Apache Kafka that are in `names`."""
+    pair: list[Broker] = [Kwire(root / "kwire"), Apache(root / "apache")]
+    return [broker for broker in pair if broker.name in names]
+
+
+def _just_started(row: Row, broker: Broker) -> Figures:
+    """The row from the first reply on, for what its preparation leaves of the first seconds."""
+    began = time.monotonic()
+    topic = new_topic()
+    row.prepare(broker, topic)
+    return row.measure(broker, topic, FIRST_SECONDS - (time.monotonic() - began))
+
+
+def _series_of(row: Row, targets: dict[str, float | None]) -> list[Series]:
+    return [Series(row.key, row.title, figure, targets[figure.name]) for figure in row.figures]
+
+
+def _add(all_series: list[Series], broker: Broker, figures: Figures) -> None:
+    for series in all_series:
+        series.add(broker.name, figures[series.figure.name])

@@ -1,0 +1,109 @@
+"""The figures as a table on the terminal and as a Markdown file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from kwire.conformance.bench.brokers import Floor, Kwire
+from kwire.conformance.bench.measure import Series
+
+OURS = Kwire.name
+FLOOR = Floor.name
+
+
+@dataclass
+class Section:
+    """One table: a heading, a sentence on how it was measured, its figures."""
+
+    heading: str
+    note: str
+    series: list[Series]
+
+
+def columns(peer: str) -> list[str]:
+    return ["work", "figure", OURS, peer, "times better", "floor", "of the floor", "wanted", ""]
+
+
+def cells(series: Series, peer: str) -> list[str]:
+    """One line of a table, as text."""
+    met = series.met(OURS, peer)
+    return [
+        series.title,
+        f"{series.figure.name}, {series.figure.unit}",
+        _value(series, OURS),
+        _value(series, peer),
+        _ratios(series.ratios(OURS, peer)),
+        _value(series, FLOOR),
+        _share(series.ratios(OURS, FLOOR)),
+        _wanted(series),
+        "" if met is None else "yes" if met else "NO",
+    ]
+
+
+def number(value: float) -> str:
+    """Three figures that count, and no more."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _value(series: Series, broker: str) -> str:
+    """The median, with the smallest and the largest where there are several."""
+    values = series.values.get(broker)
+    if not values:
+        return ""
+    if len(values) == 1:
+        return number(values[0])
+    return f"{number(median(values))} ({number(min(values))}-{number(max(values))})"
+
+
+def _ratios(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return ""
+    spread = f" ({min(ratios):.2f}-{max(ratios):.2f})" if len(ratios) > 1 else ""
+    return f"{median(ratios):.2f}{spread}"
+
+
+def _share(ratios: Sequence[float]) -> str:
+    return f"{median(ratios):.0%}" if ratios else ""
+
+
+def _wanted(series: Series) -> str:
+    if series.limit is not None:
+        return f"≤ {series.limit:g} {series.figure.unit}"
+    return f"≥ {series.target:g} x" if series.target is not None else ""
+
+
+def print_section(console: Console, section: Section, peer: str) -> None:
+    table = Table(title=section.heading, title_justify="left", caption=section.note)
+    for index, name in enumerate(columns(peer)):
+        table.add_column(name, justify="left" if index < 2 else "right", no_wrap=index > 1)
+    for series in section.series:
+        line = cells(series, peer)
+        style = {"yes": "green", "NO": "bold red"}.get(line[-1], "")
+        table.add_row(*line[:-1], f"[{style}]{line[-1]}[/]" if style else "")
+    console.print(table)
+
+
+def markdown(
+    sections: Sequence[Section], facts: Sequence[tuple[str, str]], how: str, peer: str
+) -> str:
+    """The whole report."""
+    lines = [f"# {OURS} and {peer}, side by side", "", how, ""]
+    lines += ["| machine | |", "| --- | --- |"]
+    lines += [f"| {what} | {value} |" for what, value in facts]
+    for section in sections:
+        lines += ["", f"## {section.heading}", "", section.note, ""]
+        names = columns(peer)
+        lines += [_line(names), _line(["---"] * 2 + ["---:"] * (len(names) - 2))]
+        lines += [_line(cells(series, peer)) for series in section.series]
+    return "\n".join(lines) + "\n"
+
+
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(texts) + " |"

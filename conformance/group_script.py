@@ -1,0 +1,394 @@
+"""Group scenarios as text, for anything that answers the group requests.
+
+A line is one request of one named client; what comes back, to whomever, are the lines under it:
+
+    join a
+      a: MEMBER_ID_REQUIRED id=a
+    join a
+      a: NONE generation=1 leader=a protocol=consumer/range members=[a=x]
+
+Clients stand for their member ids, so the text is the same whatever ids a broker makes up.
+
+    join NAME [v=9 instance= id= type=consumer protocols=range:x session= rebalance=]
+    sync NAME [v=5 gen= instance= id= type= protocol= assign=a:x,b:y]
+    heartbeat NAME [v=4 gen= instance= id=]
+    leave NAME[:instance],... [v=5]
+    commit NAME [v=9 gen= instance= id= retention=] topic:partition=offset[:metadata] ...
+    fetch [v=9 stable=1] topic:partition ... (nothing: all)
+    delete-offsets topic:partition ...
+    delete    describe [v=6]    list [v=5 states=a,b types=a,b]
+    wait MS
+
+`-` is a client without a member id.  `gen`, `type` and `protocol` are by default what the client
+was told last.  `group=` on any line replaces the script's group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+Arguments = dict[str, str]
+TopicPartitions = dict[str, list[tuple[int, str]]]
+
+
+class Target(Protocol):
+    """Something that answers group requests: a broker, or a machine without one."""
+
+    def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - any request
+        """Send a request of client `name`; its reply may come at once or with a later request."""
+
+    def replies(self) -> list[tuple[str, Any]]:
+        """(client, response) of everything that was answered since."""
+
+    def wait(self, time_ms: int) -> None:
+        """Let time pass."""
+
+
+class Told:
+    """What a client was last told by JoinGroup."""
+
+    def __init__(self) -> None:
+        self.member_id = ""
+        self.generation_id = -1
+        self.protocol_type: str | None = "consumer"
+        self.protocol_name: str | None = "range"
+
+
+class GroupScript:
+    """Runs the lines of one script against a target."""
+
+    def __init__(self, target: Target, group_id: str) -> None:
+        self._target = target
+        self._group_id = group_id
+        self._told: dict[str, Told] = {"-": Told()}
+        self._commands: dict[str, Callable[[list[str], Arguments], None]] = {
+            "join": self._join,
+            "sync": self._sync,
+            "heartbeat": self._heartbeat,
+            "leave": self._leave,
+            "commit": self._commit,
+            "fetch": self._fetch,
+            "delete-offsets": self._delete_offsets,
+            "delete": self._delete,
+            "describe": self._describe,
+            "list": self._list,
+            "wait": self._wait,
+        }
+
+    def run(self, line: str) -> list[str]:
+        """The replies to a line, formatted."""
+        command, *words = line.split()
+        arguments = dict(word.split("=", 1) for word in words if _is_argument(word))
+        self._commands[command]([word for word in words if not _is_argument(word)], arguments)
+        lines = []
+        for name, response in self._target.replies():
+            lines += [f"{name}: {text}" for text in self._format(name, response)]
+        return lines
+
+    # -- requests
+
+    def _client(self, name: str) -> Told:
+        return self._told.setdefault(name, Told())
+
+    def _id_of(self, name: str, arguments: Arguments) -> str:
+        other = arguments.get("id")
+        if other is None:
+            return self._client(name).member_id
+        return self._told[other].member_id if other in self._told else other
+
+    def _send(
+        self, name: str, api: ApiKey, default: int, arguments: Arguments, request: object
+    ) -> None:
+        self._target.send(name, api, int(arguments.get("v", default)), request)
+
+    def _join(self, words: list[str], arguments: Arguments) -> None:
+        name = words[0]
+        protocols = [p.partition(":") for p in arguments.get("protocols", "range:x").split(",")]
+        request = JoinGroupRequest(
+            group_id=arguments.get("group", self._group_id),
+            session_timeout_ms=int(arguments.get("session", 30_000)),
+            rebalance_timeout_ms=int(arguments.get("rebalance", 60_000)),
+            member_id=self._id_of(name, arguments),
+            group_instance_id=arguments.get("instance"),
+            protocol_type=arguments.get("type", "consumer"),
+            protocols=[JoinGroupRequestProtocol(n, _bytes(data)) for n, _, data in protocols if n],
+        )
+        self._send(name, ApiKey.JOIN_GROUP, 9, arguments, request)
+
+    def _sync(self, words: list[str], arguments: Arguments) -> None:
+        name = words[0]
+        told = self._client(name)
+        pairs = [pair.partition(":") for pair in arguments.get("assign", "").split(",")]
+        assignments = [
+            SyncGroupRequestAssignment(self._client(member).member_id, _bytes(data))
+            for member, _, data in pairs
+            if member
+        ]
+        request = SyncGroupRequest(
+            group_id=arguments.get("group", self._group_id),
+            generation_id=int(arguments.get("gen", told.generation_id)),
+            member_id=self._id_of(name, arguments),
+            group_instance_id=arguments.get("instance"),
+            protocol_type=arguments.get("type", told.protocol_type) or None,
+            protocol_name=arguments.get("protocol", told.protocol_name) or None,
+            assignments=assignments,
+        )
+        self._send(name, ApiKey.SYNC_GROUP, 5, arguments, request)
+
+    def _heartbeat(self, words: list[str], arguments: Arguments) -> None:
+        name = words[0]
+        request = HeartbeatRequest(
+            group_id=arguments.get("group", self._group_id),
+            generation_id=int(arguments.get("gen", self._client(name).generation_id)),
+            member_id=self._id_of(name, arguments),
+            group_instance_id=arguments.get("instance"),
+        )
+        self._send(name, ApiKey.HEARTBEAT, 4, arguments, request)
+
+    def _leave(self, words: list[str], arguments: Arguments) -> None:
+        version = int(arguments.get("v", 5))
+        names = [word.partition(":") for word in words[0].split(",")]
+        identities = [
+            MemberIdentity(self._client(name).member_id if name else "", instance or None)
+            for name, _, instance in names
+        ]
+        request = LeaveGroupRequest(group_id=arguments.get("group", self._group_id))
+        if version < 3:
+            request.member_id = identities[0].member_id
+        else:
+            request.members = identities
+        self._send(names[0][0] or "-", ApiKey.LEAVE_GROUP, 5, arguments, request)
+
+    def _commit(self, words: list[str], arguments: Arguments) -> None:
+        name, *places = words
+        topics = []
+        for topic, partitions in _topics(places).items():
+            parsed = [(index, text.partition(":")) for index, text in partitions]
+            topics.append(
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            index, int(offset), committed_metadata=_metadata(metadata)
+                        )
+                        for index, (offset, _, metadata) in parsed
+                    ],
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=arguments.get("group", self._group_id),
+            generation_id_or_member_epoch=int(
+                arguments.get("gen", self._client(name).generation_id)
+            ),
+            member_id=self._id_of(name, arguments),
+            group_instance_id=arguments.get("instance"),
+            retention_time_ms=int(arguments.get("retention", -1)),
+            topics=topics,
+        )
+        self._send(name, ApiKey.OFFSET_COMMIT, 9, arguments, request)
+
+    def _fetch(self, words: list[str], arguments: Arguments) -> None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic, partition_indexes=[i for i, _ in partitions])
+            for topic, partitions in _topics(words).items()
+        ]
+        group_id = arguments.get("group", self._group_id)
+        request = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics if words else None)],
+            require_stable="stable" in arguments,
+        )
+        self._send("-", ApiKey.OFFSET_FETCH, 9, arguments, request)
+
+    def _delete_offsets(self, words: list[str], arguments: Arguments) -> None:
+        request = OffsetDeleteRequest(
+            group_id=arguments.get("group", self._group_id),
+            topics=[
+                OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(i) for i, _ in parts])
+                for topic, parts in _topics(words).items()
+            ],
+        )
+        self._send("-", ApiKey.OFFSET_DELETE, 0, arguments, request)
+
+    def _delete(self, _words: list[str], arguments: Arguments) -> None:
+        request = DeleteGroupsRequest([arguments.get("group", self._group_id)])
+        self._send("-", ApiKey.DELETE_GROUPS, 2, arguments, request)
+
+    def _describe(self, _words: list[str], arguments: Arguments) -> None:
+        request = DescribeGroupsRequest([arguments.get("group", self._group_id)])
+        self._send("-", ApiKey.DESCRIBE_GROUPS, 6, arguments, request)
+
+    def _list(self, _words: list[str], arguments: Arguments) -> None:
+        request = ListGroupsRequest(
+            states_filter=_list_of(arguments.get("states")),
+            types_filter=_list_of(arguments.get("types")),
+        )
+        self._send("-", ApiKey.LIST_GROUPS, 5, arguments, request)
+
+    def _wait(self, words: list[str], _arguments: Arguments) -> None:
+        self._target.wait(int(words[0]))
+
+    # -- replies
+
+    def _format(self, name: str, response: Any) -> Iterator[str]:  # noqa: ANN401 - any response
+        kind = type(response).__name__
+        if kind == "JoinGroupResponse":
+            yield self._join_reply(name, response)
+        elif kind == "SyncGroupResponse":
+            protocol = f" protocol={response.protocol_type}/{response.protocol_name}"
+            assignment = f" assignment={_text(response.assignment)}"
+            yield _error(response.error_code) + (protocol + assignment) * (not response.error_code)
+        elif kind == "LeaveGroupResponse":
+            members = [
+                f" {self._alias(m.member_id)}{':' + m.group_instance_id if m.group_instance_id else ''}"
+                f"={_error(m.error_code)}"
+                for m in response.members
+            ]
+            yield _error(response.error_code) + "".join(members)
+        elif kind == "DescribeGroupsResponse":
+            yield from self._description(response.groups[0])
+        elif kind == "ListGroupsResponse":
+            groups = sorted(
+                f" {g.group_state}/{g.group_type}/{g.protocol_type}"
+                for g in response.groups
+                if g.group_id == self._group_id
+            )
+            yield _error(response.error_code) + "".join(groups)
+        elif kind == "DeleteGroupsResponse":
+            yield _error(response.results[0].error_code)
+        else:
+            yield _error(_group_error(response)) + "".join(_partitions(response))
+
+    def _join_reply(self, name: str, response: Any) -> str:  # noqa: ANN401 - of any version
+        told = self._client(name)
+        error = ErrorCode(response.error_code)
+        if error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            told.member_id = response.member_id
+        member = f" id={self._alias(response.member_id)}" if response.member_id else ""
+        if error is not ErrorCode.NONE:
+            return error.name + member
+        told.generation_id = response.generation_id
+        told.protocol_type = response.protocol_type or told.protocol_type
+        told.protocol_name = response.protocol_name
+        members = sorted(
+            f"{self._alias(m.member_id)}{':' + m.group_instance_id if m.group_instance_id else ''}"
+            f"={_text(m.metadata)}"
+            for m in response.members
+        )
+        skip = " skip-assignment" if response.skip_assignment else ""
+        return (
+            f"NONE generation={response.generation_id} leader={self._alias(response.leader)}"
+            f" protocol={response.protocol_type}/{response.protocol_name}"
+            f" members=[{' '.join(members)}]{skip}"
+        )
+
+    def _description(self, group: Any) -> Iterator[str]:  # noqa: ANN401 - of any version
+        message = f" ({group.error_message})" if group.error_message else ""
+        yield (
+            _error(group.error_code)
+            + message.replace(self._group_id, "G")
+            + f" {group.group_state} protocol={group.protocol_type}/{group.protocol_data}"
+        )
+        yield from sorted(
+            f"  {self._alias(m.member_id)} instance={m.group_instance_id} client={m.client_id}"
+            f" {m.client_host} metadata={_text(m.member_metadata)}"
+            f" assignment={_text(m.member_assignment)}"
+            for m in group.members
+        )
+
+    def _alias(self, member_id: str) -> str:
+        """The client that has this member id; `?` for an id that nobody was told."""
+        if not member_id:
+            return "-"
+        names = [name for name, told in self._told.items() if told.member_id == member_id]
+        return names[0] if names else "?"
+
+
+def _is_argument(word: str) -> bool:
+    """`key=value`, but not `topic:partition=offset`."""
+    key, equals, _ = word.partition("=")
+    return bool(equals) and ":" not in key
+
+
+def _topics(words: list[str]) -> TopicPartitions:
+    topics: TopicPartitions = {}
+    for word in words:
+        place, _, value = word.partition("=")
+        topic, _, partition = place.rpartition(":")
+        topics.setdefault(topic, []).append((int(partition), value))
+    return topics
+
+
+def _metadata(text: str) -> str:
+    """`*N`: N characters."""
+    return "m" * int(text[1:]) if text.startswith("*") else text
+
+
+def _list_of(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _bytes(text: str) -> bytes:
+    """`0x…`: hexadecimal; `@a+b`: a consumer's subscription to topics a and b; else as it is."""
+    if text.startswith("0x"):
+        return bytes.fromhex(text[2:])
+    if text.startswith("@"):
+        topics = [topic.encode() for topic in text[1:].split("+")]
+        names = b"".join(len(t).to_bytes(2) + t for t in topics)
+        return (0).to_bytes(2) + len(topics).to_bytes(4) + names + b"\xff\xff\xff\xff"
+    return text.encode()
+
+
+def _text(data: bytes) -> str:
+    text = bytes(data).decode("latin-1")
+    return text if text.isprintable() else f"<{len(text)} bytes>"
+
+
+def _error(code: int) -> str:
+    return ErrorCode(code).name
+
+
+def _group_error(response: Any) -> int:  # noqa: ANN401 - any of the offset responses
+    groups = getattr(response, "groups", None)
+    code: int = groups[0].error_code if groups else getattr(response, "error_code", 0)
+    return code
+
+
+def _partitions(response: Any) -> Iterator[str]:  # noqa: ANN401 - any of the offset responses
+    groups = getattr(response, "groups", None)
+    topics = groups[0].topics if groups else response.topics
+    places = [(topic, partition) for topic in topics for partition in topic.partitions]
+    for topic, partition in sorted(places, key=lambda p: (p[0].name, p[1].partition_index)):
+        text = f" {topic.name}:{partition.partition_index}="
+        if hasattr(partition, "committed_offset"):
+            text += f"{partition.committed_offset}"
+            text += f":{partition.metadata}" if partition.metadata else ""
+            text += f"/{_error(partition.error_code)}" if partition.error_code else ""
+        else:
+            text += _error(partition.error_code)
+        yield text

@@ -1,0 +1,110 @@
+"""The benchmark's own parts: its frames, its checks, its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
+from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+from kwire.conformance.bench import frames, load, report
+from kwire.conformance.bench.brokers import Floor, running
+from kwire.conformance.bench.measure import Series
+from kwire.conformance.bench.rows import Figure
+
+HEADER_BYTES = 4 + 2 + 2 + 4 + 2 + len(b"bench") + 1
+
+
+def test_produce_frame_is_a_produce_request() -> None:
+    batch = frames.batch(3, 100)
+    frame = frames.produce("flights", 7, batch)
+    request = ProduceRequest.decode(frame.data, 12, HEADER_BYTES)
+    assert int.from_bytes(frame.data[:4]) == len(frame.data) - 4
+    assert (request.acks, request.topic_data[0].name) == (1, "flights")
+    partition = request.topic_data[0].partition_data[0]
+    assert partition.index == 7
+    assert partition.records == batch
+
+
+def test_fetch_frame_is_a_fetch_request_with_its_offset_where_it_says() -> None:
+    prepared = frames.fetch("flights", 3, max_wait_ms=500, max_bytes=1000)
+    data = bytearray(prepared.data)
+    frames.OFFSET.pack_into(data, prepared.offset_pos, 1234567)
+    request = FetchRequest.decode(data, 12, HEADER_BYTES)
+    partition = request.topics[0].partitions[0]
+    assert (request.topics[0].topic, partition.partition) == ("flights", 3)
+    assert (partition.fetch_offset, partition.partition_max_bytes) == (1234567, 1000)
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (500, 1, 1000)
+
+
+@pytest.fixture
+def floor(tmp_path: Path) -> Iterator[Floor]:
+    broker = Floor(tmp_path / "floor")
+    with running(broker):
+        yield broker
+
+
+@pytest.mark.slow
+def test_floor_speaks_produce_and_fetch(floor: Floor) -> None:
+    batch = frames.batch(2, 50)
+    produced = load.ask(floor.address, frames.produce("any", 0, batch))
+    reply = ProduceResponse.decode(produced, 12, 4 + 4 + 1)
+    assert reply.responses[0].partition_responses[0].base_offset == 0
+    load.ask(floor.address, frames.produce("any", 0, batch))
+    fetched = load.ask(floor.address, frames.fetch("any", 0, max_wait_ms=0, max_bytes=1000))
+    partition = FetchResponse.decode(fetched, 12, 4 + 4 + 1).responses[0].partitions[0]
+    assert partition.high_watermark == 4
+    assert isinstance(partition.records, memoryview)
+    assert len(partition.records) == 2 * len(batch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_flight", [1, 5])
+def test_produce_counts_what_was_answered(floor: Floor, in_flight: int) -> None:
+    batch = frames.batch(3, 50)
+    sample = load.produce(floor.address, "any", batch, 0.1, in_flight=in_flight, records_count=3)
+    assert sample.requests > 0
+    assert sample.size_bytes == sample.requests * len(batch)
+    assert (sample.p50_us is not None) == (in_flight == 1)
+
+
+@pytest.mark.slow
+def test_an_unexpected_offset_is_refused(floor: Floor) -> None:
+    with pytest.raises(frames.BrokerRefused, match="offset"):
+        load.produce(floor.address, "any", frames.batch(3, 50), 0.1, records_count=2)
+
+
+def test_an_error_code_is_refused() -> None:
+    reply = bytes.fromhex("00000034 00000000 00 02 0274 02 00000000 0006") + bytes(40)
+    with pytest.raises(frames.BrokerRefused, match="error code 6"):
+        frames.ProduceReply("t", reply)
+
+
+def series(target: float | None = None, limit: float | None = None) -> Series:
+    latency = Figure("p50", "µs", more_is_better=False)
+    made = Series("latency", "latency", latency, target, limit)
+    for ours, theirs in [(50.0, 100.0), (100.0, 100.0), (40.0, 120.0)]:
+        made.add("kwire", ours)
+        made.add("peer", theirs)
+    return made
+
+
+def test_times_better_is_made_round_by_round() -> None:
+    assert series().ratios("kwire", "peer") == [2.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "met"),
+    [(2.0, None, True), (2.1, None, False), (None, 50.0, True), (None, 49.0, False)],
+)
+def test_targets_and_limits(target: float | None, limit: float | None, met: bool) -> None:
+    assert series(target, limit).met("kwire", "peer") is met
+
+
+def test_report_shows_median_spread_and_verdict() -> None:
+    sections = [report.Section("Warm", "note", [series(target=2.0)])]
+    text = report.markdown(sections, [("cores", "2")], "how", "peer")
+    assert "| latency | p50, µs | 50.0 (40.0-100) | 100 (100-120) | 2.00 (1.00-3.00)" in text
+    assert "| ≥ 2 x | yes |" in text
