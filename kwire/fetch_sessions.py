@@ -147,7 +147,7 @@ def _refused(error: ErrorCode) -> FetchPlan:
     return FetchPlan({}, error=error)
 
 
-class FetchSessionCache:
+class FetchSessions:
     """All sessions of the broker, at most `max.incremental.fetch.session.cache.slots` of them.
 
     They are held in the order of their last use.  When all slots are taken, a new session takes

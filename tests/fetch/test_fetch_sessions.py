@@ -20,7 +20,7 @@ from kwire.fetch_sessions import (
     NO_SESSION,
     Answers,
     FetchPlan,
-    FetchSessionCache,
+    FetchSessions,
 )
 
 ID = b"\x01" * 16
@@ -29,9 +29,9 @@ NAMES = {ID: "a", OTHER_ID: "b"}
 INT32_MAX = 2**31 - 1
 
 
-def new_sessions(slots_max: int = 10) -> FetchSessionCache:
+def new_sessions(slots_max: int = 10) -> FetchSessions:
     numbers = count(100)
-    return FetchSessionCache(slots_max, lambda: next(numbers))
+    return FetchSessions(slots_max, lambda: next(numbers))
 
 
 def topic(name: str | bytes, **offsets: int) -> FetchTopic:
@@ -42,7 +42,7 @@ def topic(name: str | bytes, **offsets: int) -> FetchTopic:
 
 
 def plan(
-    sessions: FetchSessionCache,
+    sessions: FetchSessions,
     *topics: FetchTopic,
     session: int = 0,
     epoch: int = 0,
@@ -67,7 +67,7 @@ def answer(to: FetchPlan, *, records: bytes = b"", high_watermark: int = 5) -> A
 
 
 def open_session(
-    sessions: FetchSessionCache, *topics: FetchTopic, by_topic_id: bool = False, now_ms: int = 0
+    sessions: FetchSessions, *topics: FetchTopic, by_topic_id: bool = False, now_ms: int = 0
 ) -> int:
     full = plan(sessions, *topics, by_topic_id=by_topic_id, now_ms=now_ms)
     assert full.opens_session
@@ -228,7 +228,7 @@ def test_a_partition_forgotten_while_its_answer_waits_stays_forgotten() -> None:
 
 def test_ids_in_use_are_not_given_again() -> None:
     numbers = iter([7, 7, 0, 8])
-    sessions = FetchSessionCache(10, lambda: next(numbers))
+    sessions = FetchSessions(10, lambda: next(numbers))
     assert open_session(sessions, topic("a", p0=0)) == 7
     assert open_session(sessions, topic("a", p0=0)) == 8
 
