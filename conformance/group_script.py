@@ -264,11 +264,7 @@ class GroupScript:
             assignment = f" assignment={_text(response.assignment)}"
             yield _error(response.error_code) + (protocol + assignment) * (not response.error_code)
         elif kind == "LeaveGroupResponse":
-            members = [
-                f" {self._alias(m.member_id)}{':' + m.group_instance_id if m.group_instance_id else ''}"
-                f"={_error(m.error_code)}"
-                for m in response.members
-            ]
+            members = [f" {self._member(m)}={_error(m.error_code)}" for m in response.members]
             yield _error(response.error_code) + "".join(members)
         elif kind == "DescribeGroupsResponse":
             yield from self._description(response.groups[0])
@@ -289,20 +285,16 @@ class GroupScript:
         error = ErrorCode(response.error_code)
         if error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             told.member_id = response.member_id
-        member = f" id={self._alias(response.member_id)}" if response.member_id else ""
+        member = f" id={self.alias(response.member_id)}" if response.member_id else ""
         if error is not ErrorCode.NONE:
             return error.name + member
         told.generation_id = response.generation_id
         told.protocol_type = response.protocol_type or told.protocol_type
         told.protocol_name = response.protocol_name
-        members = sorted(
-            f"{self._alias(m.member_id)}{':' + m.group_instance_id if m.group_instance_id else ''}"
-            f"={_text(m.metadata)}"
-            for m in response.members
-        )
+        members = sorted(f"{self._member(m)}={_text(m.metadata)}" for m in response.members)
         skip = " skip-assignment" if response.skip_assignment else ""
         return (
-            f"NONE generation={response.generation_id} leader={self._alias(response.leader)}"
+            f"NONE generation={response.generation_id} leader={self.alias(response.leader)}"
             f" protocol={response.protocol_type}/{response.protocol_name}"
             f" members=[{' '.join(members)}]{skip}"
         )
@@ -315,13 +307,17 @@ class GroupScript:
             + f" {group.group_state} protocol={group.protocol_type}/{group.protocol_data}"
         )
         yield from sorted(
-            f"  {self._alias(m.member_id)} instance={m.group_instance_id} client={m.client_id}"
+            f"  {self.alias(m.member_id)} instance={m.group_instance_id} client={m.client_id}"
             f" {m.client_host} metadata={_text(m.member_metadata)}"
             f" assignment={_text(m.member_assignment)}"
             for m in group.members
         )
 
-    def _alias(self, member_id: str) -> str:
+    def _member(self, member: Any) -> str:  # noqa: ANN401 - of any response
+        instance = f":{member.group_instance_id}" if member.group_instance_id else ""
+        return self.alias(member.member_id) + instance
+
+    def alias(self, member_id: str) -> str:
         """The client that has this member id; `?` for an id that nobody was told."""
         if not member_id:
             return "-"

@@ -19,6 +19,7 @@ from kwire.conformance.bench.stock import STOCK
 
 PARTS = ("start", *(row.key for row in ROWS), *(client.key for client in STOCK), "first")
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
+RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
 FIRST_SECONDS_ROUNDS = 3
 STOCK_ROUNDS = 3
@@ -58,7 +59,11 @@ NOT_QUICK = frozenset({"first", *(client.key for client in STOCK)})
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option("--floor/--no-floor", default=True, help="Measure the bare server as well.")
 @click.option("--bootstrap", help="HOST:PORT of a broker that runs already, in kwire's place.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the report here as well.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the report here as well. [default: RESULTS.md beside the code, of a whole run]",
+)
 @click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
@@ -76,7 +81,7 @@ def main(
     output: Path | None,
     directory: Path | None,
 ) -> None:
-    """Measure kwire and Apache Kafka side by side; print a table, with --output write it down."""
+    """Measure kwire and Apache Kafka side by side; print tables and write them down."""
     if quick:
         seconds, rounds, warm = min(seconds, 0.7), min(rounds, 2), min(warm, 0.7)
     plan = Plan(frozenset(only), seconds, rounds, warm, quick, floor)
@@ -93,6 +98,8 @@ def main(
             sections = measure(plan, brokers, root, status.update)
     for section in sections:
         report.print_section(console, section, Apache.name)
+    if output is None and not (only or quick or only_kwire or bootstrap):
+        output = RESULTS
     if output is not None:
         output.write_text(report.markdown(sections, machine.facts(), HOW, Apache.name))
         console.print(f"written: {output}")
