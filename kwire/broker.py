@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
+import logging
+import random
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.local import random_uuid
+from kwire.cluster.store import VersionConflict
 from kwire.codecs.errors import ErrorCode
+from kwire.config import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
+from kwire.fetch_sessions import FetchSessions
+from kwire.group_coordinator import GroupCoordinator
+from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.partition import Partition
+from kwire.timers import Timers
+from kwire.topic_names import GROUP_METADATA_TOPIC
+from kwire.txn.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
-    from kwire.cluster.image import ClusterImage
+    import trio
+
     from kwire.cluster.store import MetadataStore
     from kwire.config import BrokerConfig
-    from kwire.log import LogManager
+
+log = logging.getLogger("kwire.broker")
 
 
 class Broker:
-    """One broker id.  Owned by the trio loop: everything here is touched from that thread only."""
+    """One broker id.  Owned by the trio loop: everything here is touched from that thread only.
+
+    Handlers find here what they serve from; each service keeps to itself how it does it.
+    """
 
     def __init__(
-        self, config: BrokerConfig, store: MetadataStore, logs: LogManager, image: ClusterImage
+        self, config: BrokerConfig, store: MetadataStore, logs: LogManager, cluster_id: str
     ) -> None:
+        self.static_config = config
         self.config = config
         self.store = store
         self.logs = logs
-        self.image = image
+        self.image = ClusterImage(cluster_id)
         self.node_id: int = config.node_id
         self.partitions: dict[str, dict[int, Partition]] = {}
+        self.timers = Timers()
+        self.producer_ids = ProducerIds()
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            lambda: random.randint(1, 2**31 - 1),
+        )
+        self.groups = GroupCoordinator.configured(
+            config,
+            partitions=config.offsets_topic_num_partitions,
+            timers=self.timers,
+            now_ms=self.now_ms,
+        )
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Take up the cluster's state and be part of it; background work runs in `nursery`."""
+        nursery.start_soon(self.timers.run)
+        self.groups.start(nursery)
+        image = await self.store.load()
+        topic = image.topics.get(GROUP_METADATA_TOPIC)
+        if topic is not None:
+            self.groups.partitions = len(topic.partitions)
+        self.apply_image(image)
+        self.store.watch(self.apply_image)
+        await self.store.register(
+            BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
+        )
 
     @property
     def cluster_id(self) -> str:
@@ -37,21 +82,154 @@ class Broker:
         """Wall clock in ms since the epoch, what Kafka stamps on records."""
         return time.time_ns() // 1_000_000
 
+    # -- what is hosted
+
     def partition(self, topic: str, index: int) -> Partition | None:
         hosted = self.partitions.get(topic)
         return None if hosted is None else hosted.get(index)
 
+    def led_partition(self, topic: str, index: int) -> Partition:
+        """The partition, if it is here and led by this broker; LogError says what it is otherwise."""
+        partition = self.partition(topic, index)
+        if partition is None:
+            raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not partition.is_leader:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.log.check_online()
+        return partition
+
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.image.names_by_id.get(topic_id)
 
+    def high_watermark_of(self, found: Log) -> int:
+        """Up to where `found` is committed, for its checkpoint and for retention."""
+        partition = self.partition(found.topic, found.partition)
+        return found.log_end_offset if partition is None else partition.high_watermark
+
+    # -- what the cluster decides
+
+    async def commit(self, change: Callable[[ClusterImage], ClusterImage]) -> ClusterImage:
+        """Commit `change(latest image)`, made anew when somebody else was faster.
+
+        `change` must decide by the image it is given; it returns that same image for "nothing to
+        do".  When this returns, the new image is applied here.
+        """
+        while True:
+            latest = self.image
+            wanted = change(latest)
+            if wanted is latest:
+                return latest
+            try:
+                return await self.store.commit(latest.version, wanted)
+            except VersionConflict:
+                continue
+
+    async def create_internal_topic(self, name: str) -> None:
+        """Make a coordinator's topic, if it is not there yet (offsets.topic.* settings)."""
+        config = self.config
+        state = PartitionImage(self.node_id, 0, 0, (self.node_id,), (self.node_id,))
+        topic = TopicImage(name, random_uuid(), (state,) * config.offsets_topic_num_partitions)
+        settings = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+
+        def change(image: ClusterImage) -> ClusterImage:
+            if name in image.topics:
+                return image
+            return image.with_topics([topic]).with_configs(ConfigResourceType.TOPIC, name, settings)
+
+        await self.commit(change)
+
     def apply_image(self, image: ClusterImage) -> None:
         """Make what this broker hosts follow `image`: partitions appear, change or go away."""
-        self.image = image
-        for name in self.partitions.keys() - image.topics.keys():
-            self._drop_topic(name)
-        # partitions new in `image` are opened here
+        before, self.image = self.image, image
+        if image.configs is not before.configs:
+            self._apply_configs(before)
+        if image.topics is before.topics:
+            return
+        gone = []
+        for name, old in before.topics.items():
+            new = image.topics.get(name)
+            if new is None or new.id != old.id:
+                self._drop_topic(name)
+                gone.append((name, old.id))
+        if gone:
+            self.groups.topics_deleted(gone)
+        for name, topic in image.topics.items():
+            if topic is not before.topics.get(name):
+                self._host_topic(topic)
+
+    def _host_topic(self, topic: TopicImage) -> None:
+        hosted = self.partitions.setdefault(topic.name, {})
+        config = None
+        for index, state in enumerate(topic.partitions):
+            if self.node_id not in state.replicas:
+                continue
+            partition = hosted.get(index)
+            if partition is None:
+                config = config or self.log_config(topic.name)
+                try:
+                    partition = self._open_partition(topic, index, config)
+                except LogError as problem:
+                    log.error("cannot open %s-%d: %s", topic.name, index, problem)
+                    continue
+                hosted[index] = partition
+            was_leader = partition.is_leader
+            partition.follow(state)
+            if topic.name == GROUP_METADATA_TOPIC and partition.is_leader != was_leader:
+                if partition.is_leader:
+                    self.groups.lead(partition)
+                else:
+                    self.groups.resign(index)
+
+    def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
+        found = self.logs.logs.get((topic.name, index))
+        if found is not None and found.topic_id != topic.id:
+            log.warning("%s-%d on disk is of a deleted topic of that name", topic.name, index)
+            self.logs.delete(topic.name, index)
+            found = None
+        if found is None:
+            found = self.logs.create(topic.name, topic.id, index, config)
+        return Partition(found, self.node_id)
 
     def _drop_topic(self, name: str) -> None:
-        for partition in self.partitions.pop(name).values():
+        for index, partition in self.partitions.pop(name, {}).items():
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self.logs.delete(partition.topic, partition.index)
+            if name == GROUP_METADATA_TOPIC:
+                self.groups.resign(index)
+            if (name, index) in self.logs.logs:
+                self.logs.delete(name, index)
+
+    # -- configs
+
+    def log_config(self, topic: str) -> LogConfig:
+        """What the logs of `topic` work by: its own configs over this broker's settings."""
+        overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
+        return topic_log_config(self.config, overrides)
+
+    def _apply_configs(self, before: ClusterImage) -> None:
+        """Topics and this broker live by the new configs from now on."""
+        image = self.image
+        changed = {
+            key
+            for key in image.configs.keys() | before.configs.keys()
+            if image.configs.get(key) is not before.configs.get(key)
+        }
+        own = (ConfigResourceType.BROKER, str(self.node_id))
+        everyone = (ConfigResourceType.BROKER, CLUSTER_DEFAULT)
+        if changed & {own, everyone}:
+            try:
+                self.config = self.static_config.with_dynamic(
+                    image.configs_of(*everyone), image.configs_of(*own)
+                )
+            except ConfigError as problem:
+                log.error("the broker's dynamic configs are not applied: %s", problem)
+            topics = set(self.partitions)
+        else:
+            topics = {name for kind, name in changed if kind == ConfigResourceType.TOPIC}
+        for name in topics & self.partitions.keys():
+            config = self.log_config(name)
+            for partition in self.partitions[name].values():
+                partition.log.update_config(config)

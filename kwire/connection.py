@@ -112,6 +112,8 @@ class Connection:
             )
         except OSError as problem:
             log.debug("connection %s: %s", context.connection_id, problem)
+        except Exception:
+            log.exception("unhandled error on %s", context.connection_id)
         finally:
             self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
             self._socket.close()
@@ -346,7 +348,8 @@ class Connection:
 
 def encode_reply(binding: Binding, correlation_id: int, response: Any) -> Frame:
     """The whole reply: size, response header, body."""
-    frame = Frame(_EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY)
+    frame = Frame()
+    frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
     response.write(frame, binding.api_version)
     size_bytes = frame.wire_size if frame.regions else len(frame)
     _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
@@ -356,7 +359,8 @@ def encode_reply(binding: Binding, correlation_id: int, response: Any) -> Frame:
 def _unsupported_api_versions(correlation_id: int) -> Frame:
     from kwire.handlers.api_versions import unsupported_version
 
-    frame = Frame(_EMPTY_REPLY)
+    frame = Frame()
+    frame += _EMPTY_REPLY
     unsupported_version().write(frame, 0)
     _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
     return frame

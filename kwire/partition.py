@@ -10,10 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log import AppendResult, Log, LogError, Origin, Region
+
+if TYPE_CHECKING:
+    from kwire.cluster.image import PartitionImage
 
 _ticket = count()
 
@@ -56,8 +59,8 @@ class Partition:
         self.topic_id = log.topic_id
         self.index = log.partition
         self.node_id = node_id
-        self.leader = node_id
-        self.leader_epoch = 0
+        self.leader = -1
+        self.leader_epoch = -1
         self.partition_epoch = 0
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: tuple[int, ...] = (node_id,)
@@ -90,6 +93,25 @@ class Partition:
         """`min.insync.replicas`, which Kafka caps by the number of replicas there are."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
+    def follow(self, state: PartitionImage) -> None:
+        """Take over what the cluster says of this partition: leader, epochs, replicas, ISR."""
+        self.replicas, self.isr = state.replicas, state.isr
+        self.partition_epoch = state.partition_epoch
+        if (self.leader, self.leader_epoch) == (state.leader, state.leader_epoch):
+            return
+        self.leader, self.leader_epoch = state.leader, state.leader_epoch
+        if self.is_leader:
+            self.log.assign_epoch(self.leader_epoch, self.log.log_end_offset)
+        else:
+            self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """LogError if who names `epoch` as the current one is behind this broker, or ahead (KIP-320)."""
+        if epoch < self.leader_epoch:
+            raise LogError(ErrorCode.FENCED_LEADER_EPOCH)
+        if epoch > self.leader_epoch:
+            raise LogError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
     def append(
         self,
         batches: bytearray | memoryview,
@@ -117,9 +139,7 @@ class Partition:
         self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
     ) -> Region | None:
         """Whole batches from `offset` up to (not including) `max_offset`; see Log.read."""
-        return self.log.read(
-            offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch
-        )
+        return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""
@@ -149,6 +169,9 @@ class Partition:
     def stop(self, error: ErrorCode) -> None:
         """The partition is deleted or led elsewhere: nobody may wait for it any longer."""
         self.leader = -1
+        self._release_all(error)
+
+    def _release_all(self, error: ErrorCode) -> None:
         waiters, self._commit_waiters = self._commit_waiters, []
         for _, _, callback in waiters:
             callback(error)

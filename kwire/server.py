@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.broker import Broker
+from kwire.config import ConfigError
 from kwire.listener import ConnectionServer, open_listening_socket
+from kwire.startup import open_broker
 
 if TYPE_CHECKING:
+    from kwire.cluster.image import Endpoint
     from kwire.config import BrokerConfig
 
 log = logging.getLogger("kwire.server")
@@ -38,33 +41,46 @@ def run(config: BrokerConfig, on_ready: Callable[[Broker], None] | None = None) 
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
-    trio.run(_run_until_signal, config, on_ready)
+    try:
+        trio.run(_run_until_signal, config, on_ready)
+    except BaseExceptionGroup as group:
+        raise _sole_cause(group) from None
+
+
+def _sole_cause(problem: BaseException) -> BaseException:
+    """What went wrong, out of the groups that the nurseries on its way wrapped it in."""
+    while isinstance(problem, BaseExceptionGroup) and len(problem.exceptions) == 1:
+        problem = problem.exceptions[0]
+    return problem
 
 
 async def _run_until_signal(
     config: BrokerConfig, on_ready: Callable[[Broker], None] | None
 ) -> None:
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+
+        async def serve_to_the_end(
+            task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
+        ) -> None:
+            await serve(config, stop, task_status)
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(_stop_on_signal, stop)
+        broker: Broker = await nursery.start(serve_to_the_end)
+        if on_ready is not None:
+            on_ready(broker)
+        _settle_memory()
+
+
+async def _stop_on_signal(stop: trio.Event) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            stop = trio.Event()
-            broker: Broker = await nursery.start(serve, config, stop)
-            if on_ready is not None:
-                on_ready(broker)
-            _settle_memory()
-            async for number in signals:
-                if stop.is_set():
-                    log.warning("second signal: stopping without a clean shutdown")
-                    raise SystemExit(1)
-                log.info("%s: shutting down", signal.Signals(number).name)
-                stop.set()
-                nursery.start_soon(_end_when_served, nursery)
-
-
-async def _end_when_served(nursery: trio.Nursery) -> None:
-    """Leave the wait for signals once nothing but it and this task is left."""
-    while len(nursery.child_tasks) > 1:
-        await trio.sleep(0.005)
-    nursery.cancel_scope.cancel()
+        async for number in signals:
+            if stop.is_set():
+                log.warning("second signal: stopping without a clean shutdown")
+                os._exit(1)
+            log.info("%s: shutting down", signal.Signals(number).name)
+            stop.set()
 
 
 def _settle_memory() -> None:
@@ -80,26 +96,33 @@ async def serve(
     task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
-    with ExitStack() as resources:
-        bound = [_bind(endpoint, config, resources) for endpoint in config.listeners]
-        config = _with_bound_ports(config, bound)
-        broker = resources.enter_context(Broker.open(config))
-        server = ConnectionServer(broker)
-        broker.connections = server
-        async with trio.open_nursery() as background, trio.open_nursery() as connections:
-            broker.start(background)
+    with ExitStack() as sockets:
+        bound = [_bind(endpoint, config, sockets) for endpoint in config.listeners]
+        config = config.with_bound_ports(
+            {
+                endpoint.listener: listening.getsockname()[1]
+                for endpoint, listening in zip(config.listeners, bound, strict=True)
+            }
+        )
+        async with trio.open_nursery() as background, open_broker(config, background) as broker:
+            server = ConnectionServer(broker)
             background.start_soon(server.reap)
-            with trio.CancelScope() as accepting:
-                async with trio.open_nursery() as acceptors:
-                    for endpoint, listening in zip(config.listeners, bound, strict=True):
-                        acceptors.start_soon(
-                            server.accept, listening, endpoint.listener, connections
-                        )
-                    task_status.started(broker)
-                    await stop.wait()
-                    accepting.cancel()
-            for listening in bound:
-                listening.close()
-            await server.drain()
-            connections.cancel_scope.cancel()
+            async with trio.open_nursery() as nursery:
+                for endpoint, listening in zip(config.listeners, bound, strict=True):
+                    nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
+                task_status.started(broker)
+                await stop.wait()
+                sockets.close()
+                await server.drain()
+                nursery.cancel_scope.cancel()
             background.cancel_scope.cancel()
+
+
+def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:
+    if endpoint.security_protocol != "PLAINTEXT":
+        raise ConfigError(
+            f"listener {endpoint.listener} wants {endpoint.security_protocol}, which is not served "
+            "yet: map it to PLAINTEXT in listener.security.protocol.map"
+        )
+    backlog: int = config.socket_listen_backlog_size
+    return sockets.enter_context(open_listening_socket(endpoint.host, endpoint.port, backlog))

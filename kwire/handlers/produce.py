@@ -7,8 +7,11 @@ Behaviour
   error then closes the connection, since the client has no other way to learn of it.
 - Any other acks is INVALID_REQUIRED_ACKS for every partition.
 - Topics are not created by Produce; clients ask for that with Metadata.
-- Transactional batches need the transaction coordinator's leave (KIP-890), which no producer can
-  have here yet: INVALID_TXN_STATE.
+- A partition named twice is written twice and answered once, with the last result.
+- A transactional batch without a transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and one
+  whose id the transaction coordinator does not know INVALID_PRODUCER_ID_MAPPING: that is every id,
+  since this broker hands out none.
+- Null records, on which Kafka never answers (it fails inside), are INVALID_RECORD here.
 
 Version notes: zstd from v7; record errors and messages from v8; flexible from v9; leaders of moved
 partitions from v10; topics by id instead of name from v13.
@@ -17,11 +20,10 @@ partitions from v10; topics by id instead of name from v13.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import trio
 
-from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -29,12 +31,14 @@ from kwire.codecs.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError
 from kwire.partition import Partition
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
 
 ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
@@ -61,10 +65,10 @@ def handle(
         for data in topic.partition_data:
             partition = hosted.get(data.index) if hosted is not None else None
             if partition is None:
-                answer = _failure(data, _unknown(topic, version))
+                answer = _failure(data, LogError(_unknown(version)))
             else:
                 try:
-                    result = _append(partition, data, acks, version, now_ms)
+                    result = _append(partition, data, request, version, now_ms)
                 except LogError as error:
                     answer = _failure(data, error)
                 else:
@@ -73,6 +77,8 @@ def handle(
                         uncommitted.append((partition, result.last_offset + 1, answer))
             failed = failed or answer.error_code != 0
             answers.append(answer)
+        if len(answers) > 1:
+            answers = list({answer.index: answer for answer in answers}.values())
         topics.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -89,23 +95,23 @@ def handle(
 
 
 def _append(
-    partition: Partition, data: PartitionProduceData, acks: int, version: int, now_ms: int
+    partition: Partition,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    version: int,
+    now_ms: int,
 ) -> AppendResult:
     records = data.records
-    if records is None or len(records) < _HEADER_SIZE_BYTES:
-        raise LogError(
-            ErrorCode.INVALID_RECORD,
-            f"Produce requests with version {version} must have exactly one record batch",
-        )
+    if not isinstance(records, memoryview) or len(records) < _HEADER_SIZE_BYTES:
+        raise LogError(ErrorCode.INVALID_RECORD)
     attributes = records[_ATTRIBUTES_LOW_BYTE]
     if attributes & _TRANSACTIONAL:
-        raise LogError(ErrorCode.INVALID_TXN_STATE)
+        if request.transactional_id is None:
+            raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        raise LogError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if version < ZSTD_SINCE and attributes & _COMPRESSION_MASK == _ZSTD:
-        raise LogError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {version} are not allowed to use ZStandard compression",
-        )
-    return partition.append(records, now_ms=now_ms, required_acks=acks)
+        raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    return partition.append(records, now_ms=now_ms, required_acks=request.acks)
 
 
 def _success(data: PartitionProduceData, result: AppendResult) -> PartitionProduceResponse:
@@ -119,6 +125,7 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
         index=data.index,
         error_code=error.error,
         base_offset=-1,
+        log_start_offset=error.log_start_offset,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
             for index, message in error.record_errors
@@ -127,10 +134,10 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
     )
 
 
-def _unknown(topic: TopicProduceData, version: int) -> LogError:
+def _unknown(version: int) -> ErrorCode:
     if version >= TOPIC_IDS_SINCE:
-        return LogError(ErrorCode.UNKNOWN_TOPIC_ID)
-    return LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
