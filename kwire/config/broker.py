@@ -26,6 +26,18 @@ from kwire.config.rules import check_together
 
 NOTHING: Mapping[str, str] = {}
 
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    name: group
+    for group in (
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.roll.ms", "log.roll.hours"),
+    )
+    for name in group
+}
+"""Settings that stand for the same thing; the first one that is set counts."""
+
 
 class BrokerConfig(
     NodeSettings,
@@ -60,8 +72,12 @@ class BrokerConfig(
         """Raises ConfigError with one sentence that names the setting."""
         explicit = _with_node_id(explicit)
         known = {name: text for name, text in explicit.items() if name in self.DEFINITIONS}
-        changed = {name: text for name, text in dynamic.items() if name in self.DEFINITIONS}
-        super().__init__({**known, **changed})
+        for name, text in dynamic.items():
+            if name in self.DEFINITIONS:
+                for other in SYNONYMS.get(name, ()):
+                    known.pop(other, None)
+                known[name] = text
+        super().__init__(known)
         values: dict[str, object] = self.__dict__
         values["explicit"] = dict(explicit)
         values["dynamic"] = dict(dynamic)
@@ -100,7 +116,8 @@ class BrokerConfig(
 
     def _resolve_listeners(self, given: Mapping[str, str]) -> list[str]:
         """Fill `listeners` and `advertised_listeners`; returns notes."""
-        values, notes = self.__dict__, []
+        notes: list[str] = []
+        values = self.__dict__
         protocols = security_protocols(self.listener_security_protocol_map)
         controllers = [name.upper() for name in self.controller_listener_names]
         if "listener.security.protocol.map" not in given:

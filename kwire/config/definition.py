@@ -140,6 +140,10 @@ class Settings:
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: cannot set {attribute}")
 
+    def given(self, name: str) -> str | None:
+        """What was given for a setting, as Kafka prints it; None if its default holds."""
+        return self._texts.get(name)
+
     def text(self, name: str) -> str | None:
         """The value of a setting as Kafka prints it, whatever its attribute holds."""
         texts = self._texts

@@ -9,7 +9,6 @@ from kwire.config.broker import BrokerConfig, definition_of, is_open_ended
 from kwire.config.environment import settings_from
 from kwire.config.error import ConfigError
 from kwire.config.properties import read_properties
-from kwire.config.values import ConfigType, parse
 
 NOTHING: Mapping[str, str] = {}
 
@@ -34,7 +33,7 @@ def load(
         notes.append(unknown_sentence(name))
         del given[name]
     given.update(overrides)
-    return BrokerConfig(_deduplicated(given, notes), notes=[*notes, *_quorum_notes(given)])
+    return BrokerConfig(given, notes=[*notes, *_quorum_notes(given)])
 
 
 def is_known(name: str) -> bool:
@@ -48,22 +47,6 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
     close = get_close_matches(name, list(known) or list(BrokerConfig.DEFINITIONS), n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"unknown setting {name}{hint}"
-
-
-def _deduplicated(given: Mapping[str, str], notes: list[str]) -> dict[str, str]:
-    """Kafka drops what a list of a file names twice; where it is set dynamically it refuses."""
-    result = dict(given)
-    for name, text in given.items():
-        definition = definition_of(name)
-        if definition is None or definition.kind is not ConfigType.LIST:
-            continue
-        parsed = parse(name, text, ConfigType.LIST)
-        assert isinstance(parsed, tuple)
-        once = tuple(dict.fromkeys(parsed))
-        if once != parsed:
-            notes.append(f"{name} names something twice: {text}")
-            result[name] = ",".join(once)
-    return result
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ from kwire.config.error import ConfigError
 
 if TYPE_CHECKING:
     from kwire.config.broker import BrokerConfig
+    from kwire.config.definition import Settings
 
 _MIB = 1024 * 1024
 
@@ -64,41 +65,45 @@ def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:
         yield "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
 
 
-_BOUNDED = (
-    *(
-        (f"group.{kind}.{name}", f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
-        for kind in ("consumer", "share", "streams")
-        for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
-    ),
-    *(
-        (f"group.share.{name}", f"group.share.min.{name}", f"group.share.max.{name}")
-        for name in ("record.lock.duration.ms", "delivery.count.limit")
-    ),
-    (
-        "group.share.partition.max.record.locks",
-        "group.share.min.partition.max.record.locks",
-        "group.share.max.partition.max.record.locks",
-    ),
-)
-"""(setting, its lower bound, its upper bound)."""
+GROUP_KINDS = ("consumer", "share", "streams")
+
+BOUNDED = {
+    f"group.{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+    for kind, names in (
+        ("consumer", ()),
+        (
+            "share",
+            ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"),
+        ),
+        ("streams", ()),
+    )
+    for name in (
+        "assignment.interval.ms",
+        "heartbeat.interval.ms",
+        "session.timeout.ms",
+        *names,
+    )
+}
+"""Group setting to its lower and its upper bound, settings themselves."""
 
 
 def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
-    for name, low, high in _BOUNDED:
-        value, lowest, highest = (_number(config, one) for one in (name, low, high))
+    for name, (low, high) in BOUNDED.items():
+        value, lowest, highest = (number(config, one) for one in (name, low, high))
         if lowest > highest:
             yield f"{high} must be greater than or equal to {low}"
         if value < lowest:
             yield f"{name} must be greater than or equal to {low}"
         if value > highest:
             yield f"{name} must be less than or equal to {high}"
-    for kind in ("consumer", "share", "streams"):
+    for kind in GROUP_KINDS:
         heartbeat = f"group.{kind}.heartbeat.interval.ms"
         session = f"group.{kind}.session.timeout.ms"
-        if _number(config, heartbeat) >= _number(config, session):
+        if number(config, heartbeat) >= number(config, session):
             yield f"{heartbeat} must be less than {session}"
 
 
-def _number(config: BrokerConfig, name: str) -> int:
-    value: int = getattr(config, name.replace(".", "_"))
+def number(settings: Settings, name: str) -> int:
+    """The value of a setting that is a number, by its name."""
+    value: int = getattr(settings, name.replace(".", "_"))
     return value

@@ -82,10 +82,9 @@ def broker_defaults(config: BrokerConfig) -> dict[str, str]:
     Only those that differ from Kafka's default are given.
     """
     defaults: dict[str, str] = {}
-    given = {**config.explicit, **config.dynamic}
     for name, synonyms in SYNONYMS.items():
         for synonym in synonyms:
-            text = given.get(synonym.name)
+            text = config.given(synonym.name)
             if text is not None:
                 defaults[name] = synonym.convert(text)
                 break
@@ -93,7 +92,13 @@ def broker_defaults(config: BrokerConfig) -> dict[str, str]:
 
 
 def topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """A topic's configs, valid each by itself and together.  Raises ConfigError."""
+    """A topic's configs, valid each by itself and together.
+
+    Raises ConfigError; `overrides` that are no topic configs are left out.
+    """
+    overrides = {
+        name: text for name, text in overrides.items() if name in TopicSettings.DEFINITIONS
+    }
     settings = TopicSettings({**broker_defaults(config), **overrides})
     _check_together(settings)
     return settings

@@ -77,7 +77,7 @@ def non_empty(name: str, value: str | None) -> None:
 
 
 def members(*allowed: str, empty: bool = True, nullable: bool = False) -> Validator:
-    """A list without duplicates and blanks; of `allowed` only, if any are given."""
+    """A list without blanks; of `allowed` only, if any are given."""
 
     def check(name: str, value: Sequence[str] | None) -> None:
         if value is None:
@@ -89,8 +89,6 @@ def members(*allowed: str, empty: bool = True, nullable: bool = False) -> Valida
             raise ConfigError(
                 f"Configuration '{name}' must not be empty. Valid values include: {valid}"
             )
-        if len(set(value)) < len(value):
-            raise ConfigError(f"Configuration '{name}' values must not be duplicated.")
         for one in value:
             if not one:
                 raise ConfigError(f"Configuration '{name}' values must not be empty.")
@@ -143,5 +141,5 @@ def offset_reset(name: str, value: str) -> None:
             name,
             value,
             f"Invalid value `{value}` for configuration {name}. The value must be either "
-            "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'",
+            "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
         )

@@ -40,7 +40,10 @@ _DIGITS_MAX = 19
 
 
 def parse(name: str, text: str | None, kind: ConfigType) -> Value:
-    """The value that `text` stands for, trimmed as Kafka does.  Raises InvalidValue."""
+    """The value that `text` stands for, trimmed as Kafka does.  Raises InvalidValue.
+
+    What a list names twice is taken once, as Kafka 4 does since it refuses duplicates.
+    """
     if text is None:
         return None
     if kind is ConfigType.PASSWORD:
@@ -49,7 +52,7 @@ def parse(name: str, text: str | None, kind: ConfigType) -> Value:
     if kind is ConfigType.STRING or kind is ConfigType.CLASS:
         return text
     if kind is ConfigType.LIST:
-        return tuple(_LIST_COMMA.split(text)) if text else ()
+        return tuple(dict.fromkeys(_LIST_COMMA.split(text))) if text else ()
     if kind is ConfigType.BOOLEAN:
         return _parse_boolean(name, text)
     if kind is ConfigType.DOUBLE:

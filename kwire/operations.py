@@ -1,0 +1,51 @@
+"""The authorized operations that a client is told of, where it asks for them (KIP-430).
+
+A bit an operation, numbered as Kafka's AclOperation.  Without an authorizer everyone may do all
+that the kind of resource knows.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+NOT_ASKED = -(2**31)
+"""What the field holds when the client did not ask."""
+
+
+class AclOperation(IntEnum):
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def _bits(*operations: AclOperation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+TOPIC_OPERATIONS = _bits(
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+
+CLUSTER_OPERATIONS = _bits(
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.IDEMPOTENT_WRITE,
+)
