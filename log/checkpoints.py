@@ -37,7 +37,12 @@ def encode(lines: Iterable[str]) -> bytes:
 
 
 def decode(data: bytes, fields: int) -> list[list[str]]:
-    """The entries, each of so many fields.  CorruptFile if it is not exactly such a file."""
+    """The entries, each of so many fields.  CorruptFile if it is not exactly such a file.
+
+    An empty file has none: Kafka makes its checkpoints so before it first writes them.
+    """
+    if not data:
+        return []
     try:
         lines = data.decode().splitlines()
         version, count, entries = int(lines[0]), int(lines[1]), lines[2:]

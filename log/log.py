@@ -18,7 +18,7 @@ from kwire.log.producer_entry import ProducerEntry, WrittenBatch
 from kwire.log.readable_log import ReadableLog
 from kwire.log.replay import marker_of
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
-from kwire.log.validator import validate
+from kwire.log.validator import Validated, validate
 from kwire.log.verification import Verification
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Log(ReadableLog):
         """
         size = len(batches)
         if size < HEADER_SIZE:
-            validate(batches, self.config, origin, now_ms, self.log_start_offset)
+            self._validate(batches, origin, now_ms)
         header = BatchHeader._make(_unpack_header(batches, 0))
         (base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count) = (
             header
@@ -81,8 +81,7 @@ class Log(ReadableLog):
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
         else:
-            self.check_online()
-            batches, header = validate(batches, self.config, origin, now_ms, self.log_start_offset)
+            batches, header = self._validate(batches, origin, now_ms)
             stamp_ms = now_ms if self.config.log_append_time else -1
             max_ms, pid = header.max_timestamp, header.producer_id
         entry = marker = None
@@ -113,6 +112,17 @@ class Log(ReadableLog):
             False,
             header.records_count,
             header.length + 12,
+        )
+
+    def _validate(self, batches: bytearray | memoryview, origin: Origin, now_ms: int) -> Validated:
+        self.check_online()
+        return validate(
+            batches,
+            self.config,
+            origin,
+            now_ms,
+            name=f"{self.topic}-{self.partition}",
+            log_start_offset=self.log_start_offset,
         )
 
     def _entry_in_sequence(self, header: BatchHeader, origin: Origin) -> ProducerEntry | None:

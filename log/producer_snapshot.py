@@ -5,7 +5,7 @@ Kafka's ProducerSnapshot, big endian:
     version  int16   1
     crc      uint32  CRC-32C of all that follows
     count    int32
-    count times, 54 bytes:
+    count times, 46 bytes:
         producer id             int64
         epoch                   int16
         last sequence           int32   -1 if none

@@ -62,5 +62,16 @@ def largest(log: SegmentedLog) -> TimestampOffset | None:
     timestamp = best.max_timestamp
     for at, header in best.headers(best.floor_position(best.max_timestamp_offset)):
         if header.max_timestamp == timestamp:
-            return _first_in_batch(best, at, header, timestamp, header.base_offset)
+            return _largest_in_batch(best, at, header)
     return None
+
+
+def _largest_in_batch(segment: Segment, position: int, header: BatchHeader) -> TimestampOffset:
+    """The first record with the batch's largest timestamp (a header may have claimed more)."""
+    data = read_exactly(segment.files, segment.open(), position, header.size_bytes)
+    found = max(records(data), key=lambda record: record.timestamp, default=None)
+    if found is None:  # compaction has emptied the batch
+        return TimestampOffset(
+            header.max_timestamp, header.last_offset, header.partition_leader_epoch
+        )
+    return TimestampOffset(found.timestamp, found.offset, header.partition_leader_epoch)

@@ -57,6 +57,18 @@ _ATTRIBUTES_POS = 21
 _MAX_TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POS = 35
 _LOG_APPEND_TIME = 0x08
+_CODEC_MASK = 0x07
+_CODEC_MAX = 4
+
+_ANSWERED_BARE = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+"""Errors that Kafka answers with -1 for the log start offset (ReplicaManager)."""
 
 
 class Validated(NamedTuple):
@@ -71,43 +83,41 @@ def validate(
     config: LogConfig,
     origin: Origin,
     now_ms: int,
+    *,
+    name: str,
     log_start_offset: int,
 ) -> Validated:
-    """Check what a client (or a coordinator of this broker) wants appended.
+    """Check what a client (or a coordinator of this broker) wants appended to partition `name`.
 
-    The buffer may be changed.  LogError with Kafka's code if it is refused.
+    The buffer may be changed.  LogError with Kafka's code if it is refused; Kafka tells the log
+    start offset with what it refuses after a first look.
     """
+    view = _single_batch(memoryview(batches))
+    header = read_header(view)
     try:
-        view, header = _single_batch(memoryview(batches), origin)
+        if origin is Origin.CLIENT and header.base_offset != 0:
+            raise LogError(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}, not 0")
         if header.size_bytes > config.max_message_bytes:
             raise _too_large(header.size_bytes, config)
-        check_crc(view, 0, header)
-    except CorruptBatch as error:
-        raise LogError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    try:
+        _check_crc(view, header)
         if origin is Origin.CLIENT:
             _check_claims(header)
         target = _target_compression(header, config)
-        if target is not None:
-            validated = _recompress(view, header, target, config, now_ms)
-            if len(validated.data) > config.max_message_bytes:
-                raise _too_large(len(validated.data), config)
+        if target is None:
+            validated = _in_place(view, header, config, origin, now_ms, name)
         else:
-            validated = _in_place(view, header, config, origin, now_ms)
+            validated = _recompress(view, header, target, config, now_ms, name)
+        if len(validated.data) > config.segment_bytes:
+            raise LogError(ErrorCode.RECORD_LIST_TOO_LARGE, "the batch does not fit in a segment")
     except CorruptBatch as error:
-        # What a record iterator finds wrong is an invalid record, as the CRC did hold.
+        # The CRC did hold, so what a reader of the records finds wrong is an invalid record.
         raise LogError(
             ErrorCode.INVALID_RECORD, str(error), log_start_offset=log_start_offset
         ) from error
     except LogError as error:
-        if error.error is not ErrorCode.MESSAGE_TOO_LARGE:
+        if error.error not in _ANSWERED_BARE:
             error.log_start_offset = log_start_offset
         raise
-    if len(validated.data) > config.segment_bytes:
-        raise LogError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {len(validated.data)} bytes does not fit in a segment",
-        )
     return validated
 
 
@@ -118,36 +128,48 @@ def _too_large(size_bytes: int, config: LogConfig) -> LogError:
     )
 
 
-def _single_batch(view: memoryview, origin: Origin) -> tuple[memoryview, BatchHeader]:
+def _check_crc(view: memoryview, header: BatchHeader) -> None:
+    try:
+        check_crc(view, 0, header)
+    except CorruptBatch as error:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+
+
+def _single_batch(view: memoryview) -> memoryview:
     """The one batch in `view`: Kafka takes no second, and overlooks a cut-off one behind it."""
-    if _whole_batch_size(view) is None:
+    size = _whole_batch_size(view)
+    if size is None:
         raise LogError(ErrorCode.INVALID_RECORD, "there is no batch")
     if view[_MAGIC_POS] != MAGIC:
         raise LogError(ErrorCode.INVALID_RECORD, f"a batch of magic {view[_MAGIC_POS]}")
-    header = read_header(view)
-    rest = view[header.size_bytes :]
-    if rest and _whole_batch_size(rest) is not None:
+    if size < HEADER_SIZE:
+        raise LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes has no whole header")
+    if len(view) > size and _whole_batch_size(view[size:]) is not None:
         raise LogError(ErrorCode.INVALID_RECORD, "there is more than one batch")
-    if origin is Origin.CLIENT and header.base_offset != 0:
-        raise LogError(ErrorCode.INVALID_RECORD, f"base offset {header.base_offset}, not 0")
-    return view[: header.size_bytes], header
+    return view[:size]
 
 
 def _whole_batch_size(view: memoryview) -> int | None:
     """Size of the batch that `view` starts with, None if it is cut short.
 
-    CorruptBatch for a length or a magic that cannot be (ByteBufferLogInputStream).
+    CORRUPT_MESSAGE for a length or a magic that cannot be; clients are told which.
     """
     if len(view) < LOG_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(view, _LENGTH_POS)[0]
     if length < _LEGACY_LENGTH_MIN:
-        raise CorruptBatch(f"a batch of length {length}")
+        raise _corrupt(
+            f"Record size {length} is less than the minimum record overhead ({_LEGACY_LENGTH_MIN})"
+        )
     if len(view) <= _MAGIC_POS:
         return None
     if view[_MAGIC_POS] > MAGIC:
-        raise CorruptBatch(f"unknown magic {view[_MAGIC_POS]}")
+        raise _corrupt(f"Invalid magic found in record: {view[_MAGIC_POS]}")
     return None if length + LOG_OVERHEAD > len(view) else length + LOG_OVERHEAD
+
+
+def _corrupt(message: str) -> LogError:
+    return LogError(ErrorCode.CORRUPT_MESSAGE, message=message)
 
 
 def _check_claims(header: BatchHeader) -> None:
@@ -162,6 +184,9 @@ def _check_claims(header: BatchHeader) -> None:
         why = f"producer id {header.producer_id} with sequence {header.base_sequence}"
     if why is not None:
         raise LogError(ErrorCode.INVALID_RECORD, why)
+    if header.attributes & _CODEC_MASK > _CODEC_MAX:
+        # Kafka does not foresee this one: its exception has no code of its own.
+        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.attributes & _CODEC_MASK}")
 
 
 def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
@@ -176,19 +201,22 @@ def _target_compression(header: BatchHeader, config: LogConfig) -> Compression |
 
 
 def _in_place(
-    view: memoryview, header: BatchHeader, config: LogConfig, origin: Origin, now_ms: int
+    view: memoryview,
+    header: BatchHeader,
+    config: LogConfig,
+    origin: Origin,
+    now_ms: int,
+    name: str,
 ) -> Validated:
-    if header.compression is Compression.NONE or origin is Origin.CLIENT:
-        pass  # reading the property has checked the codec's number
-    create_time = not config.log_append_time
+    """Decide on a batch that keeps its records, reading them if that is needed."""
     client_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     max_timestamp = header.max_timestamp
-    if config.compact or client_stamped or (create_time and _must_read(header, config, now_ms)):
-        read = [] if origin is not Origin.CLIENT else list(records(view))
-        _check_records(read, header, config, now_ms)
-        if read:
-            max_timestamp = max(record.timestamp for record in read)
-    if not create_time:
+    # A coordinator's batches were made by this broker a moment ago: their records are right.
+    if origin is Origin.CLIENT and _must_read(header, config, now_ms):
+        read = list(records(view))
+        _check_records(read, header, config, now_ms, name)
+        max_timestamp = max(record.timestamp for record in read)
+    if config.log_append_time:
         return _stamp(view, header, now_ms, _LOG_APPEND_TIME)
     if client_stamped or max_timestamp != header.max_timestamp:
         return _stamp(view, header, max_timestamp, 0)
@@ -196,7 +224,11 @@ def _in_place(
 
 
 def _must_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header's timestamps leave a doubt that only the records can settle."""
+    """Whether the header leaves a doubt that only the records can settle; see above."""
+    if config.compact or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return True
+    if config.log_append_time:
+        return False
     first, largest = header.base_timestamp, header.max_timestamp
     return (
         largest < first
@@ -206,33 +238,48 @@ def _must_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     )
 
 
-def _check_records(read: list[Record], header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_records(
+    read: list[Record], header: BatchHeader, config: LogConfig, now_ms: int, name: str
+) -> None:
     """Keys and timestamps; all bad records are named in one LogError (KIP-467)."""
-    if len(read) > 0 and len(read) != header.records_count:
-        raise CorruptBatch(f"{len(read)} records, the header says {header.records_count}")
     errors: list[tuple[int, str]] = []
     untimely = False
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    latest = now_ms + config.message_timestamp_after_max_ms
-    client_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     for number, record in enumerate(read):
-        timestamp = record.timestamp
         if config.compact and record.key is None:
-            errors.append((number, "Compacted topic cannot accept message without key."))
-        elif not config.log_append_time and timestamp != NO_TIMESTAMP:
-            if not earliest <= timestamp <= latest:
-                untimely = True
-                errors.append((number, _out_of_range(record, earliest, latest)))
-        elif client_stamped:
+            why = f"Compacted topic cannot accept message without key in topic partition {name}"
+            errors.append((number, why))
+        elif (late := _untimely(record, header, config, now_ms)) is not None:
             untimely = True
-            errors.append((number, "Producer should not set timestamp type to LogAppendTime."))
+            errors.append((number, late))
     if not errors:
         return
     if untimely:
         message = "One or more records have been rejected due to invalid timestamp"
         raise LogError(ErrorCode.INVALID_TIMESTAMP, message=message, record_errors=errors)
-    message = f"One or more records have been rejected due to {len(errors)} record errors"
+    shown = ", ".join(
+        f"RecordError(batchIndex={number}, message='{why}')" for number, why in errors[:3]
+    )
+    message = (
+        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
     raise LogError(ErrorCode.INVALID_RECORD, message=message, record_errors=errors)
+
+
+def _untimely(record: Record, header: BatchHeader, config: LogConfig, now_ms: int) -> str | None:
+    """What is wrong with a record's timestamp.
+
+    Kafka lets a client say LogAppendTime on a CreateTime topic as long as the timestamp is in
+    bounds (and corrects it), but not where there is no timestamp or on a LogAppendTime topic.
+    """
+    timestamp = record.timestamp
+    if not config.log_append_time and timestamp != NO_TIMESTAMP:
+        earliest = now_ms - config.message_timestamp_before_max_ms
+        latest = now_ms + config.message_timestamp_after_max_ms
+        return None if earliest <= timestamp <= latest else _out_of_range(record, earliest, latest)
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return "Producer should not set timestamp type to LogAppendTime."
+    return None
 
 
 def _out_of_range(record: Record, earliest: int, latest: int) -> str:
@@ -257,11 +304,16 @@ def _stamp(
 
 
 def _recompress(
-    view: memoryview, header: BatchHeader, target: Compression, config: LogConfig, now_ms: int
+    view: memoryview,
+    header: BatchHeader,
+    target: Compression,
+    config: LogConfig,
+    now_ms: int,
+    name: str,
 ) -> Validated:
     """A batch of the same records in the topic's own codec."""
     read = list(records(view))
-    _check_records(read, header, config, now_ms)
+    _check_records(read, header, config, now_ms, name)
     data = build(
         read,
         compression=target,
@@ -271,7 +323,8 @@ def _recompress(
         base_sequence=header.base_sequence,
         transactional=header.is_transactional,
     )
-    assert len(data) >= HEADER_SIZE
+    if len(data) > config.max_message_bytes:
+        raise _too_large(len(data), config)
     built = memoryview(data)
     if config.log_append_time:
         return _stamp(built, read_header(built), now_ms, _LOG_APPEND_TIME)
