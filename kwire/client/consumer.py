@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import BrokerRefused, Misuse
-from kwire.client.fetcher import ConsumedRecord, Fetcher, OffsetOutOfRange
+from kwire.client.fetcher import ConsumedRecord, Fetched, Fetcher, OffsetOutOfRange
 from kwire.client.member import OUTDATED, GroupMember
 from kwire.client.offsets import Isolation, end_offsets, start_offsets
 
@@ -38,7 +39,9 @@ class Consumer:
         self._member: GroupMember | None = None
         self._joined = False
         self._on_assigned: Callable[[list[TopicPartition]], None] | None = None
+        self._fetched: deque[Fetched] = deque()
         self.positions: dict[TopicPartition, int] = {}
+        """The next offset of each partition that `poll` has not returned."""
         self.ends: dict[TopicPartition, int] = {}
         """Where each partition ended at its last reply."""
 
@@ -46,6 +49,7 @@ class Consumer:
         """Read these partitions from these offsets on."""
         self.positions = dict(positions)
         self.ends = {}
+        self._fetched.clear()
 
     def subscribe(
         self,
@@ -59,21 +63,36 @@ class Consumer:
         self._member = GroupMember(self._cluster, group_id, topics, instance_id=instance_id)
         self._on_assigned = on_assigned
 
-    def poll(self, timeout_s: float = 0.5) -> list[ConsumedRecord]:
-        """The next records, or none if none come within the time."""
+    def poll(self, timeout_s: float = 0.5, records_max: int | None = None) -> list[ConsumedRecord]:
+        """The next records, at most `records_max`, or none if none come within the time."""
         if self._member is not None and not (self._joined and self._member.heartbeat()):
             self._rejoin(self._member)
+        if not self._fetched:
+            self._fetch(timeout_s)
         found: list[ConsumedRecord] = []
+        while self._fetched and (records_max is None or len(found) < records_max):
+            found += self._take(None if records_max is None else records_max - len(found))
+        return found
+
+    def _fetch(self, timeout_s: float) -> None:
         try:
-            for fetched in self._fetcher.poll(self.positions, timeout_s):
-                self.positions[fetched.partition] = fetched.next_offset
-                self.ends[fetched.partition] = fetched.end_offset
-                found += fetched.records
+            self._fetched.extend(self._fetcher.poll(self.positions, timeout_s))
         except OffsetOutOfRange as error:
             if self._reset is Reset.NONE:
                 raise
             self.positions |= self._begin([error.partition])
-        return found
+
+    def _take(self, count: int | None) -> list[ConsumedRecord]:
+        """Up to `count` records of the first reply; what it has beyond them stays."""
+        first = self._fetched.popleft()
+        self.ends[first.partition] = first.end_offset
+        self.positions[first.partition] = first.next_offset
+        if count is None or count >= len(first.records):
+            return first.records
+        rest = first.records[count:]
+        self.positions[first.partition] = rest[0].offset
+        self._fetched.appendleft(first._replace(records=rest))
+        return first.records[:count]
 
     def commit(self) -> bool:
         """Commit the positions in the group; false where a rebalance came before it.

@@ -78,6 +78,7 @@ class Producer:
         self._producer_id = -1
         self._producer_epoch = -1
         self._sequences: dict[TopicPartition, int] = {}
+        self.records_delivered = 0
 
     def send(
         self,
@@ -167,6 +168,7 @@ class Producer:
                     del encoded[partition]
                     count = len(batches[partition].records)
                     self._advance(partition, count)
+                    self.records_delivered += count
                     delivered.append(Delivered(partition, base_offset, count))
                 else:
                     self._cluster.forget_leader(partition.topic)

@@ -1,0 +1,8 @@
+"""`python -m kwire.cli` is `kwire`."""
+
+from __future__ import annotations
+
+from kwire.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""The root command and what its commands share: looking them up, the cluster, failures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import update_wrapper
+from importlib import import_module
+from typing import Any, TypeVar
+
+import click
+
+R = TypeVar("R")
+
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "List, create, describe, alter and delete topics.",
+    "produce": "Write records to a topic.",
+    "consume": "Read records of topics.",
+    "groups": "List, describe, reset and delete consumer groups.",
+    "configs": "Show and change settings of topics, brokers and groups.",
+}
+"""Each command is `command` in the module of its name; the words are here so that `kwire --help`
+imports none of them."""
+
+BOOTSTRAP_DEFAULT = "localhost:9092"
+EXIT_FAILURE = 1
+"""The cluster refused or cannot be reached.  Where the command line is wrong click exits with 2."""
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 0
+"""Whoever read our output has enough: `kwire consume t | head` is no failure."""
+
+
+class LazyCommands(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"kwire.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from kwire import __version__
+
+        click.echo(f"kwire {__version__}")
+        ctx.exit()
+
+
+@click.command(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version,
+    help="Show the version and exit.",
+)  # fmt: skip
+def app() -> None:
+    """kwire is a broker that speaks Apache Kafka's protocol, and tools for any Kafka cluster.
+
+    \b
+    A broker on localhost:9092, its data in ./kwire-data:
+      kwire serve
+    \b
+    In another terminal, a topic, some records in and out:
+      kwire topics create greetings --partitions 3
+      echo "hello" | kwire produce greetings
+      kwire consume greetings --from-beginning --exit
+
+    Every command explains itself: kwire COMMAND --help
+    """
+
+
+def in_words(run: Callable[[], R]) -> R:
+    """Turn the client's failures into one sentence on stderr and an exit status."""
+    from kwire.client.errors import ClientError
+
+    try:
+        return run()
+    except ClientError as error:
+        click.echo(f"kwire: {error}", err=True)
+        raise SystemExit(EXIT_FAILURE) from error
+    except KeyboardInterrupt as error:
+        raise SystemExit(EXIT_INTERRUPTED) from error
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit
+        raise SystemExit(EXIT_BROKEN_PIPE) from error
+
+
+def connected(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command the options that say where the cluster is, and the cluster itself."""
+
+    @click.option(
+        "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
+        default=BOOTSTRAP_DEFAULT, show_default=True,
+        help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
+    )  # fmt: skip
+    @click.option(
+        "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=30.0,
+        show_default=True, help="How long to try before giving up.",
+    )  # fmt: skip
+    def run(*args: Any, bootstrap_server: str, timeout: float, **kwargs: Any) -> R:  # noqa: ANN401 - click passes options by name
+        def with_cluster() -> R:
+            from kwire.client.cluster import Cluster
+
+            with Cluster(bootstrap_server, client_id="kwire-cli", timeout_s=timeout) as cluster:
+                return command(cluster, *args, **kwargs)
+
+        return in_words(with_cluster)
+
+    return update_wrapper(run, command)

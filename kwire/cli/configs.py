@@ -1,0 +1,129 @@
+"""`kwire configs`: settings that the cluster keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.values import settings_option
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster
+    from kwire.client.configs import Resource
+    from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
+
+TYPES = ["topic", "broker", "group", "client-metrics"]
+type_argument = click.argument("kind", metavar="TYPE", type=click.Choice(TYPES))
+
+
+@click.group("configs")
+def command() -> None:
+    """Show and change settings of topics, brokers, groups and client metrics.
+
+    TYPE is topic, broker, group or client-metrics.  A broker is named by its id; the name ""
+    stands for all brokers of the cluster.
+
+    \b
+      kwire configs describe topic orders
+      kwire configs describe broker 1 --all
+      kwire configs alter topic orders --set retention.ms=3600000
+      kwire configs alter broker "" --set log.cleaner.threads=2
+    """
+
+
+def _resource(kind: str, name: str) -> Resource:
+    from kwire.client.configs import Resource, ResourceType
+
+    return Resource(ResourceType[kind.upper().replace("-", "_")], name)
+
+
+@command.command("describe")
+@type_argument
+@click.argument("name")
+@click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
+@click.option("-k", "--key", "keys", multiple=True, metavar="NAME", help="Only this setting.")
+@json_option
+@connected
+def describe_command(
+    cluster: Cluster, kind: str, name: str, show_all: bool, keys: tuple[str, ...], as_json: bool
+) -> None:
+    """Show settings: those that were changed, or --all, each with where its value comes from."""
+    from kwire.client.configs import Source, describe_configs, source_name
+
+    found = [
+        config
+        for config in describe_configs(cluster, _resource(kind, name), keys or None)
+        if show_all or keys or config.config_source != Source.DEFAULT
+    ]
+    if as_json:
+        print_json([_as_json(config) for config in found])
+        return
+    rows = [
+        (
+            config.name,
+            "(sensitive)" if config.is_sensitive else config.value,
+            source_name(config.config_source),
+            "yes" if config.read_only else "",
+        )
+        for config in found
+    ]
+    print_table(["setting", "value", "source", "read only"], rows)
+
+
+def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
+    from kwire.client.configs import source_name
+
+    return {
+        "name": config.name,
+        "value": config.value,
+        "source": source_name(config.config_source),
+        "read_only": config.read_only,
+        "sensitive": config.is_sensitive,
+        "synonyms": [
+            {"name": s.name, "value": s.value, "source": source_name(s.source)}
+            for s in config.synonyms
+        ],
+    }
+
+
+@command.command("alter")
+@type_argument
+@click.argument("name")
+@settings_option("-s", "--set", "given", help="Set a setting.")
+@click.option("-d", "--delete", "deleted", metavar="NAME", multiple=True, help="Unset a setting.")
+@settings_option("--append", "appended", help="Add to a list.")
+@settings_option("--subtract", "subtracted", help="Take from a list.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check it and change nothing.")
+@connected
+def alter_command(
+    cluster: Cluster,
+    kind: str,
+    name: str,
+    given: tuple[tuple[str, str], ...],
+    deleted: tuple[str, ...],
+    appended: tuple[tuple[str, str], ...],
+    subtracted: tuple[tuple[str, str], ...],
+    dry_run: bool,
+) -> None:
+    """Change settings; those that are not named stay as they are.
+
+    \b
+      kwire configs alter topic orders --set retention.ms=3600000 --delete max.message.bytes
+      kwire configs alter topic orders --append cleanup.policy=compact
+    """
+    from kwire.client.configs import Operation, alter_configs
+
+    changes: dict[str, tuple[Operation, str | None]] = {}
+    changes |= {key: (Operation.SET, value) for key, value in given}
+    changes |= {key: (Operation.DELETE, None) for key in deleted}
+    changes |= {key: (Operation.APPEND, value) for key, value in appended}
+    changes |= {key: (Operation.SUBTRACT, value) for key, value in subtracted}
+    if not changes:
+        raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
+    resource = _resource(kind, name)
+    alter_configs(cluster, resource, changes, validate_only=dry_run)
+    done = "can be changed" if dry_run else "changed"
+    say(f"{resource}: {counted(len(changes), 'setting')} {done}")

@@ -1,0 +1,257 @@
+"""`kwire groups`: who reads what, how far, and setting it anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.values import instant, ranges, topic_partitions
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster, TopicPartition
+    from kwire.client.groups import Group
+
+Choice = tuple[str, list[int] | None]
+
+
+@click.group("groups")
+def command() -> None:
+    """List, describe, reset and delete consumer groups.
+
+    \b
+      kwire groups list
+      kwire groups describe audit
+      kwire groups reset audit --topic orders --to-earliest
+      kwire groups reset audit --topic orders --to-earliest --execute
+      kwire groups delete audit
+    """
+
+
+@command.command("list")
+@click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Empty.")
+@json_option
+@connected
+def list_command(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> None:
+    """Show all groups with their states."""
+    from kwire.client.groups import list_groups
+
+    groups = list_groups(cluster, states)
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": group.group_id,
+                    "type": group.group_type,
+                    "state": group.group_state,
+                    "protocol": group.protocol_type,
+                }
+                for group in groups
+            ]
+        )
+        return
+    rows = [(g.group_id, g.group_type, g.group_state, g.protocol_type) for g in groups]
+    print_table(["group", "type", "state", "protocol"], rows)
+
+
+@command.command("describe")
+@click.argument("group_id", metavar="GROUP")
+@click.option("-m", "--members", is_flag=True, help="Show the members instead of the offsets.")
+@json_option
+@connected
+def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bool) -> None:
+    """Show how far a group has read: committed offsets, ends, lag, and who reads each partition."""
+    from kwire.client.groups import describe_group
+
+    group = describe_group(cluster, group_id)
+    lags = _lags(cluster, group)
+    if as_json:
+        print_json({**_summary(group), "members": _members(group), "partitions": lags})
+        return
+    title = f"{group_id}: {group.state}, coordinator {group.coordinator_id}"
+    if members:
+        rows = [
+            (m["member"], m["client"], m["host"], m["instance"], m["assignment"])
+            for m in _members(group)
+        ]
+        print_table(["member", "client", "host", "instance", "assignment"], rows, title=title)
+        return
+    columns = ["topic", "partition", "committed", "end", "lag", "member"]
+    print_table(columns, [tuple(lag.values()) for lag in lags], title=title)
+
+
+def _summary(group: Group) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator_id,
+    }
+
+
+def _members(group: Group) -> list[dict[str, str | None]]:
+    found: list[dict[str, str | None]] = []
+    for member in group.members:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in member.assignment:
+            by_topic.setdefault(topic, []).append(partition)
+        assigned = [f"{topic}:{ranges(by_topic[topic])}" for topic in sorted(by_topic)]
+        found.append(
+            {
+                "member": member.member_id,
+                "client": member.client_id,
+                "host": member.client_host,
+                "instance": member.instance_id,
+                "assignment": " ".join(assigned),
+            }
+        )
+    return found
+
+
+def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+    """Each partition that is committed or assigned; of deleted topics what is still known."""
+    from kwire.client.groups import fetch_offsets
+
+    committed = fetch_offsets(cluster, group.group_id)
+    readers = {p: member.member_id for member in group.members for p in member.assignment}
+    ends = _ends(cluster, sorted({*committed, *readers}))
+    found = []
+    for partition in sorted({*committed, *readers}):
+        at = committed[partition].offset if partition in committed else None
+        end = ends.get(partition)
+        found.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": at,
+                "end": end,
+                "lag": None if at is None or end is None else max(end - at, 0),
+                "member": readers.get(partition),
+            }
+        )
+    return found
+
+
+def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    from kwire.client.errors import BrokerRefused, Misuse
+    from kwire.client.offsets import end_offsets
+
+    ends: dict[TopicPartition, int] = {}
+    for topic in sorted({partition.topic for partition in partitions}):
+        of_topic = [partition for partition in partitions if partition.topic == topic]
+        try:
+            ends |= end_offsets(cluster, of_topic)
+        except (BrokerRefused, Misuse):
+            continue  # a deleted topic, or one without a leader now, has no end to tell
+    return ends
+
+
+@command.command("delete")
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@connected
+def delete_command(cluster: Cluster, group_ids: tuple[str, ...]) -> None:
+    """Delete groups that have no members, and their committed offsets."""
+    from kwire.client.groups import delete_group
+
+    for group_id in group_ids:
+        delete_group(cluster, group_id)
+        say(f"group {group_id} deleted")
+
+
+@command.command("reset")
+@click.argument("group_id", metavar="GROUP")
+@click.option(
+    "-t", "--topic", "topics", type=topic_partitions, metavar="TOPIC[:LIST]", multiple=True,
+    help="What to reset: a topic, or some of its partitions as in orders:0,2.",
+)  # fmt: skip
+@click.option("--all-topics", is_flag=True, help="Reset all that the group has committed.")
+@click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
+@click.option("--to-latest", is_flag=True, help="To the end: read what comes from now on.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
+@click.option(
+    "--to-datetime", type=instant, metavar="TIME",
+    help="To the first record at or after a time: 2026-03-01T12:00 (UTC), milliseconds, -2h.",
+)  # fmt: skip
+@click.option("--shift-by", type=int, metavar="N", help="Forward by N records, or back by -N.")
+@click.option("--execute/--dry-run", default=False, help="Do it; else only show what it would do.")
+@json_option
+@connected
+def reset_command(
+    cluster: Cluster,
+    group_id: str,
+    topics: tuple[Choice, ...],
+    all_topics: bool,
+    to_earliest: bool,
+    to_latest: bool,
+    to_offset: int | None,
+    to_datetime: int | None,
+    shift_by: int | None,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Set where a group that has no members reads on.  Shows the plan; --execute carries it out.
+
+    \b
+      kwire groups reset audit --topic orders --to-earliest
+      kwire groups reset audit --topic orders:0,1 --to-datetime 2026-03-01T12:00 --execute
+      kwire groups reset audit --all-topics --shift-by -100 --execute
+    """
+    from kwire.client.groups import commit_offsets, fetch_offsets
+    from kwire.client.reset import Target, plan_reset
+
+    given = {
+        Target.EARLIEST: True if to_earliest else None,
+        Target.LATEST: True if to_latest else None,
+        Target.OFFSET: to_offset,
+        Target.TIMESTAMP: to_datetime,
+        Target.SHIFT: shift_by,
+    }
+    chosen = [(target, value) for target, value in given.items() if value is not None]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            "give one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by"
+        )
+    if bool(topics) == all_topics:
+        raise click.UsageError("give --topic, once or more, or --all-topics")
+    committed = {p: c.offset for p, c in fetch_offsets(cluster, group_id).items()}
+    partitions = sorted(committed) if all_topics else _chosen(cluster, topics)
+    target, value = chosen[0]
+    plan = plan_reset(cluster, committed, partitions, target, int(value))
+    if execute:
+        commit_offsets(cluster, group_id, plan)
+    rows = [(p.topic, p.partition, committed.get(p), offset) for p, offset in sorted(plan.items())]
+    columns = ["topic", "partition", "committed", "new"]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
+    say(f"group {group_id} is reset" if execute else "nothing is changed: --execute does it")
+
+
+def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition]:
+    from kwire.client.cluster import TopicPartition
+
+    found = []
+    for topic, listed in topics:
+        there = [p.partition_index for p in cluster.topic(topic).partitions]
+        found += [TopicPartition(topic, index) for index in (listed or sorted(there))]
+    return found
+
+
+@command.command("delete-offsets")
+@click.argument("group_id", metavar="GROUP")
+@click.option(
+    "-t", "--topic", "topics", type=topic_partitions, metavar="TOPIC[:LIST]", multiple=True,
+    required=True, help="A topic, or some of its partitions as in orders:0,2.",
+)  # fmt: skip
+@connected
+def delete_offsets_command(cluster: Cluster, group_id: str, topics: tuple[Choice, ...]) -> None:
+    """Forget what a group has committed for topics that none of its members reads now."""
+    from kwire.client.groups import delete_offsets
+
+    partitions = _chosen(cluster, topics)
+    delete_offsets(cluster, group_id, partitions)
+    say(f"group {group_id}: offsets of {', '.join(map(str, partitions))} deleted")

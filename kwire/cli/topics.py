@@ -1,0 +1,253 @@
+"""`kwire topics`: what there is, and making, changing and deleting it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.values import ranges, settings_option
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster
+    from kwire.codecs.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+
+@click.group("topics")
+def command() -> None:
+    """List, create, describe, alter and delete topics.
+
+    \b
+      kwire topics list
+      kwire topics create orders --partitions 6 --config retention.ms=86400000
+      kwire topics describe orders
+      kwire topics alter orders --config retention.ms=3600000 --partitions 12
+      kwire topics delete orders
+    """
+
+
+@command.command("list")
+@click.option("--internal", is_flag=True, help="Also the topics that Kafka keeps for itself.")
+@json_option
+@connected
+def list_command(cluster: Cluster, internal: bool, as_json: bool) -> None:
+    """Show the names of all topics, with their partitions and replicas."""
+    from kwire.client.topics import list_topics
+
+    topics = list_topics(cluster, internal=internal)
+    if as_json:
+        print_json([{"topic": t.name, **_counts(t), "internal": t.is_internal} for t in topics])
+        return
+    rows = [(t.name, *_counts(t).values()) for t in topics]
+    print_table(["topic", "partitions", "replicas"], rows)
+
+
+def _counts(topic: MetadataResponseTopic) -> dict[str, int]:
+    replicas = max((len(p.replica_nodes) for p in topic.partitions), default=0)
+    return {"partitions": len(topic.partitions), "replication_factor": replicas}
+
+
+@command.command("create")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option(
+    "-p", "--partitions", type=click.IntRange(min=1), metavar="N",
+    help="Number of partitions; the broker's num.partitions if not given.",
+)  # fmt: skip
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(min=1), metavar="N",
+    help="Replicas of each; the broker's default.replication.factor if not given.",
+)  # fmt: skip
+@settings_option(
+    "-c", "--config", "configs", help="A setting of the topic; may be given several times."
+)
+@click.option("--if-not-exists", is_flag=True, help="Be content with topics that exist.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check it all and create nothing.")
+@connected
+def create_command(
+    cluster: Cluster,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topics.
+
+    \b
+      kwire topics create orders --partitions 6
+      kwire topics create state --config cleanup.policy=compact --if-not-exists
+    """
+    from kwire.client.errors import BrokerRefused
+    from kwire.client.topics import BROKER_DEFAULT, create_topic
+    from kwire.codecs.errors import ErrorCode
+
+    for name in names:
+        try:
+            created = create_topic(
+                cluster,
+                name,
+                partitions=partitions or BROKER_DEFAULT,
+                replication_factor=replication_factor or BROKER_DEFAULT,
+                configs=dict(configs),
+                validate_only=dry_run,
+            )
+        except BrokerRefused as error:
+            if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise
+            say(f"topic {name} exists")
+            continue
+        done = "can be created" if dry_run else "created"
+        count = created.num_partitions
+        say(f"topic {name} {done}" + (f" with {counted(count, 'partition')}" if count > 0 else ""))
+
+
+@command.command("delete")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="Be content where there is no such topic.")
+@connected
+def delete_command(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
+    """Delete topics and all their records, at once and without asking back."""
+    from kwire.client.errors import BrokerRefused
+    from kwire.client.topics import delete_topic
+    from kwire.codecs.errors import ErrorCode
+
+    for name in names:
+        try:
+            delete_topic(cluster, name)
+        except BrokerRefused as error:
+            if not (if_exists and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise
+            say(f"there is no topic {name}")
+            continue
+        say(f"topic {name} deleted")
+
+
+@command.command("describe")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@json_option
+@connected
+def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
+    """Show the partitions of topics, who leads them, how far they go, and changed settings."""
+    described = [_described(cluster, name) for name in names]
+    if as_json:
+        print_json(described)
+        return
+    for topic in described:
+        print_table(
+            ["partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset"],
+            [
+                (
+                    p["partition"],
+                    p["leader"],
+                    p["leader_epoch"],
+                    ranges(p["replicas"]),
+                    ranges(p["in_sync"]),
+                    p["first_offset"],
+                    p["end_offset"],
+                )
+                for p in topic["partitions"]
+            ],
+            title=f"{topic['topic']}  (id {topic['topic_id']})",
+        )
+        for name, value in topic["configs"].items():
+            click.echo(f"  {name}={value}")
+
+
+def _described(cluster: Cluster, name: str) -> dict[str, Any]:
+    from kwire.client.configs import Resource, ResourceType, Source, describe_configs
+
+    topic = cluster.topic(name)
+    ends = _ends(cluster, topic)
+    configs = describe_configs(cluster, Resource(ResourceType.TOPIC, name))
+    return {
+        "topic": name,
+        "topic_id": _id_text(topic.topic_id),
+        "internal": topic.is_internal,
+        "partitions": [
+            _partition(p, *ends.get(p.partition_index, (None, None)))
+            for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+        ],
+        "configs": {c.name: c.value for c in configs if c.config_source == Source.TOPIC},
+    }
+
+
+def _ends(
+    cluster: Cluster, topic: MetadataResponseTopic
+) -> dict[int, tuple[int | None, int | None]]:
+    """First and end offsets of the partitions that have a leader to ask."""
+    from kwire.client.cluster import TopicPartition
+    from kwire.client.offsets import end_offsets, start_offsets
+
+    led = [
+        TopicPartition(topic.name or "", p.partition_index)
+        for p in topic.partitions
+        if p.leader_id >= 0
+    ]
+    starts, ends = start_offsets(cluster, led), end_offsets(cluster, led)
+    return {p.partition: (starts.get(p), ends.get(p)) for p in led}
+
+
+def _partition(
+    partition: MetadataResponsePartition, first_offset: int | None, end_offset: int | None
+) -> dict[str, Any]:
+    return {
+        "partition": partition.partition_index,
+        "leader": partition.leader_id if partition.leader_id >= 0 else None,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replica_nodes),
+        "in_sync": list(partition.isr_nodes),
+        "offline": list(partition.offline_replicas),
+        "first_offset": first_offset,
+        "end_offset": end_offset,
+    }
+
+
+def _id_text(topic_id: bytes) -> str:
+    """A uuid as Kafka prints it: URL-safe base64 without padding."""
+    from base64 import urlsafe_b64encode
+
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+@command.command("alter")
+@click.argument("name", metavar="TOPIC")
+@settings_option("-c", "--config", "configs", help="Set a setting.")
+@click.option(
+    "-d", "--delete-config", "deleted", metavar="NAME", multiple=True,
+    help="Let a setting fall back to the broker's.",
+)  # fmt: skip
+@click.option(
+    "-p", "--partitions", type=click.IntRange(min=1), metavar="N",
+    help="Raise the number of partitions to N; keys may then go to other partitions.",
+)  # fmt: skip
+@connected
+def alter_command(
+    cluster: Cluster,
+    name: str,
+    configs: tuple[tuple[str, str], ...],
+    deleted: tuple[str, ...],
+    partitions: int | None,
+) -> None:
+    """Change settings of a topic, or give it more partitions.
+
+    \b
+      kwire topics alter orders --config retention.ms=3600000 --delete-config max.message.bytes
+      kwire topics alter orders --partitions 12
+    """
+    from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+    from kwire.client.topics import add_partitions
+
+    if not configs and not deleted and partitions is None:
+        raise click.UsageError("nothing to alter: give --config, --delete-config or --partitions")
+    changes: dict[str, tuple[Operation, str | None]] = {}
+    changes |= {key: (Operation.SET, value) for key, value in configs}
+    changes |= {key: (Operation.DELETE, None) for key in deleted}
+    if changes:
+        alter_configs(cluster, Resource(ResourceType.TOPIC, name), changes)
+        say(f"topic {name}: {counted(len(changes), 'setting')} changed")
+    if partitions is not None:
+        add_partitions(cluster, name, partitions)
+        say(f"topic {name} has {counted(partitions, 'partition')}")

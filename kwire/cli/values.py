@@ -1,0 +1,110 @@
+"""The values that options take: settings, partitions, times.
+
+Each function is the `type` of an option: it makes the value of the text, or says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
+
+
+def setting(text: str) -> tuple[str, str]:
+    """`name=value`; the value may hold more `=` and may be empty."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"{text!r} is not name=value")
+    return name.strip(), value.strip()
+
+
+def settings_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's own word
+    """An option that takes settings and may be given several times."""
+    return click.option(*names, type=setting, metavar="NAME=VALUE", multiple=True, help=help)
+
+
+def partitions(text: str) -> list[int]:
+    """`0`, `0,2`, `4-7`: partition numbers."""
+    found: set[int] = set()
+    for part in text.split(","):
+        numbers = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if numbers is None or int(numbers[2] or numbers[1]) < int(numbers[1]):
+            raise click.BadParameter(f"{text!r} is not like 0 or 0,2 or 4-7")
+        found.update(range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1))
+    return sorted(found)
+
+
+def topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """`topic` for all its partitions, or `topic:0,2`."""
+    topic, colon, listed = text.partition(":")
+    if not topic:
+        raise click.BadParameter(f"{text!r} is not like topic or topic:0,2")
+    return topic, partitions(listed) if colon else None
+
+
+def instant(text: str) -> int:
+    """A time, as milliseconds since 1970: see `instant_ms`."""
+    try:
+        return instant_ms(text.strip(), time.time_ns() // 1_000_000)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(
+            f"{text!r} is not a time like 2026-03-01T12:00, 1772366400000 or -2h"
+        ) from error
+
+
+def instant_ms(text: str, now_ms: int) -> int:
+    """Milliseconds since 1970 of what `text` says.  Raises ValueError.
+
+    ISO 8601, in UTC where it names no zone, as in Kafka's own tools; milliseconds since 1970; or
+    how long ago, as in `-15m`, `-2h`, `-1d`.
+    """
+    if ago := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhdw])", text):
+        return now_ms - int(float(ago[1]) * UNITS_S[ago[2]] * 1000)
+    if re.fullmatch(r"\d{9,}", text):
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """`2026-03-01T12:00:00.000Z`; a dash where there is no timestamp."""
+    if timestamp_ms < 0:
+        return "-"
+    try:
+        moment = EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:  # after the year 9999, which a client may well write
+        return f"{timestamp_ms}ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-2,5` for 0, 1, 2, 5."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+
+
+def separator(text: str) -> str:
+    r"""A separator, in which `\t`, `\n`, `\0` and `\x1f` stand for what they say."""
+
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code[1:], 16)) if code[0] == "x" else ESCAPES[code]
+
+    return re.sub(r"\\(t|n|r|0|\\|x[0-9a-fA-F]{2})", character, text)
