@@ -33,7 +33,11 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
-from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.codecs.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.codecs.messages.offset_commit import (
@@ -106,10 +110,11 @@ class GroupScript:
         command, *words = line.split()
         arguments = dict(word.split("=", 1) for word in words if _is_argument(word))
         self._commands[command]([word for word in words if not _is_argument(word)], arguments)
-        lines = []
-        for name, response in self._target.replies():
-            lines += [f"{name}: {text}" for text in self._format(name, response)]
-        return lines
+        replies = self._target.replies()
+        for name, response in replies:
+            if isinstance(response, JoinGroupResponse):
+                self._learn(name, response)  # before any text names the member
+        return [f"{name}: {text}" for name, reply in replies for text in self._format(reply)]
 
     # -- requests
 
@@ -255,10 +260,10 @@ class GroupScript:
 
     # -- replies
 
-    def _format(self, name: str, response: Any) -> Iterator[str]:  # noqa: ANN401 - any response
+    def _format(self, response: Any) -> Iterator[str]:  # noqa: ANN401 - any response
         kind = type(response).__name__
-        if kind == "JoinGroupResponse":
-            yield self._join_reply(name, response)
+        if isinstance(response, JoinGroupResponse):
+            yield self._join_reply(response)
         elif kind == "SyncGroupResponse":
             protocol = f" protocol={response.protocol_type}/{response.protocol_name}"
             assignment = f" assignment={_text(response.assignment)}"
@@ -280,17 +285,20 @@ class GroupScript:
         else:
             yield _error(_group_error(response)) + "".join(_partitions(response))
 
-    def _join_reply(self, name: str, response: Any) -> str:  # noqa: ANN401 - of any version
+    def _learn(self, name: str, response: JoinGroupResponse) -> None:
         told = self._client(name)
-        error = ErrorCode(response.error_code)
-        if error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+        if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             told.member_id = response.member_id
+        if response.error_code == ErrorCode.NONE:
+            told.generation_id = response.generation_id
+            told.protocol_type = response.protocol_type or told.protocol_type
+            told.protocol_name = response.protocol_name
+
+    def _join_reply(self, response: JoinGroupResponse) -> str:
+        error = ErrorCode(response.error_code)
         member = f" id={self.alias(response.member_id)}" if response.member_id else ""
         if error is not ErrorCode.NONE:
             return error.name + member
-        told.generation_id = response.generation_id
-        told.protocol_type = response.protocol_type or told.protocol_type
-        told.protocol_name = response.protocol_name
         members = sorted(f"{self._member(m)}={_text(m.metadata)}" for m in response.members)
         skip = " skip-assignment" if response.skip_assignment else ""
         return (
@@ -362,7 +370,7 @@ def _bytes(text: str) -> bytes:
 
 def _text(data: bytes) -> str:
     text = bytes(data).decode("latin-1")
-    return text if text.isprintable() else f"<{len(text)} bytes>"
+    return text if text.isprintable() else "<binary>"
 
 
 def _error(code: int) -> str:
@@ -377,7 +385,7 @@ def _group_error(response: Any) -> int:  # noqa: ANN401 - any of the offset resp
 
 def _partitions(response: Any) -> Iterator[str]:  # noqa: ANN401 - any of the offset responses
     groups = getattr(response, "groups", None)
-    topics = groups[0].topics if groups else response.topics
+    topics = groups[0].topics if groups else getattr(response, "topics", [])
     places = [(topic, partition) for topic in topics for partition in topic.partitions]
     for topic, partition in sorted(places, key=lambda p: (p[0].name, p[1].partition_index)):
         text = f" {topic.name}:{partition.partition_index}="

@@ -1,0 +1,103 @@
+"""Group scenarios in scripts/, run on the machine alone.
+
+The replies in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
+it was not (see a script's head) they are what its source and documents say.  `limits` sets up a
+machine, `append ERROR|ok` makes appends fail, `log` shows what was appended since the last time
+and `state` what a replay of the whole log makes of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataValue
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitValue
+from kwire.conformance.group_script import GroupScript
+from kwire.groups.limits import GroupLimits
+from kwire.groups.records import GroupMetadata, Record
+from kwire.testing.group_machine import START_MS, GroupMachine
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
+GROUP_ID = "G"
+
+CheckScript = Callable[[Path, Callable[[str], list[str]]], None]
+
+
+class MachineScript:
+    """The lines that only a machine understands, and the rest."""
+
+    def __init__(self) -> None:
+        self._start(GroupLimits(group_initial_rebalance_delay_ms=0))
+
+    def _start(self, limits: GroupLimits) -> None:
+        self.machine = GroupMachine(limits)
+        self.script = GroupScript(self.machine, GROUP_ID)
+        self._shown = 0
+
+    def run(self, line: str) -> list[str]:
+        command, *words = line.split()
+        if command == "limits":
+            pairs = (word.split("=") for word in words)
+            self._start(GroupLimits(**{name: int(value) for name, value in pairs}))
+            return []
+        if command == "append":
+            self.machine.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+            return []
+        if command == "log":
+            records, self._shown = self.machine.records[self._shown :], len(self.machine.records)
+            return [line for record in records for line in self._show(record)]
+        if command == "state":
+            return self._state()
+        lines = self.script.run(line)
+        if command != "wait":
+            self.machine.wait(0)  # a first rebalance without delay completes by its timer
+            lines += self.script.run("wait 0")
+        return lines
+
+    def _show(self, record: Record) -> list[str]:
+        if isinstance(record, GroupMetadata):
+            return self._show_group(record.value)
+        place = f"offset {record.key.topic}:{record.key.partition}"
+        return [place + _offset_value(record.value)]
+
+    def _show_group(self, value: GroupMetadataValue | None) -> list[str]:
+        if value is None:
+            return ["group deleted"]
+        alias = self.script.alias
+        head = (
+            f"group generation={value.generation} protocol={value.protocol_type}/{value.protocol}"
+            f" leader={alias(value.leader or '')} since={value.current_state_timestamp - START_MS}"
+        )
+        return [head] + [
+            f"  {alias(m.member_id)} instance={m.group_instance_id} client={m.client_id}"
+            f" session={m.session_timeout} rebalance={m.rebalance_timeout}"
+            f" subscription={m.subscription!r} assignment={m.assignment!r}"
+            for m in value.members
+        ]
+
+    def _state(self) -> list[str]:
+        shard = self.machine.reloaded()
+        group = shard.groups.get(GROUP_ID)
+        if group is None:
+            return ["no group"]
+        alias = self.script.alias
+        members = [f"{alias(m)}={v.assignment!r}" for m, v in group.members.items()]
+        offsets = [f"{t}:{p}={o.offset}" for t, p, o in shard.offsets.all_of(GROUP_ID)]
+        lines = [f"{group.state.value} generation={group.generation_id} {' '.join(members)}"]
+        return lines + [" ".join(offsets)] * bool(offsets)
+
+
+def _offset_value(value: OffsetCommitValue | None) -> str:
+    if value is None:
+        return " deleted"
+    expiry = "" if value.expire_timestamp == -1 else f" expires={value.expire_timestamp - START_MS}"
+    return f"={value.offset} at={value.commit_timestamp - START_MS}{expiry}"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path, check_script: CheckScript) -> None:
+    check_script(path, MachineScript().run)
