@@ -106,7 +106,7 @@ class Partition:
             self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """LogError if who names `epoch` as the current one is behind this broker, or ahead (KIP-320)."""
+        """LogError if `epoch`, named as the current one, is an older or a later one (KIP-320)."""
         if epoch < self.leader_epoch:
             raise LogError(ErrorCode.FENCED_LEADER_EPOCH)
         if epoch > self.leader_epoch:
@@ -145,6 +145,8 @@ class Partition:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""
         if offset > self.high_watermark:
             self.high_watermark = offset
+            if self.log.producers.unreplicated:  # markers that move the last stable offset
+                self.log.high_watermark_advanced(offset)
         if self._commit_waiters:
             self._release_commit_waiters()
         if self.fetch_waiters:

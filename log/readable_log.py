@@ -35,9 +35,9 @@ class ReadableLog(SegmentedLog):
 
         The batch that holds `offset` (or the next one) comes first, so records before `offset`
         may come with it.  The region holds nothing from `max_offset` on, comes from one segment
-        and is cut at `max_bytes`, in the middle of a batch if need be, as Apache Kafka does; with
-        `min_one_batch` the first batch is whole even if it is larger (KIP-74).  LogError
-        OFFSET_OUT_OF_RANGE if `offset` is before the log's start or behind its end.
+        and is cut at `max_bytes`, in the middle of a batch if need be, as Apache Kafka does.  A
+        first batch that is larger is given whole with `min_one_batch` (KIP-74), else not at all.
+        LogError OFFSET_OUT_OF_RANGE if `offset` is before the log's start or behind its end.
         """
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
@@ -76,9 +76,7 @@ class ReadableLog(SegmentedLog):
         limit = segment.size_bytes if at_end else self._position_of(segment, max_offset)
         size = limit - position
         if size > max_bytes:
-            size = max_bytes
-            if min_one_batch:
-                size = self._first_batch_at_least(segment, position, max_bytes, limit)
+            size = self._cut(segment, position, size, max_bytes, min_one_batch)
         elif at_end and segment is self.segments.active:
             self._remember(self.log_end_offset, segment, limit)
         if size <= 0:
@@ -87,13 +85,17 @@ class ReadableLog(SegmentedLog):
         file = segment.file or segment.open()
         return Region(file, position, size, offset, self.files, segment.base_offset)
 
-    def _first_batch_at_least(
-        self, segment: Segment, position: int, max_bytes: int, limit: int
+    def _cut(
+        self, segment: Segment, position: int, size: int, max_bytes: int, min_one_batch: bool
     ) -> int:
-        """`max_bytes`, or more if the first batch is larger."""
+        """How much of the `size` bytes there are is given where `max_bytes` are allowed."""
+        if max_bytes <= 0 and not min_one_batch:
+            return 0
         head = read_exactly(self.files, segment.open(), position + _LENGTH_POS, 4)
-        first_batch: int = _LENGTH.unpack(head)[0] + 12
-        return min(max(max_bytes, first_batch), limit - position)
+        first_batch: int = min(_LENGTH.unpack(head)[0] + 12, size)
+        if first_batch <= max_bytes:
+            return max_bytes
+        return first_batch if min_one_batch else 0
 
     def _read_failed(self, error: Exception) -> LogError:
         if isinstance(error, OSError):
