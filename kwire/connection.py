@@ -26,9 +26,9 @@ import trio
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages import response_class
-from kwire.codecs.primitives import DecodeError, Frame
+from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context
+from kwire.log import Region
 from kwire.routes import Binding, UnsupportedRequest, bind
 
 if TYPE_CHECKING:
@@ -130,29 +130,34 @@ class Connection:
                 return
             self.activity += 1
             self._end += received
-            replies: list[Frame] = []
-            while (frame := self._next_frame()) is not None:
-                reply = self._answer(frame)
-                if reply is None:
-                    continue
-                if type(reply) is not Frame:
-                    if replies:
-                        await self._send(replies)
-                        replies = []
-                    self.waiting = True
-                    reply = await reply
-                    self.waiting = False
-                    if reply is None:
-                        continue
-                replies.append(reply)
-            if replies:
-                await self._send(replies)
-            if self._start == self._end:
-                self._start = self._end = 0
-                if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
-                    self._shrink()
-            else:
+            await self._answer_all()
+            if self._start != self._end:
                 await self._make_room()
+                continue
+            self._start = self._end = 0
+            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
+                self._shrink()
+
+    async def _answer_all(self) -> None:
+        """Handle every complete frame of the buffer and send the replies, in order."""
+        replies: list[Frame] = []
+        while (frame := self._next_frame()) is not None:
+            reply = self._answer(frame)
+            if reply is None:
+                continue
+            if not isinstance(reply, Frame):
+                if replies:
+                    await self._send(replies)
+                    replies = []
+                self.waiting = True
+                waited = await reply
+                self.waiting = False
+                if waited is None:
+                    continue
+                reply = waited
+            replies.append(reply)
+        if replies:
+            await self._send(replies)
 
     # -- frames
 
@@ -211,35 +216,36 @@ class Connection:
         if len(frame) < 10:
             raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
         api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
-        position = 10
-        if client_id_size >= 0:
-            position += client_id_size
-            client_id = bytes(frame[10:position])
-            if client_id != self._client_id_bytes:
-                self._name_client(client_id)
-        else:
-            self._client_id_bytes = self.context.client_id = None
+        position = self._read_client_id(frame, client_id_size)
         try:
             binding = bind(api_key, api_version)
         except UnsupportedRequest:
             if api_key == ApiKey.API_VERSIONS:
                 return _unsupported_api_versions(correlation_id)
             raise
-        if binding.flexible_request:
-            position = _skip_tagged_fields(frame, position)
         context = self.context
         context.api_key = api_key
         context.api_version = api_version
-        request = binding.decode(frame, api_version, position)
         try:
-            response = binding.handle(self._broker, request, context)
+            if binding.flexible_request:
+                position = _skip_tagged_fields(frame, position)
+            request, _ = binding.read(frame, position, len(frame))
+        except (IndexError, struct.error) as problem:
+            raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {problem}") from None
+        return self._handle(binding, correlation_id, request)
+
+    def _handle(
+        self, binding: Binding, correlation_id: int, request: Message
+    ) -> Frame | Awaitable[Frame | None] | None:
+        try:
+            response = binding.handle(self._broker, request, self.context)
         except CloseConnection:
             raise
         except Exception:
             response = self._failed(binding)
         if response is None:
             return None
-        if hasattr(response, "write"):
+        if response.__class__ is binding.response_class:
             return encode_reply(binding, correlation_id, response)
         return self._wait(binding, correlation_id, response)
 
@@ -254,7 +260,7 @@ class Connection:
             response = self._failed(binding)
         return None if response is None else encode_reply(binding, correlation_id, response)
 
-    def _failed(self, binding: Binding) -> Any:
+    def _failed(self, binding: Binding) -> Message:
         """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
 
         Raises InvalidFrame where the response has no place for an error of the whole request.
@@ -268,15 +274,23 @@ class Connection:
             context.client_id,
             context.connection_id,
         )
-        response = response_class(binding.api_key)()
+        response = binding.response_class()
         if not hasattr(response, "error_code"):
             raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
-        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - not every response has it
         return response
 
-    def _name_client(self, client_id: bytes) -> None:
-        self._client_id_bytes = client_id
-        self.context.client_id = client_id.decode("utf-8", "replace")
+    def _read_client_id(self, frame: memoryview, size: int) -> int:
+        """Note who asks, as long as it does not change; returns where the header goes on."""
+        if size < 0:
+            self._client_id_bytes = self.context.client_id = None
+            return 10
+        end = 10 + size
+        client_id = bytes(frame[10:end])
+        if client_id != self._client_id_bytes:
+            self._client_id_bytes = client_id
+            self.context.client_id = client_id.decode("utf-8", "replace")
+        return end
 
     # -- replies
 
@@ -312,6 +326,7 @@ class Connection:
                 if isinstance(region, (bytes, bytearray, memoryview)):
                     await self._send_bytes(region, 0)
                 else:
+                    assert isinstance(region, Region)
                     await self._send_file(region.fileno(), region.position, region.size_bytes)
             if position < len(view):
                 await self._send_bytes(view[position:], 0)
@@ -346,11 +361,11 @@ class Connection:
             self.activity += 1
 
 
-def encode_reply(binding: Binding, correlation_id: int, response: Any) -> Frame:
+def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:
     """The whole reply: size, response header, body."""
     frame = Frame()
     frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
-    response.write(frame, binding.api_version)
+    binding.write(frame, response)
     size_bytes = frame.wire_size if frame.regions else len(frame)
     _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
     return frame

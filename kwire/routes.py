@@ -13,11 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
-from kwire.codecs.messages import request_class
+from kwire.codecs.messages import request_class, response_class
 from kwire.context import CloseConnection
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.codecs.primitives import Buffer, Frame, Message
     from kwire.context import Context
 
 Handle = Callable[["Broker", Any, "Context"], "Any | Awaitable[Any] | None"]
@@ -91,8 +92,10 @@ class Binding:
 
     api_key: int
     api_version: int
-    decode: Callable[[Any, int, int], Any]
+    read: Callable[[Buffer, int, int], tuple[Any, int]]
     handle: Handle
+    write: Callable[[Frame, Any], None]
+    response_class: type[Message]
     flexible_request: bool
     flexible_response: bool
 
@@ -121,11 +124,14 @@ def _resolve(api_key: int, api_version: int) -> Binding:
             f"{route.api_key.name} version {api_version} is not served: "
             f"only {route.min_version} to {route.max_version}"
         )
+    response = response_class(api_key)
     return Binding(
         api_key,
         api_version,
-        request_class(api_key).decode,
+        request_class(api_key).READERS[api_version],
         import_module(route.handler_module).handle,
+        response.WRITERS[api_version],
+        response,
         request_header_version(api_key, api_version) >= 2,
         response_header_version(api_key, api_version) >= 1,
     )

@@ -58,9 +58,8 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         nursery.start_soon(_upkeep, broker)
         yield broker
     finally:
-        with trio.CancelScope(shield=True):
-            logs.close(broker.high_watermark_of)
-            store.close()
+        logs.close(broker.high_watermark_of)
+        store.close()
 
 
 def _adopt(image: ClusterImage, logs: LogManager, node_id: int) -> ClusterImage:

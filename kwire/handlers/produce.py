@@ -20,7 +20,8 @@ partitions from v10; topics by id instead of name from v13.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import trio
 
@@ -31,6 +32,7 @@ from kwire.codecs.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from kwire.context import CloseConnection, Context
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
+Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
+"""A partition, the high watermark that commits what was appended, and the answer to settle."""
+
 _ATTRIBUTES_LOW_BYTE = 22  # of a v2 batch
 _HEADER_SIZE_BYTES = 61
 _COMPRESSION_MASK, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
@@ -53,45 +58,60 @@ def handle(
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_acks(request)
-    now_ms = broker.now_ms()
-    version = context.api_version
-    uncommitted: list[tuple[Partition, int, PartitionProduceResponse]] = []
-    topics = []
-    failed = False
-    for topic in request.topic_data:
-        name = topic.name if version < TOPIC_IDS_SINCE else broker.topic_name(topic.topic_id)
-        hosted = broker.partitions.get(name) if name is not None else None
+    work = _Produce(broker, request, context.api_version)
+    response = ProduceResponse([work.write(topic) for topic in request.topic_data])
+    if acks == 0:
+        if work.failed:
+            _close(response)
+        return None
+    if work.uncommitted:
+        return _when_replicated(response, work.uncommitted, request.timeout_ms)
+    return response
+
+
+class _Produce:
+    """One request's way through the partitions."""
+
+    __slots__ = ("_broker", "_now_ms", "_request", "_version", "failed", "uncommitted")
+
+    def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
+        self._broker = broker
+        self._request = request
+        self._version = version
+        self._now_ms = broker.now_ms()
+        self.failed = False
+        self.uncommitted: list[Uncommitted] = []
+
+    def write(self, topic: TopicProduceData) -> TopicProduceResponse:
+        """Append what the request has for one topic."""
+        name: str | None = topic.name
+        if self._version >= TOPIC_IDS_SINCE:
+            name = self._broker.topic_name(topic.topic_id)
+        hosted = self._broker.partitions.get(name) if name is not None else None
         answers = []
         for data in topic.partition_data:
-            partition = hosted.get(data.index) if hosted is not None else None
-            if partition is None:
-                answer = _failure(data, LogError(_unknown(version)))
-            else:
-                try:
-                    result = _append(partition, data, request, version, now_ms)
-                except LogError as error:
-                    answer = _failure(data, error)
-                else:
-                    answer = _success(data, result)
-                    if acks == -1 and result.last_offset >= partition.high_watermark:
-                        uncommitted.append((partition, result.last_offset + 1, answer))
-            failed = failed or answer.error_code != 0
+            try:
+                if hosted is None or data.index not in hosted:
+                    raise LogError(_unknown(self._version))
+                partition = hosted[data.index]
+                result = _append(partition, data, self._request, self._version, self._now_ms)
+            except LogError as error:
+                self.failed = True
+                answers.append(_failure(data, error))
+                continue
+            answer = PartitionProduceResponse(
+                data.index,
+                0,
+                result.first_offset,
+                result.log_append_time_ms,
+                result.log_start_offset,
+            )
+            if self._request.acks == -1 and result.last_offset >= partition.high_watermark:
+                self.uncommitted.append((partition, result.last_offset + 1, answer))
             answers.append(answer)
         if len(answers) > 1:
             answers = list({answer.index: answer for answer in answers}.values())
-        topics.append(
-            TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-            )
-        )
-    if acks == 0:
-        if failed:
-            _close(topics)
-        return None
-    response = ProduceResponse(responses=topics)
-    if uncommitted:
-        return _when_replicated(response, uncommitted, request.timeout_ms)
-    return response
+        return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
 
 def _append(
@@ -112,12 +132,6 @@ def _append(
     if version < ZSTD_SINCE and attributes & _COMPRESSION_MASK == _ZSTD:
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return partition.append(records, now_ms=now_ms, required_acks=request.acks)
-
-
-def _success(data: PartitionProduceData, result: AppendResult) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        data.index, 0, result.first_offset, result.log_append_time_ms, result.log_start_offset
-    )
 
 
 def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceResponse:
@@ -154,11 +168,11 @@ def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
     )
 
 
-def _close(topics: list[TopicProduceResponse]) -> NoReturn:
+def _close(response: ProduceResponse) -> NoReturn:
     """End an acks=0 connection on which something failed: that is all its client can see."""
     failures = ", ".join(
         f"{topic.name}-{answer.index}: {ErrorCode(answer.error_code).name}"
-        for topic in topics
+        for topic in response.responses
         for answer in topic.partition_responses
         if answer.error_code
     )
@@ -166,11 +180,9 @@ def _close(topics: list[TopicProduceResponse]) -> NoReturn:
 
 
 async def _when_replicated(
-    response: ProduceResponse,
-    uncommitted: list[tuple[Partition, int, PartitionProduceResponse]],
-    timeout_ms: int,
+    response: ProduceResponse, uncommitted: list[Uncommitted], timeout_ms: int
 ) -> ProduceResponse:
-    """Park until every in-sync replica has the batches, or answer REQUEST_TIMED_OUT for the rest."""
+    """Park until every in-sync replica has the batches, or REQUEST_TIMED_OUT for the rest."""
     done = trio.Event()
     waiting = len(uncommitted)
 
@@ -183,7 +195,7 @@ async def _when_replicated(
 
     for partition, offset, answer in uncommitted:
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        partition.when_replicated(offset, lambda error, answer=answer: settle(answer, error))
+        partition.when_replicated(offset, partial(settle, answer))
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         await done.wait()
     return response
