@@ -6,17 +6,19 @@ into a second machine at any time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages import response_class
 from kwire.codecs.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from kwire.codecs.messages.describe_groups import DescribeGroupsResponse
+from kwire.codecs.messages.heartbeat import HeartbeatResponse
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from kwire.codecs.messages.list_groups import ListGroupsResponse
 from kwire.codecs.messages.offset_commit import OffsetCommitResponse
+from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
 from kwire.groups import classic_join
@@ -28,12 +30,13 @@ from kwire.groups.shard import GroupShard
 from kwire.groups.timers import Timer, TimerKey
 
 START_MS = 1_000_000
-NAMED_GROUP_ONLY = (
-    ApiKey.SYNC_GROUP,
-    ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP,
-    ApiKey.OFFSET_DELETE,
-)
+NAMED_GROUP_ONLY: dict[ApiKey, Callable[..., object]] = {
+    ApiKey.SYNC_GROUP: SyncGroupResponse,
+    ApiKey.HEARTBEAT: HeartbeatResponse,
+    ApiKey.LEAVE_GROUP: LeaveGroupResponse,
+    ApiKey.OFFSET_DELETE: OffsetDeleteResponse,
+}
+"""What does not know the empty group id."""
 
 
 class GroupMachine:
@@ -157,9 +160,7 @@ class GroupMachine:
             return classic_join.invalid(request, self.limits)
         if api not in NAMED_GROUP_ONLY or request.group_id:
             return None
-        response: Any = response_class(api)()
-        response.error_code = ErrorCode.INVALID_GROUP_ID
-        return response
+        return NAMED_GROUP_ONLY[api](error_code=ErrorCode.INVALID_GROUP_ID)
 
     def _answer(self, ticket: object, response: Any) -> None:  # noqa: ANN401 - any
         """Answer as the request's version can say it."""
