@@ -31,6 +31,14 @@ class ApacheKafkaNode(NamedTuple):
     directory: str
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="run the tests of stock clients against this broker, e.g. Apache Kafka, not kwire",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever runs Java is marked so: `-m "not java"` leaves out all of it."""
     for item in items:
@@ -49,6 +57,19 @@ def apache_kafka_libs() -> Path:
         return libs()
     except java.JavaMissing as missing_maven:
         pytest.skip(f"NOT TESTED: {missing_maven}")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The broker that stock clients are tested on: of `--bootstrap`, else a kwire of this worker.
+
+    Tests keep apart by the names of their topics and groups.
+    """
+    given: str | None = request.config.option.bootstrap
+    if given:
+        return given
+    broker: str = request.getfixturevalue("shared_broker").bootstrap
+    return broker
 
 
 @pytest.fixture(scope="session")

