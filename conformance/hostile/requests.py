@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from struct import pack
-from typing import Any
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.batches import Compression, Record, TimestampType, build
@@ -187,15 +187,15 @@ class RequestMaker:
             value = self._value(target, field, api_key, version)
         setattr(target, field.attribute, value)
 
-    def _value(self, owner: object, field: Field, api_key: int, version: int) -> Any:  # noqa: ANN401 - any type of the schema
+    def _value(self, owner: object, field: Field, api_key: int, version: int) -> object:
         if field.struct is not None:
-            nested = _struct_class(owner, field.struct.name)()
+            nested: object = _struct_class(owner, field.struct.name)()
             for inner in field.struct.fields:
                 self._fill(nested, inner, api_key, version)
             return nested
         if field.type in _SIZES_BITS or field.type in _UNSIGNED_BITS:
             return self._integer(field)
-        draw: Callable[[], Any] = {
+        draw: Callable[[], object] = {
             "bool": lambda: self._rng.random() < 0.5,
             "float64": self._rng.random,
             "uuid": lambda: self._rng.choice([*self._topic_ids, self._rng.randbytes(16)]),
@@ -259,12 +259,13 @@ class RequestMaker:
 
 
 @cache
-def _class_of(module: str, name: str) -> type[Any]:
-    found = __import__(module, fromlist=["*"])
+def _class_of(module: str, name: str) -> type[object]:
+    found = import_module(module)
     # A struct that request and response define differently is called Request<Name>.
-    return getattr(found, f"Request{name}", None) or getattr(found, name)  # type: ignore[no-any-return] # by name
+    struct: type[object] = getattr(found, f"Request{name}", None) or getattr(found, name)
+    return struct
 
 
-def _struct_class(owner: object, name: str) -> type[Any]:
+def _struct_class(owner: object, name: str) -> type[object]:
     """The generated class of struct `name` in the module that `owner` comes from."""
     return _class_of(type(owner).__module__, name)
