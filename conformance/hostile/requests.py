@@ -179,7 +179,7 @@ class RequestMaker:
         if version not in field.versions or (field.tag is not None and self._rng.random() < 0.5):
             return
         if field.is_nullable(version) and self._rng.random() < 0.15:
-            value = None
+            value: object = None
         elif field.is_array:
             count = self._rng.choice((0, 1, 1, 1, 2, 3))
             value = [self._value(target, field, api_key, version) for _ in range(count)]
