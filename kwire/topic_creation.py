@@ -8,11 +8,11 @@ brokers, so that a single broker works without any settings.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kwire.broker import Broker
-from kwire.cluster.change import change_metadata
 from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.local import random_uuid
 from kwire.codecs.errors import ErrorCode
@@ -27,6 +27,9 @@ from kwire.topic_names import (
     TRANSACTION_STATE_TOPIC,
     why_invalid,
 )
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
 
 PARTITIONS_MAX = 10_000
 """New partitions in one request; Kafka's bound on the records of one controller operation."""
@@ -144,36 +147,37 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
 
 
 async def create_on_first_use(broker: Broker, names: Collection[str]) -> None:
-    """Create those of `names` that do not exist and can be made; nobody is told of the others."""
+    """Create those of `names` that do not exist and can be made; nobody is told of the others.
 
-    def decide(image: ClusterImage) -> tuple[ClusterImage, None]:
+    Raises StoreError.
+    """
+
+    def change(image: ClusterImage) -> ClusterImage:
         for name in names:
             if name in image.topics:
                 continue
-            wanted = _by_default(broker.config, name, len(image.brokers))
-            try:
+            wanted = by_default(broker.config, name, len(image.brokers))
+            with suppress(Refusal):
                 image, _ = with_topic(image, broker.config, wanted, image.topics)
-            except Refusal:
-                continue
-        return image, None
+        return image
 
-    await change_metadata(broker, decide)
+    await broker.commit(change)
 
 
 async def create_internal_topic(broker: Broker, name: str) -> None:
-    """Make sure that an internal topic exists.  Raises Refusal, StoreError."""
+    """Make sure that a coordinator's topic exists.  Raises Refusal, StoreError."""
     assert name in INTERNAL_TOPICS, name
 
-    def decide(image: ClusterImage) -> tuple[ClusterImage, None]:
-        if name not in image.topics:
-            wanted = _by_default(broker.config, name, len(image.brokers))
-            image, _ = with_topic(image, broker.config, wanted, ())
-        return image, None
+    def change(image: ClusterImage) -> ClusterImage:
+        if name in image.topics:
+            return image
+        wanted = by_default(broker.config, name, len(image.brokers))
+        return with_topic(image, broker.config, wanted, ())[0]
 
-    await change_metadata(broker, decide)
+    await broker.commit(change)
 
 
-def _by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
+def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
     """What a topic is when nobody said: an internal one's shape, else all defaults."""
     if name == GROUP_METADATA_TOPIC:
         return NewTopic(
@@ -219,8 +223,3 @@ def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
     """An internal topic's replication factor; only an explicit one can be out of reach."""
     value: int = getattr(config, setting.replace(".", "_"))
     return value if setting in config.explicit else max(1, min(value, brokers_count))
-
-
-def configs_of(image: ClusterImage, name: str) -> Mapping[str, str]:
-    """What is set on a topic."""
-    return image.configs_of(ConfigResourceType.TOPIC, name)

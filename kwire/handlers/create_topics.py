@@ -1,0 +1,130 @@
+"""CreateTopics (key 19): v2-7.
+
+Behaviour
+- Topics are made one by one: a mistake in one does not keep the others from being made.  What is
+  made is durable and served when the answer goes out.
+- A name given twice is not made at all: INVALID_REQUEST, once, after all others.
+- -1 partitions or replicas take the broker's `num.partitions` and `default.replication.factor`;
+  with a manual assignment both must be -1.
+- Checked in this order: the name (INVALID_TOPIC_EXCEPTION), whether it exists, whether it collides
+  with another that differs only in `.` and `_`, its configs (INVALID_CONFIG), replication factor,
+  number of partitions.
+- More than 10,000 new partitions in a request: POLICY_VIOLATION for all of it.
+- `validate_only` answers as if they had been made, TOPIC_ALREADY_EXISTS included.
+
+Version notes: v4 allows -1 for both counts (taken at any version here, as by Kafka); flexible from
+v5, which tells the topic's partitions, replicas and configs (KIP-525); v7 its id (KIP-516).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable
+
+from kwire.broker import Broker
+from kwire.cluster.image import ClusterImage, TopicImage
+from kwire.cluster.store import StoreError
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kwire.config_entries import BrokerLayers, topic_entries
+from kwire.context import Context
+from kwire.refusal import Refusal
+from kwire.topic_creation import PARTITIONS_MAX, NewTopic, with_topic
+
+log = logging.getLogger("kwire.topics")
+
+
+def handle(
+    broker: Broker, request: CreateTopicsRequest, context: Context
+) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
+    topics = [_wanted(topic) for topic in request.topics]
+    if sum(topic.partition_count(broker.config) for topic in topics) > PARTITIONS_MAX:
+        refusal = Refusal(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+        return CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in topics])
+    times = Counter(topic.name for topic in topics)
+    wanted = [topic for topic in topics if times[topic.name] == 1]
+    duplicates = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    repeated = [_refused(name, duplicates) for name in times if times[name] > 1]
+    if request.validate_only:
+        _, results = _decide(broker, broker.image, wanted)
+        return CreateTopicsResponse(topics=results + repeated)
+    return _create(broker, wanted, repeated)
+
+
+async def _create(
+    broker: Broker, wanted: list[NewTopic], repeated: list[CreatableTopicResult]
+) -> CreateTopicsResponse:
+    results: list[CreatableTopicResult] = []
+
+    def change(image: ClusterImage) -> ClusterImage:
+        nonlocal results
+        image, results = _decide(broker, image, wanted)
+        return image
+
+    try:
+        await broker.commit(change)
+    except StoreError as problem:
+        log.error("topics are not created: %s", problem)
+        refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
+        results = [_refused(topic.name, refusal) for topic in wanted]
+    return CreateTopicsResponse(topics=results + repeated)
+
+
+def _wanted(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(each.partition_index, each.broker_ids) for each in topic.assignments],
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _decide(
+    broker: Broker, before: ClusterImage, wanted: list[NewTopic]
+) -> tuple[ClusterImage, list[CreatableTopicResult]]:
+    image, results = before, []
+    layers = BrokerLayers(broker.config, before, broker.node_id)
+    for topic in wanted:
+        try:
+            image, made = with_topic(image, broker.config, topic, before.topics)
+        except Refusal as refusal:
+            results.append(_refused(topic.name, refusal))
+        else:
+            results.append(_made(layers, topic, made))
+    return image, results
+
+
+def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
+
+
+def _made(layers: BrokerLayers, wanted: NewTopic, made: TopicImage) -> CreatableTopicResult:
+    """The new topic as the client is told of it; its own configs as it wrote them."""
+    given = {name: value for name, value in wanted.configs.items() if value is not None}
+    return CreatableTopicResult(
+        name=made.name,
+        topic_id=made.id,
+        error_message=None,
+        num_partitions=len(made.partitions),
+        replication_factor=len(made.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                entry.name,
+                given.get(entry.name, entry.value),
+                entry.read_only,
+                entry.source,
+                entry.is_sensitive,
+            )
+            for entry in topic_entries(layers, given)
+        ],
+    )

@@ -1,0 +1,146 @@
+"""Metadata (key 3): v0-13.
+
+Behaviour
+- Tells the brokers with a listener of the name that the client came in by, at the addresses they
+  advertise for it, the controller, and the topics asked for: by name or, from v12, by id; all of
+  them for a null list (an empty one in v0).  One id in the list makes it a list of ids.
+- What exists comes first, in the order asked for and once each, then what does not.
+- Topics that do not exist are created when the client allows it and
+  `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
+  of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.
+- Invalid names are INVALID_TOPIC_EXCEPTION, unknown ids UNKNOWN_TOPIC_ID.
+- A null name, or an id, before v12 is INVALID_REQUEST for the whole request; the answer repeats
+  the topics and tells nothing else.
+
+Version notes: rack and controller from v1; cluster id from v2; auto-creation can be refused from
+v4; offline replicas from v5; LISTENER_NOT_FOUND from v6; leader epochs from v7; authorized
+operations from v8, of the cluster until v10; flexible from v9; ids from v10; null names from v12;
+an error code of the whole from v13.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Iterable
+from dataclasses import replace
+
+from kwire.broker import Broker
+from kwire.cluster.store import StoreError
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.context import Context
+from kwire.metadata_view import MetadataView, view_of
+from kwire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kwire.topic_creation import create_on_first_use
+from kwire.topic_names import INTERNAL_TOPICS, why_invalid
+
+log = logging.getLogger("kwire.metadata")
+
+_FIRST_WITH_LISTENER_NOT_FOUND = 6
+_FIRST_WITH_IDS = 12
+
+
+def handle(
+    broker: Broker, request: MetadataRequest, context: Context
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    version = context.api_version
+    asked = request.topics
+    view = view_of(broker.image, context.listener, version >= _FIRST_WITH_LISTENER_NOT_FOUND)
+    missing: list[str] = []
+    if asked is None or (version == 0 and not asked):
+        topics = _found(view, broker.image.topics)
+    elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
+        error = _misuse_of_ids(asked, version)
+        if error is not None:
+            return _failed(asked, error)
+        topics = _by_id(view, asked)
+    else:
+        topics, missing = _by_name(view, [topic.name for topic in asked if topic.name is not None])
+    if request.include_topic_authorized_operations:
+        topics = [replace(each, topic_authorized_operations=TOPIC_OPERATIONS) for each in topics]
+    response = _response(view, topics, request.include_cluster_authorized_operations)
+    if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
+        return _creating(broker, missing, response)
+    return response
+
+
+def _response(
+    view: MetadataView, topics: list[MetadataResponseTopic], with_operations: bool
+) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=view.brokers,
+        cluster_id=view.image.cluster_id,
+        controller_id=view.image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_ASKED,
+    )
+
+
+async def _creating(
+    broker: Broker, names: list[str], response: MetadataResponse
+) -> MetadataResponse:
+    """Create first, so that the client's next try finds the topics there."""
+    try:
+        await create_on_first_use(broker, names)
+    except StoreError as problem:
+        log.error("topics are not created on first use: %s", problem)
+    return response
+
+
+def _found(view: MetadataView, names: Iterable[str]) -> list[MetadataResponseTopic]:
+    return [topic for name in names if (topic := view.topic(name)) is not None]
+
+
+def _by_name(view: MetadataView, names: list[str]) -> tuple[list[MetadataResponseTopic], list[str]]:
+    """The topics to tell, and the names that could be created."""
+    found: list[MetadataResponseTopic] = []
+    unknown: list[MetadataResponseTopic] = []
+    missing: list[str] = []
+    for name in dict.fromkeys(names) if len(names) > 1 else names:
+        topic = view.topic(name)
+        if topic is not None:
+            found.append(topic)
+        elif why_invalid(name) is not None:
+            unknown.append(_unknown(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
+        else:
+            unknown.append(_unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
+            missing.append(name)
+    return found + unknown, missing
+
+
+def _unknown(error: ErrorCode, name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _by_id(view: MetadataView, asked: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
+    """Names beside ids are not looked at."""
+    unknown: list[MetadataResponseTopic] = []
+    names: list[str] = []
+    for topic_id in dict.fromkeys(topic.topic_id for topic in asked):
+        name = view.image.names_by_id.get(topic_id)
+        if name is not None:
+            names.append(name)
+        elif topic_id != ZERO_UUID:
+            unknown.append(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+    return unknown + _found(view, names)
+
+
+def _misuse_of_ids(asked: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
+    if version < _FIRST_WITH_IDS:
+        return ErrorCode.INVALID_REQUEST
+    if all(topic.topic_id == ZERO_UUID for topic in asked):
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # a topic that is not named at all: Kafka's answer
+    return None
+
+
+def _failed(asked: list[MetadataRequestTopic], error: ErrorCode) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[MetadataResponseTopic(error, topic.name or "", topic.topic_id) for topic in asked],
+        error_code=error,
+    )
