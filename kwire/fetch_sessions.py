@@ -67,6 +67,16 @@ class FetchTarget:
         self.high_watermark = -1
         self.log_start_offset = -1
 
+    def knows(self, data: PartitionData) -> bool:
+        """Whether `data` would tell the client nothing new."""
+        return (
+            not data.records
+            and not data.error_code
+            and data.high_watermark == self.high_watermark
+            and data.log_start_offset == self.log_start_offset
+            and data.diverging_epoch is None
+        )
+
     def told(self, data: PartitionData) -> None:
         """`data` goes to the client.  After an error the next good answer must go there, too."""
         self.high_watermark = -1 if data.error_code else data.high_watermark

@@ -154,6 +154,8 @@ class Fetch:
                 data = self._read(asked, partition, room, nothing_yet)
             except LogError as error:
                 data = self._refusal(asked, error.error, partition)
+            if incremental and target.knows(data):
+                continue
             answers.append((target, data))
             region = data.records
             if isinstance(region, Region):
