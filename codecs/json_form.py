@@ -1,4 +1,4 @@
-"""Messages as JSON, in the form of Apache Kafka's generated JsonConverter classes.
+"""Messages as JSON, in the form of Apache Kafka's own JsonConverter classes.
 
 Field names are camelCase; bytes and records are base64, uuids Kafka's URL-safe base64 without
 padding. What a version lacks is absent, and so is a tagged field at its default; every other field
@@ -13,7 +13,7 @@ from __future__ import annotations
 import binascii
 import math
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeAlias, cast
 
@@ -22,7 +22,7 @@ from kwire.codecs.messages import MODULES, message_class
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, load
 
-Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 _RANGES = {
     "int8": (-(1 << 7), (1 << 7) - 1),

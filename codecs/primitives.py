@@ -1,8 +1,8 @@
-"""What all generated messages are made of: the errors, the frame they are written to, and the
-reading and writing of Kafka's primitive types.
+"""What all messages are made of: the errors, the frame they are written to, and the reading and
+writing of Kafka's primitive types.
 
 Readers take `(data, pos, end)` and return the value and the position after it. Fixed-size fields
-are read by the generated code itself through `struct`, which refuses to read past the buffer; here
+are read by the messages' own code through `struct`, which refuses to read past the buffer; here
 is what has a length in front. Lengths are checked against what is left before anything is
 allocated, so the memory a frame can take is a fixed multiple of its size. Outside this module any
 failure to decode is a `DecodeError` and any failure to encode an `EncodeError`: `Message` maps the

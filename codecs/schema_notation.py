@@ -71,6 +71,9 @@ class Versions(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.first <= version <= self.last
 
+    def all(self) -> range:
+        return range(self.first, self.last + 1)
+
     def __str__(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
@@ -240,7 +243,9 @@ def _add_members(message: Message, struct: Struct, line: _Line, base: Versions) 
 
 
 def _new_struct(message: Message, line: _Line, name: str) -> Struct:
-    if name in message.structs or name in SCALARS:
+    if name in SCALARS:
+        raise line.error(f"{name} has no fields")
+    if name in message.structs:
         raise line.error(f"a second definition of {name}")
     message.structs[name] = Struct(name)
     return message.structs[name]

@@ -1,4 +1,4 @@
-"""Write the generated messages, or with `--check` say which files differ (exit status 1)."""
+"""Write the modules of all messages, or with `--check` say which differ (exit status 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One generated module: the classes of a schema file and the functions that read and write them."""
+"""One module of messages: the classes of a schema file, and what reads and writes them."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class _Module:
     def add_tables(self, out: Source) -> None:
         """Add the functions of all versions of each message, by version."""
         for message in self.messages:
-            versions = range(message.versions.first, message.versions.last + 1)
+            versions = message.versions.all()
             name = self.names.of(message.body)
             readers = [self.reader(message, message.body, each, False) for each in versions]
             writers = [self.writer(message, message.body, each, False) for each in versions]

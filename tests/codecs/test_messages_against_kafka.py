@@ -1,0 +1,65 @@
+"""Messages against what Apache Kafka makes of the same values and the same bytes.
+
+data/vectors.jsonl.gz: values and bytes, from Apache Kafka 4.3.1 and for ZooKeeper mode 3.9.2.
+data/edges.jsonl.gz: the same with values at the edges of their types, and
+data/damaged.jsonl.gz: damaged messages and what Kafka reads in them or that it refuses them; both
+from data/KafkaMessages.java.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.__main__ import check_file
+from kwire.codecs.json_form import Json, first_difference, to_json
+from kwire.codecs.messages import message_class
+from kwire.codecs.primitives import DecodeError
+
+DATA = Path(__file__).parent / "data"
+
+# What Kafka's JSON leaves out, or states as a size.
+RECORDS = {"records", "recordsSizeInBytes", "unalignedRecords", "unalignedRecordsSizeInBytes"}
+
+
+@pytest.mark.slow
+def test_all_vectors() -> None:
+    faults, count = check_file(DATA / "vectors.jsonl.gz")
+    assert not faults
+    assert count == 2220
+
+
+@pytest.mark.slow
+def test_values_at_the_edges() -> None:
+    faults, count = check_file(DATA / "edges.jsonl.gz")
+    assert not faults
+    assert count == 689
+
+
+def without_records(json: Json) -> Json:
+    if isinstance(json, dict):
+        return {k: without_records(v) for k, v in json.items() if k not in RECORDS}
+    return [without_records(each) for each in json] if isinstance(json, list) else json
+
+
+@pytest.mark.slow
+def test_damaged_messages_are_read_or_refused_as_kafka_does() -> None:
+    refused = 0
+    with gzip.open(DATA / "damaged.jsonl.gz") as file:
+        for line in file:
+            damaged = json.loads(line)
+            name, version = damaged["message"], damaged["version"]
+            data = bytes.fromhex(damaged["hex"])
+            if "refused" in damaged:
+                refused += 1
+                with pytest.raises(DecodeError):
+                    message_class(name).decode(data, version)
+                continue
+            message, end = message_class(name).read(data, version)
+            found = without_records(to_json(message, version))
+            assert first_difference(without_records(damaged["json"]), found) is None, damaged
+            assert end == damaged["end"], damaged
+    assert refused > 600
