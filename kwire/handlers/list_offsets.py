@@ -55,6 +55,7 @@ SINCE = {
 }
 """The version from which a special timestamp may be asked for."""
 
+LEADER_EPOCH_SINCE = 4
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NOT_FOUND = TimestampOffset(-1, -1, -1)
@@ -101,7 +102,7 @@ def _answer(
         partition_index=asked.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
-        leader_epoch=found.leader_epoch,
+        leader_epoch=found.leader_epoch if version >= LEADER_EPOCH_SINCE else -1,
     )
 
 
