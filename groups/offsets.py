@@ -29,6 +29,8 @@ from kwire.groups.records import OffsetCommit, offset_tombstone
 
 NO_OFFSET = -1
 NO_EXPIRY = -1
+EXPIRY_MS_MAX = (1 << 63) - 1
+"""What its record can hold: a client may ask for a retention of as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,9 @@ def commit(
     request: OffsetCommitRequest, metadata_max_bytes: int, now_ms: int
 ) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
     """The records of a commit that was found valid, and its answer."""
-    expiry = NO_EXPIRY if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+    expiry = NO_EXPIRY
+    if request.retention_time_ms != -1:
+        expiry = min(now_ms + request.retention_time_ms, EXPIRY_MS_MAX)
     records = []
     topics = []
     for topic in request.topics:
