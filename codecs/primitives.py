@@ -99,6 +99,9 @@ class Struct:
         return f"{self.__class__.__name__}({fields})"
 
 
+# What wrong bytes raise in a reader: the last two where the buffer ends before a fixed-size field.
+_DECODING_FAULTS = (DecodeError, IndexError, struct.error)
+
 # What a wrong value raises in a writer: None where null is not allowed (AttributeError, TypeError,
 # struct.error), a number out of range (struct.error, OverflowError), a lone surrogate.
 _ENCODING_FAULTS = (
@@ -126,18 +129,30 @@ class Message(Struct):
     @classmethod
     def decode(cls, data: Buffer, version: int, pos: int = 0) -> Self:
         """The message at `pos`; bytes after it are ignored, as Kafka ignores them."""
-        return cls.read(data, version, pos)[0]
+        reader = cls.READERS.get(version)
+        try:
+            if reader is not None:
+                message: Self = reader(data, pos, len(data))[0]
+                return message
+        except _DECODING_FAULTS as error:
+            raise cls._decode_error(version, error) from error
+        raise DecodeError(f"{cls.__name__} has no version {version}")
 
     @classmethod
     def read(cls, data: Buffer, version: int, pos: int = 0) -> tuple[Self, int]:
         """The message at `pos` and the position after it. Raises DecodeError and nothing else."""
         reader = cls.READERS.get(version)
-        if reader is None:
-            raise DecodeError(f"{cls.__name__} has no version {version}")
         try:
-            return reader(data, pos, len(data))
-        except (DecodeError, IndexError, struct.error) as error:
-            raise DecodeError(f"{cls.__name__} version {version}: {error}") from error
+            if reader is not None:
+                return reader(data, pos, len(data))
+        except _DECODING_FAULTS as error:
+            raise cls._decode_error(version, error) from error
+        raise DecodeError(f"{cls.__name__} has no version {version}")
+
+    @classmethod
+    def _decode_error(cls, version: int, error: Exception) -> DecodeError:
+        what = str(error) if isinstance(error, DecodeError) else "the bytes end too soon"
+        return DecodeError(f"{cls.__name__} version {version}: {what}")
 
     def write(self, out: Frame, version: int) -> None:
         """Append the message to `out`. After an EncodeError `out` is as it was."""
@@ -367,25 +382,33 @@ def put_tags(out: Frame, tags: Sequence[tuple[int, bytearray]]) -> None:
 
 
 def put_records(out: Frame, records: Records) -> None:
-    """Append records with their int32 length, or their length and a region."""
-    size = len(records) if isinstance(records, _BUFFERS) else records.size_bytes
-    out += size.to_bytes(4, "big")
-    _put_payload(out, records, size)
+    """Append records with their int32 length, or that length and a region."""
+    if isinstance(records, _BUFFERS):
+        size = len(records)
+        out += size.to_bytes(4, "big")
+        if size <= RECORDS_COPY_MAX:
+            out += records
+            return
+    else:
+        size = records.size_bytes
+        out += size.to_bytes(4, "big")
+    if size:
+        out.regions.append((len(out), records))
 
 
 def put_compact_records(out: Frame, records: Records) -> None:
-    """Append records with a varint of length + 1, or that and a region."""
-    size = len(records) if isinstance(records, _BUFFERS) else records.size_bytes
-    put_varint(out, size + 1)
-    _put_payload(out, records, size)
-
-
-def _put_payload(out: Frame, records: Records, size: int) -> None:
-    if size > RECORDS_COPY_MAX or not isinstance(records, _BUFFERS):
-        if size:
-            out.regions.append((len(out), records))
+    """Append records with a varint of length + 1, or that varint and a region."""
+    if isinstance(records, _BUFFERS):
+        size = len(records)
+        put_varint(out, size + 1)
+        if size <= RECORDS_COPY_MAX:
+            out += records
+            return
     else:
-        out += records
+        size = records.size_bytes
+        put_varint(out, size + 1)
+    if size:
+        out.regions.append((len(out), records))
 
 
 def _int_array_writer(code: str) -> Callable[[bytearray, Sequence[int]], None]:
