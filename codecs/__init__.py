@@ -6,7 +6,10 @@
 - `errors.py`: the error codes.
 - `json_form.py`: messages as JSON, in the form of Apache Kafka's own converters; `python -m
   kwire.codecs FILE` compares JSON and bytes line by line.
-- `batches.py`, `compression.py`: record batches and the compression of their records.
+- `batches.py`: record batches, whole (its parts: `batch_header.py`, `batch_reader.py`,
+  `batch_builder.py`, `record.py`, `control.py` for markers, `legacy.py` for magic 0 and 1,
+  `varint.py`); `compression.py`: the compression of their records (`snappy_stream.py`,
+  `zstd_stream.py`).
 
 A tagged struct field of a message that cannot be null is None at its default (it is not sent then);
 a coordinator record's `API_KEY` is its record type, the int16 in front of the key on disk.
