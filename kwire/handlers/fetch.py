@@ -154,14 +154,14 @@ class Fetch:
                 data = self._read(asked, partition, room, nothing_yet)
             except LogError as error:
                 data = self._refusal(asked, error.error, partition)
-            if incremental and target.knows(data):
-                continue
-            answers.append((target, data))
             region = data.records
             if isinstance(region, Region):
                 read_bytes += region.size_bytes
-                room = max(0, room - region.size_bytes)
+                room -= region.size_bytes
                 nothing_yet = False
+            room = max(0, room)  # a negative `max_bytes` spoils the first partition only
+            if not (incremental and target.knows(data)):
+                answers.append((target, data))
         self.watermarks = watermarks
         return (
             read_bytes >= self.min_bytes

@@ -272,6 +272,13 @@ def test_a_reply_does_not_go_beyond_a_segment(node: Node) -> None:
     assert told(node.call(request(("t", [asked(0, 7)])), 12)) == [(0, 0, BATCH)]
 
 
+def test_a_negative_max_bytes_spoils_the_first_partition_only(full: Node) -> None:
+    spoilt = request(("t", [asked(0, 0), asked(1, 0)]), max_bytes=-1)
+    assert told(full.call(spoilt, 12)) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR, 0), (1, 0, BATCH)]
+    spoilt = request(("t", [asked(0, 15), asked(1, 0)]), max_bytes=-1)
+    assert told(full.call(spoilt, 12)) == [(0, 0, 0), (1, 0, BATCH)]
+
+
 # Epochs
 
 
