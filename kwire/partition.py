@@ -65,6 +65,7 @@ class Partition:
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: tuple[int, ...] = (node_id,)
         self.high_watermark = log.log_end_offset
+        log.high_watermark_advanced(self.high_watermark)  # markers found by recovery are stable
         self.fetch_waiters: set[FetchWaiter] = set()
         self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
