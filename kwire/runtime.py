@@ -125,6 +125,7 @@ class Shard(Generic[M]):
             batch = batches.build(
                 [batches.Record(0, now_ms, key, value) for key, value in encoded[start:end]],
                 compression=self._runtime.compression,
+                base_sequence=0,  # without a producer it means nothing, but Apache Kafka has it so
             )
             self.partition.append(batch, now_ms=now_ms, required_acks=-1, origin=Origin.COORDINATOR)
             self._written_offset = self.partition.log_end_offset
