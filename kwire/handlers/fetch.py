@@ -217,6 +217,7 @@ class Fetch:
             diverging = _diverging_epoch(asked, partition)
             if diverging is not None:
                 data.diverging_epoch = diverging
+                data.aborted_transactions = None
                 self.at_once = True
                 return data
         limit = min(asked.partition_max_bytes, room)
@@ -233,6 +234,8 @@ class Fetch:
                 raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{limit} bytes asked for")
             # its first batch is larger than a limit: it counts as filling that
             self.available_bytes += min(asked.partition_max_bytes, room + 1)
+            if limit > 0:
+                data.aborted_transactions = None
         elif offset > end:
             self.at_once = True
         return data

@@ -445,6 +445,18 @@ def test_read_committed_beyond_the_last_stable_offset_does_not_wait(
     assert only(reply).aborted_transactions == []
 
 
+def test_read_committed_is_told_none_where_its_records_are_held_back(full: Node) -> None:
+    """Kafka knows of aborted transactions only where it has looked for records."""
+    partitions = [asked(0, 0), asked(1, 0, 100), asked(2, 16, last_fetched_epoch=0)]
+    data = full.call(request(("t", partitions), isolation_level=1), 12).responses[0].partitions
+    assert [each.aborted_transactions for each in data] == [[], None, None]
+    reply = full.call(
+        request(("t", [asked(0, 0), asked(1, 0)]), isolation_level=1, max_bytes=1), 12
+    )
+    assert told(reply) == [(0, 0, BATCH), (1, 0, 0)]
+    assert reply.responses[0].partitions[1].aborted_transactions == []
+
+
 @pytest.mark.parametrize("isolation_level", [-1, 7])
 def test_an_isolation_level_that_does_not_exist(full: Node, isolation_level: int) -> None:
     wrong = request(("t", [asked(0, 0), asked(7, 0)]), isolation_level=isolation_level)
