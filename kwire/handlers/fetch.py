@@ -201,7 +201,6 @@ class Fetch:
             partition.check_leader_epoch(asked.current_leader_epoch)
         if self.replica_id >= 0:
             raise LogError(_not_a_follower(asked))
-        offset = asked.fetch_offset
         watermark = partition.high_watermark
         stable = partition.last_stable_offset
         end = stable if self.committed_only else watermark
@@ -220,11 +219,25 @@ class Fetch:
                 data.aborted_transactions = None
                 self.at_once = True
                 return data
+        self._add_records(data, asked, partition, end, room, nothing_yet)
+        return data
+
+    def _add_records(
+        self,
+        data: PartitionData,
+        asked: FetchPartition,
+        partition: Partition,
+        end: int,
+        room: int,
+        nothing_yet: bool,
+    ) -> None:
+        """Put in what may be read up to `end` and sent within `room` bytes."""
+        offset = asked.fetch_offset
         limit = min(asked.partition_max_bytes, room)
         region = partition.read(
             offset, max(limit, 0), max_offset=end, min_one_batch=nothing_yet and limit >= 0
         )
-        if region is not None and limit >= 0:
+        if region is not None:
             data.records = region
             self.available_bytes += min(region.size_bytes, asked.partition_max_bytes)
             if self.committed_only:
@@ -238,7 +251,6 @@ class Fetch:
                 data.aborted_transactions = None
         elif offset > end:
             self.at_once = True
-        return data
 
     def _ends_in_older_segment(self) -> bool:
         """Whether more could be read, but not in this reply: a region is of one segment."""
