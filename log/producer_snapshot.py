@@ -46,7 +46,7 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
             entry.coordinator_epoch,
             entry.txn_first_offset,
         )
-        for entry in entries
+        for entry in sorted(entries, key=lambda entry: entry.producer_id)
     ]
     data = bytearray(_HEADER.size)
     data += b"".join(packed)

@@ -190,7 +190,7 @@ class Segment:
         """The largest timestamp of any record, -1 if there is none."""
         timestamp = self._max_timestamp
         if timestamp is None:
-            timestamp, offset = self.time_index.last()
+            timestamp, offset = self._checked(*self.time_index.last())
             self.set_max_timestamp(timestamp, offset)
         return timestamp
 
@@ -301,16 +301,25 @@ class Segment:
 
         All batches before that place have smaller timestamps.
         """
-        entry_timestamp, offset = self.time_index.lookup(timestamp)
-        if entry_timestamp < 0:
-            return 0
-        found = self.find(offset) if self.base_offset <= offset else None
-        if found is None or found[1].max_timestamp != entry_timestamp:
-            self._rebuild("time index")
+        entry_timestamp, offset = self._checked(*self.time_index.lookup(timestamp))
+        if entry_timestamp > timestamp:  # it was wrong, and there is a new index now
             entry_timestamp, offset = self.time_index.lookup(timestamp)
-            if entry_timestamp < 0:
-                return 0
-        return self.floor_position(offset)
+        return 0 if entry_timestamp < 0 else self.floor_position(offset)
+
+    def _checked(self, timestamp: int, offset: int) -> tuple[int, int]:
+        """An entry of the time index as it was, or the last of a new index if it cannot be right.
+
+        The batch that holds `offset` must have `timestamp` for its largest.
+        """
+        if not self.size_bytes:
+            return NO_TIMESTAMP, self.base_offset
+        if (timestamp, offset) == (NO_TIMESTAMP, self.base_offset):
+            return timestamp, offset  # no entry, or none that is early enough
+        found = self.find(offset) if timestamp >= 0 and offset >= self.base_offset else None
+        if found is not None and found[1].max_timestamp == timestamp:
+            return timestamp, offset
+        self._rebuild("time index")
+        return self.time_index.last()
 
     # Changing
 

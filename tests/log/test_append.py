@@ -1,0 +1,143 @@
+"""Appending as the leader: offsets, epochs, what is written into the batch, and what comes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.batches import Compression, TimestampType, check_crc, read_header
+from kwire.codecs.errors import ErrorCode
+from kwire.log import AppendResult, LogConfig, LogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_offsets_follow_one_another(open_log: OpenLog, append: Append, read_all: ReadAll) -> None:
+    log = open_log()
+    first, second = append(log, 3), append(log, 2)
+    assert (first.first_offset, first.last_offset, first.records_count) == (0, 2, 3)
+    assert (second.first_offset, second.last_offset, second.records_count) == (3, 4, 2)
+    assert (second.log_append_time_ms, second.log_start_offset, second.duplicate) == (-1, 0, False)
+    assert log.log_end_offset == 5
+    assert [record.offset for record in read_all(log)] == [0, 1, 2, 3, 4]
+
+
+def test_offset_and_epoch_are_written_into_the_callers_buffer(
+    open_log: OpenLog, append: Append, make_batch: MakeBatch
+) -> None:
+    log = open_log()
+    append(log, 7)
+    batch = make_batch(2)
+    frame = bytearray(b"before") + batch + b"behind"
+    log.append(memoryview(frame)[6 : 6 + len(batch)], leader_epoch=4, now_ms=NOW_MS)
+    header = read_header(frame, 6)
+    assert (header.base_offset, header.partition_leader_epoch) == (7, 4)
+    assert frame[:6] == b"before"
+    assert frame[-6:] == b"behind"
+    assert log.segments.active.path.read_bytes().endswith(frame[6:-6])
+
+
+def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: Path) -> None:
+    log = open_log()
+    for epoch in (0, 0, 3, 3):
+        append(log, 2, leader_epoch=epoch)
+    assert log.epochs.entries == [(0, 0), (3, 4)]
+    assert (log_dir / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 4\n"
+    assert log.end_offset_for_epoch(0) == (0, 4)
+    assert log.end_offset_for_epoch(3) == (3, 8)
+
+
+def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(message_timestamp_type="LogAppendTime"))
+    result = append(log, 2, timestamp=5, now_ms=NOW_MS)
+    assert result.log_append_time_ms == NOW_MS
+    data = log.segments.active.path.read_bytes()
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert (header.base_timestamp, header.max_timestamp) == (5, NOW_MS)
+    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+
+
+@pytest.mark.parametrize("source", list(Compression))
+@pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"])
+def test_compression_type(
+    source: Compression, target: str, open_log: OpenLog, append: Append, read_all: ReadAll
+) -> None:
+    log = open_log(LogConfig(compression_type=target))
+    result = append(
+        log, 20, compression=source, producer_id=9, producer_epoch=2, base_sequence=0, size=50
+    )
+    header = read_header(log.segments.active.path.read_bytes())
+    named = {"uncompressed": Compression.NONE, "producer": source}
+    wanted = named[target] if target in named else Compression[target.upper()]
+    assert header.compression is wanted
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 0)
+    assert (result.first_offset, result.last_offset) == (0, 19)
+    assert [record.value for record in read_all(log)] == [bytes([i]) * 50 for i in range(20)]
+    assert append(
+        log, 20, compression=source, producer_id=9, producer_epoch=2, base_sequence=0, size=50
+    ).duplicate
+
+
+def test_a_duplicate_is_answered_with_the_first_write(open_log: OpenLog, append: Append) -> None:
+    log = open_log()
+    append(log, 5)
+
+    def send(sequence: int) -> AppendResult:
+        return append(
+            log,
+            2,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=sequence,
+            timestamp=NOW_MS - 9,
+        )
+
+    first = send(0)
+    send(2)
+    size = log.size_bytes
+    again = send(0)
+    assert again.duplicate
+    assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset)
+    assert again.log_append_time_ms == NOW_MS - 9  # Kafka's answer: the batch's largest timestamp
+    assert (log.log_end_offset, log.size_bytes) == (9, size)
+
+
+def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(max_message_bytes=100))
+    append(log)
+    before = (log.log_end_offset, log.size_bytes, log.segments.active.path.read_bytes())
+    with pytest.raises(LogError) as caught:
+        append(log, 50)
+    assert caught.value.error is ErrorCode.MESSAGE_TOO_LARGE
+    assert before == (log.log_end_offset, log.size_bytes, log.segments.active.path.read_bytes())
+
+
+def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append: Append) -> None:
+    log = open_log()
+    append(log, 50)
+    log.update_config(LogConfig(max_message_bytes=100))
+    with pytest.raises(LogError, match="MESSAGE_TOO_LARGE"):
+        append(log, 50)
+    log.update_config(LogConfig(message_timestamp_type="LogAppendTime"))
+    assert append(log, 50).log_append_time_ms == NOW_MS
+    log.update_config(LogConfig())
+    assert append(log, 50).log_append_time_ms == -1
+
+
+def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(flush_messages=3))
+    append(log, 2)
+    assert log.recovery_point == 0
+    append(log, 2)
+    assert log.recovery_point == 4
+    log.flush_inline = False
+    append(log, 5)
+    assert log.recovery_point == 4

@@ -1,0 +1,145 @@
+"""A partition that Apache Kafka 4.3.1 wrote and stopped cleanly (tests/log/data/apache-4.3.1).
+
+Three segments (internal.segment.bytes=1200, index.interval.bytes=100): an idempotent producer
+(1000), a batch of each codec, and transactions of producers 1001 and 1002 that overlap: two
+aborted, one committed, one still open.  What is expected here was printed by DumpLogSegments.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.batches import iter_batches
+from kwire.log import Log, LogConfig
+from kwire.log.partition_metadata import uuid_text
+from kwire.log.txn_index import AbortedTxn
+
+if TYPE_CHECKING:
+    from tests.log.conftest import OpenLog, ReadAll
+
+GOLDEN = Path(__file__).parent / "data" / "apache-4.3.1"
+CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=100)
+STAMP = 1_700_000_000_000  # of the first record
+INDEXES = ("*.index", "*.timeindex", "*.txnindex")
+TOPIC_ID = "shFfnxmkSmmhZ4xv91SX-w"
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(GOLDEN, tmp_path / "golden-0"))
+
+
+def files_like(directory: Path, *patterns: str) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes() for pattern in patterns for path in directory.glob(pattern)
+    }
+
+
+@pytest.fixture(params=["stopped cleanly", "killed", "killed, indexes and snapshots lost"])
+def log(request: pytest.FixtureRequest, golden: Path, open_log: OpenLog) -> Log:
+    if request.param.endswith("lost"):
+        for pattern in (*INDEXES, "*.snapshot"):
+            for path in golden.glob(pattern):
+                path.unlink()
+    return open_log(
+        CONFIG, directory=golden, clean=request.param == "stopped cleanly", topic_id=bytes(16)
+    )
+
+
+def test_every_record_is_there(log: Log, read_all: ReadAll) -> None:
+    found = read_all(log)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 33)
+    assert uuid_text(log.topic_id) == TOPIC_ID
+    assert [r.offset for r in found] == [o for o in range(33) if o not in (24, 27, 29)]
+    assert found[0].value == b"plain 0"
+    assert found[6].value == b"gzip 0 " * 5
+    assert found[21].value == b"zstd 3 " * 5
+    assert found[21].headers == [("h", b"zstd")]
+    assert found[-1].value == b"open"
+    assert found[-1].timestamp == STAMP + 300
+
+
+def test_indexes_are_the_same_byte_for_byte(log: Log, golden: Path) -> None:
+    log.close()
+    assert files_like(golden, *INDEXES) == files_like(GOLDEN, *INDEXES)
+
+
+def test_snapshots_are_the_same_byte_for_byte(log: Log, golden: Path) -> None:
+    log.close()
+    wanted = files_like(GOLDEN, "*.snapshot")
+    found = files_like(golden, "*.snapshot")
+    assert found == wanted
+
+
+def test_producers(log: Log) -> None:
+    found = {
+        entry.producer_id: (entry.epoch, entry.last_sequence, entry.last_offset)
+        for entry in log.active_producers()
+    }
+    assert found == {1000: (0, 8, 31), 1001: (0, 2, 32), 1002: (0, 1, 26)}
+    assert log.producers.entries[1001].txn_first_offset == 32
+    assert log.producers.entries[1001].coordinator_epoch == 2
+    assert log.producers.entries[1002].last_timestamp == 1795253615061
+
+
+def test_aborted_transactions(log: Log) -> None:
+    assert log.aborted_transactions(0, 33) == [(1001, 23), (1002, 22)]
+    assert log.aborted_transactions(25, 33) == [(1002, 22)]
+    assert log.aborted_transactions(30, 33) == []
+    assert log.segments.active.txn_index.entries == [
+        AbortedTxn(1001, 23, 24, 22),
+        AbortedTxn(1002, 22, 29, 30),
+    ]
+
+
+def test_the_open_transaction_is_unstable(log: Log) -> None:
+    log.high_watermark_advanced(33)
+    assert log.first_unstable_offset == 32
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "at"),
+    [
+        (0, 0, STAMP),
+        (STAMP, 0, STAMP),
+        (STAMP + 3, 3, STAMP + 3),
+        (STAMP + 6, 6, STAMP + 100),
+        (STAMP + 102, 8, STAMP + 102),
+        (STAMP + 104, 22, STAMP + 200),
+        (STAMP + 201, 23, STAMP + 201),
+        (STAMP + 250, 24, 1795253615005),  # Kafka's own answers include the markers
+        (1795253615051, 29, 1795253615061),
+    ],
+)
+def test_time_look_ups(log: Log, timestamp: int, offset: int, at: int) -> None:
+    found = log.offset_for_timestamp(timestamp)
+    assert found is not None
+    assert (found.offset, found.timestamp, found.leader_epoch) == (offset, at, 0)
+
+
+def test_the_largest_timestamp(log: Log) -> None:
+    found = log.max_timestamp_offset()
+    assert found is not None
+    assert (found.offset, found.timestamp) == (29, 1795253615061)
+    assert log.offset_for_timestamp(1795253615062) is None
+
+
+def test_replicating_it_makes_the_same_files(
+    open_log: OpenLog, log_dir: Path, golden: Path
+) -> None:
+    """Fed batch by batch to a follower, the log rolls and indexes where Apache Kafka did."""
+    follower = open_log(CONFIG)
+    for path in sorted(golden.glob("*.log")):
+        data = path.read_bytes()
+        for position, header in iter_batches(data):
+            batch = bytearray(data[position : position + header.size_bytes])
+            follower.append_as_follower(batch, leader_epoch=0, now_ms=1795253615100)
+    follower.close()
+    wanted = files_like(GOLDEN, "*.log", *INDEXES, "*.snapshot", "leader-epoch-checkpoint")
+    found = files_like(log_dir, "*.log", *INDEXES, "*.snapshot", "leader-epoch-checkpoint")
+    assert sorted(found) == sorted(wanted)
+    assert found == wanted

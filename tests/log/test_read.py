@@ -1,0 +1,166 @@
+"""Which bytes a Fetch gets: Kafka's slice of one segment."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.batches import iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogError
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append, MakeBatch, OpenLog
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def log(open_log: OpenLog, append: Append) -> Log:
+    """Ten batches of two records: offsets 0-19, all of the same size, in three segments."""
+    log = open_log(LogConfig(segment_bytes=400, index_interval_bytes=0))
+    for _ in range(10):
+        append(log, 2)
+    assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
+    return log
+
+
+@pytest.fixture
+def batch_bytes(log: Log) -> int:
+    return log.segments.first.size_bytes // 4
+
+
+def offsets(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -> list[int]:
+    """Base offsets of the whole batches that a fetch gets."""
+    region = log.read(
+        offset,
+        max_bytes,
+        max_offset=limits.get("max_offset", log.log_end_offset),
+        min_one_batch=bool(limits.get("min_one_batch", 1)),
+    )
+    return [header.base_offset for _, header in iter_batches(region.read())] if region else []
+
+
+def test_from_a_batchs_start_to_the_segments_end(log: Log) -> None:
+    assert offsets(log, 0) == [0, 2, 4, 6]
+    assert offsets(log, 4) == [4, 6]
+    assert offsets(log, 8) == [8, 10, 12, 14]
+    assert offsets(log, 16) == [16, 18]
+
+
+def test_the_middle_of_a_batch_gives_the_whole_batch(log: Log) -> None:
+    assert offsets(log, 5) == [4, 6]
+
+
+def test_a_fetch_at_the_end_gets_nothing(log: Log) -> None:
+    assert log.read(20, 100, max_offset=20, min_one_batch=True) is None
+
+
+@pytest.mark.parametrize("offset", [-1, 21])
+def test_out_of_range(log: Log, offset: int) -> None:
+    with pytest.raises(LogError) as caught:
+        log.read(offset, 100, max_offset=20, min_one_batch=True)
+    assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_before_the_log_start_is_out_of_range(log: Log) -> None:
+    log.delete_records(5, high_watermark=20)
+    with pytest.raises(LogError, match="OFFSET_OUT_OF_RANGE"):
+        log.read(4, 100, max_offset=20, min_one_batch=True)
+    assert offsets(log, 5) == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("max_offset", "found"),
+    [(0, []), (1, []), (2, [0]), (5, [0, 2]), (6, [0, 2, 4]), (8, [0, 2, 4, 6]), (9, [0, 2, 4, 6])],
+)
+def test_nothing_from_max_offset_on(log: Log, max_offset: int, found: list[int]) -> None:
+    for _ in range(2):  # the second time the place is remembered
+        assert offsets(log, 0, max_offset=max_offset) == found
+
+
+def test_max_offset_in_another_segment(log: Log) -> None:
+    assert offsets(log, 10, max_offset=18) == [10, 12, 14]
+    assert offsets(log, 16, max_offset=18) == [16]
+    assert offsets(log, 17, max_offset=12) == []
+
+
+def test_max_bytes_cuts_in_the_middle_of_a_batch(log: Log, batch_bytes: int) -> None:
+    region = log.read(0, batch_bytes + 10, max_offset=20, min_one_batch=True)
+    assert region is not None
+    assert region.size_bytes == batch_bytes + 10
+    assert offsets(log, 0, batch_bytes + 10) == [0]
+
+
+def test_the_first_batch_is_whole(log: Log, batch_bytes: int) -> None:
+    region = log.read(2, 1, max_offset=20, min_one_batch=True)
+    assert region is not None
+    assert (region.position, region.size_bytes) == (batch_bytes, batch_bytes)
+
+
+def test_a_first_batch_that_does_not_fit_is_left_out(log: Log, batch_bytes: int) -> None:
+    for max_bytes in (0, 10, batch_bytes - 1):
+        assert log.read(2, max_bytes, max_offset=20, min_one_batch=False) is None
+    region = log.read(2, batch_bytes, max_offset=20, min_one_batch=False)
+    assert region is not None
+    assert region.size_bytes == batch_bytes
+
+
+def test_a_reader_at_the_end_goes_on_over_a_roll(
+    open_log: OpenLog, append: Append, log: Log
+) -> None:
+    """What is remembered of the end of a segment must not hide the next one."""
+    assert offsets(log, 20) == []
+    for offset in range(20, 60, 2):
+        append(log, 2)
+        assert offsets(log, offset) == [offset]
+        assert offsets(log, offset + 2) == []
+
+
+def test_a_region_outlives_its_segment(log: Log) -> None:
+    region = log.read(0, 1 << 20, max_offset=20, min_one_batch=True)
+    assert region is not None
+    before = region.read()
+    log.update_config(LogConfig(retention_bytes=0, file_delete_delay_ms=0))
+    log.delete_expired_segments(NOW_MS, 20)
+    for removal in log.removals:
+        for path in removal.paths:
+            path.unlink()
+    assert log.log_start_offset == 20
+    assert region.read() == before
+    assert os.pread(region.fileno(), 10, region.position) == before[:10]
+
+
+def test_files_are_closed_when_too_many_are_open(
+    open_log: OpenLog, append: Append, log: Log
+) -> None:
+    log.close()
+    again = open_log(LogConfig(segment_bytes=400), clean=True, open_files=1)
+    for _ in range(2):
+        for offset in range(0, 20, 2):
+            assert offsets(again, offset)[0] == offset
+    assert sum(segment.file is not None for segment in again.segments) == 1
+    append(again, 2)
+    assert offsets(again, 20) == [20]
+
+
+def test_a_gap_in_the_offsets_is_read_over(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """As compaction leaves them: 0, 5-6 in one segment, then a segment that begins with 20."""
+    log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
+    for base, count in ((0, 1), (5, 2), (20, 1)):
+        batch = make_batch(count, base_offset=base, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 20]
+    assert offsets(log, 1) == [5]
+    assert offsets(log, 7) == [20]
+    assert offsets(log, 20) == [20]
+    assert log.log_end_offset == 21
+
+
+def test_places_remembered_are_bounded(log: Log, append: Append) -> None:
+    for _ in range(300):
+        append(log, 2)
+        offsets(log, log.log_end_offset)
+    assert len(log._positions) <= 256

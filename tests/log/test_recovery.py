@@ -1,0 +1,276 @@
+"""What a killed broker's log is after it is opened again."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.control import ControlType, control_batch
+from kwire.log import Log, LogConfig, Origin
+from kwire.log.error import LogDirError
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
+
+NOW_MS = 1_700_000_000_000
+SMALL = LogConfig(segment_bytes=400, index_interval_bytes=1)
+INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+def fill(log: Log, make_batch: MakeBatch, batches: int = 10) -> None:
+    """Batches of two records by an idempotent producer, among them an aborted transaction."""
+    for number in range(batches):
+        batch = make_batch(
+            2,
+            timestamp=NOW_MS + number,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=2 * number,
+            partition_leader_epoch=number // 3,
+        )
+        log.append(batch, leader_epoch=number // 3, now_ms=NOW_MS)
+        if number == 1:
+            begun = make_batch(producer_id=2, producer_epoch=0, base_sequence=0, transactional=True)
+            log.append(begun, leader_epoch=0, now_ms=NOW_MS)
+    abort = control_batch(ControlType.ABORT, 0, producer_id=2, producer_epoch=0, timestamp=NOW_MS)
+    log.append(abort, leader_epoch=3, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+
+
+def saved(directory: Path, *suffixes: str) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(directory.iterdir())
+        if path.suffix in suffixes
+    }
+
+
+@pytest.fixture
+def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
+    """A log of three segments whose owner died: what was only in its memory is gone."""
+    log = open_log(SMALL)
+    fill(log, make_batch)
+    assert [segment.base_offset for segment in log.segments] == [0, 7, 15]
+    return log_dir
+
+
+def test_a_log_cut_at_every_byte_is_its_longest_whole_prefix(
+    killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
+) -> None:
+    last = killed / "00000000000000000015.log"
+    whole = last.read_bytes()
+    reference = open_log(SMALL, directory=Path(shutil.copytree(killed, tmp_path / "reference")))
+    all_records = read_all(reference)
+    ends = [0, *(at + header.size_bytes for at, header in reference.segments.active.headers())]
+    offsets = [15, *(header.last_offset + 1 for _, header in reference.segments.active.headers())]
+    for size in range(len(whole) + 1):
+        last.write_bytes(whole[:size])
+        log = open_log(SMALL, recovery_point=7)
+        kept = max(number for number, end in enumerate(ends) if end <= size)
+        assert last.stat().st_size == ends[kept]
+        assert log.log_end_offset == offsets[kept], size
+        assert read_all(log) == [record for record in all_records if record.offset < offsets[kept]]
+
+
+def test_indexes_are_those_of_an_undisturbed_log(
+    killed: Path, open_log: OpenLog, make_batch: MakeBatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    undisturbed = open_log(SMALL, directory=tmp_path / "other")
+    fill(undisturbed, make_batch)
+    undisturbed.close()
+    wanted = saved(tmp_path / "other", *INDEXES)
+    for garbage in (b"", b"\0" * 1000, b"\xff" * 1000, None):
+        for path in killed.iterdir():
+            if path.suffix in INDEXES and garbage is None:
+                path.unlink()
+            elif path.suffix in INDEXES:
+                path.write_bytes(garbage or b"")
+        log = open_log(SMALL)
+        log.close()
+        assert saved(killed, *INDEXES) == wanted
+        assert log.producers.entries.keys() == undisturbed.producers.entries.keys()
+        assert (
+            log.epochs.entries == undisturbed.epochs.entries == [(0, 0), (1, 7), (2, 13), (3, 19)]
+        )
+        assert log.aborted_transactions(0, 22) == [(2, 4)]
+
+
+def test_a_bad_batch_ends_the_log(killed: Path, open_log: OpenLog, read_all: ReadAll) -> None:
+    middle = killed / "00000000000000000007.log"
+    data = bytearray(middle.read_bytes())
+    data[-1] ^= 1
+    middle.write_bytes(data)
+    log = open_log(SMALL)
+    assert log.log_end_offset == 13
+    assert [segment.base_offset for segment in log.segments] == [0, 7]
+    assert not list(killed.glob("00000000000000000015.*"))
+    assert log.epochs.entries == [(0, 0), (1, 7)]
+    assert log.producers.entries[1].last_sequence == 11
+    assert log.producers.entries[2].txn_first_offset == 4
+    assert len(read_all(log)) == 13
+
+
+def test_below_the_recovery_point_nothing_is_looked_at(killed: Path, open_log: OpenLog) -> None:
+    first = killed / "00000000000000000000.log"
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+    assert open_log(SMALL, recovery_point=7).log_end_offset == 22
+    assert open_log(SMALL, recovery_point=6).log_end_offset == 5
+
+
+def test_offsets_that_go_back_end_the_log(open_log: OpenLog, append: Append, log_dir: Path) -> None:
+    log = open_log()
+    append(log, 2)
+    append(log, 2)
+    path = log.segments.active.path
+    data = path.read_bytes()
+    path.write_bytes(data + data[: len(data) // 2])
+    assert open_log().log_end_offset == 4
+    assert path.read_bytes() == data
+
+
+def test_a_clean_stop_scans_nothing(killed: Path, open_log: OpenLog) -> None:
+    """Shown by damage that a scan would find."""
+    log = open_log(SMALL)
+    log.close()
+    last = killed / "00000000000000000015.log"
+    data = bytearray(last.read_bytes())
+    data[-1] ^= 1
+    last.write_bytes(data)
+    again = open_log(SMALL, clean=True)
+    assert (again.log_end_offset, again.recovery_point) == (22, 22)
+    assert last.read_bytes() == data
+
+
+def test_a_clean_stop_that_was_none_is_recovered(killed: Path, open_log: OpenLog) -> None:
+    last = killed / "00000000000000000015.log"
+    last.write_bytes(last.read_bytes()[:-1] + b"\xff" * 100)
+    (killed / "00000000000000000015.index").write_bytes(b"")
+    log = open_log(SMALL, clean=True)
+    assert log.log_end_offset == 21
+
+
+def test_the_recovery_point_moves_with_a_flush_only(killed: Path, open_log: OpenLog) -> None:
+    log = open_log(SMALL, recovery_point=7)
+    assert log.recovery_point == 7
+    log.flush()
+    assert log.recovery_point == 22
+    assert open_log(SMALL, recovery_point=99).recovery_point == 22
+
+
+@pytest.mark.parametrize("damage", ["cut short", "a bit", "missing", "all"])
+def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str) -> None:
+    wanted = {
+        entry.producer_id: (entry.last_sequence, entry.txn_first_offset)
+        for entry in open_log(SMALL).active_producers()
+    }
+    for path in killed.glob("*.snapshot"):
+        data = path.read_bytes()
+        if damage == "cut short":
+            path.write_bytes(data[:-1])
+        elif damage == "a bit":
+            path.write_bytes(data[:-5] + bytes([data[-5] ^ 1]) + data[-4:])
+        elif damage == "missing":
+            path.unlink()
+        else:
+            path.write_bytes(b"\xff" * 56)
+    log = open_log(SMALL, recovery_point=15)
+    found = {
+        entry.producer_id: (entry.last_sequence, entry.txn_first_offset)
+        for entry in log.active_producers()
+    }
+    assert found == wanted
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_every_damaged_byte_of_an_index_is_found_or_harmless(
+    killed: Path, open_log: OpenLog, read_all: ReadAll, suffix: str
+) -> None:
+    """An index below the recovery point is checked when it is used."""
+    log = open_log(SMALL)
+    log.close()
+    offsets = list(range(22))
+    positions = [log._locate(offset) for offset in offsets]
+    places = [(place[0].base_offset, place[1]) for place in positions if place]
+    times = [log.offset_for_timestamp(NOW_MS + stamp) for stamp in range(11)]
+    path = killed / f"00000000000000000007{suffix}"
+    whole = path.read_bytes()
+    assert whole
+    for at in range(len(whole)):
+        for bit in (1, 0x80):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            again = open_log(SMALL, clean=True)
+            found = [again._locate(offset) for offset in offsets]
+            assert [(place[0].base_offset, place[1]) for place in found if place] == places
+            again = open_log(SMALL, clean=True)
+            assert [again.offset_for_timestamp(NOW_MS + s) for s in range(11)] == times, (at, bit)
+
+
+def test_leftovers_of_a_removal_and_of_compaction(killed: Path, open_log: OpenLog) -> None:
+    for name in ("00000000000000000000.log.deleted", "00000000000000000007.index.cleaned"):
+        (killed / name).write_bytes(b"x")
+    (killed / "00000000000000000099.timeindex").write_bytes(b"orphan")
+    log = open_log(SMALL)
+    assert log.log_end_offset == 22
+    left = {path.name for path in killed.iterdir()}
+    assert not [name for name in left if name.endswith((".deleted", ".cleaned"))]
+    assert "00000000000000000099.timeindex" not in left
+
+
+def test_a_finished_compaction_is_put_in_place(
+    killed: Path, open_log: OpenLog, read_all: ReadAll
+) -> None:
+    """The first two segments were compacted into one, whose `.swap` files were not renamed yet."""
+    log = open_log(SMALL)
+    before = read_all(log)
+    merged = b"".join((killed / f"{base:020d}.log").read_bytes() for base in (0, 7))
+    for suffix in (".log", ".index", ".timeindex"):
+        content = merged if suffix == ".log" else b""
+        (killed / f"00000000000000000000{suffix}.swap").write_bytes(content)
+    log = open_log(LogConfig(index_interval_bytes=1))
+    assert [segment.base_offset for segment in log.segments] == [0, 15]
+    assert read_all(log) == before
+    assert not list(killed.glob("*.swap"))
+
+
+def test_an_unfinished_split_is_undone(killed: Path, open_log: OpenLog) -> None:
+    """A `.swap` at or behind the first `.cleaned` belongs to what had not finished (KAFKA-6264)."""
+    (killed / "00000000000000000007.log.swap").write_bytes(b"")
+    (killed / "00000000000000000007.log.cleaned").write_bytes(b"")
+    assert open_log(SMALL).log_end_offset == 22
+
+
+def test_a_log_that_ends_before_its_start_begins_anew(killed: Path, open_log: OpenLog) -> None:
+    log = open_log(SMALL, log_start_offset=100)
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    assert [segment.base_offset for segment in log.segments] == [100]
+    assert not log.active_producers()
+
+
+def test_the_log_start_offset_is_kept(killed: Path, open_log: OpenLog) -> None:
+    log = open_log(SMALL, log_start_offset=9)
+    assert log.log_start_offset == 9
+    assert log.epochs.entries[0] == (1, 9)
+
+
+def test_another_topics_folder_is_refused(killed: Path, open_log: OpenLog) -> None:
+    with pytest.raises(LogDirError, match="belongs to topic id"):
+        open_log(topic_id=b"another topic id")
+
+
+def test_a_broken_partition_metadata_is_refused(killed: Path, open_log: OpenLog) -> None:
+    (killed / "partition.metadata").write_text("version: 0\ntopic_id: ???")
+    with pytest.raises(LogDirError, match="no topic id"):
+        open_log()
+    (killed / "partition.metadata").write_text("")  # a power cut before the first flush
+    assert open_log().topic_id == b"0123456789abcdef"
+
+
+def test_lost_epochs_come_from_the_batches(killed: Path, open_log: OpenLog) -> None:
+    for content in (b"", b"0\n1\n", b"rubbish", b"0\n2\n0 0\n1 7\n"):
+        (killed / "leader-epoch-checkpoint").write_bytes(content)
+        assert open_log(SMALL).epochs.entries == [(0, 0), (1, 7), (2, 13), (3, 19)]

@@ -1,0 +1,124 @@
+"""When a new segment begins (Kafka's LogSegment.shouldRoll)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.log import Log, LogConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.log.conftest import Append, MakeBatch, OpenLog
+
+NOW_MS = 1_700_000_000_000
+AGE_MS = 600_000
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_by_size(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_bytes=300))
+    size = append(log).size_bytes
+    for _ in range(8):
+        append(log)
+    assert size * 3 <= 300 < size * 4
+    assert bases(log) == [0, 3, 6]
+    assert [segment.size_bytes for segment in log.segments] == [3 * size] * 3
+
+
+def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_ms=AGE_MS))
+    append(log, timestamp=NOW_MS)
+    append(log, timestamp=NOW_MS + AGE_MS)
+    append(log, timestamp=NOW_MS + AGE_MS + 1)
+    append(log, timestamp=NOW_MS)
+    assert bases(log) == [0, 2]
+
+
+def test_by_the_clock_where_there_are_no_timestamps(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_ms=AGE_MS))
+    append(log, timestamp=-1)
+    append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS)
+    append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS + 1)
+    assert bases(log) == [0, 2]
+
+
+def test_a_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_ms=AGE_MS))
+    append(log, timestamp=NOW_MS - AGE_MS)
+    log.close()
+    log = open_log(LogConfig(segment_ms=AGE_MS), clean=True, now_ms=NOW_MS)
+    append(log, timestamp=NOW_MS + 1)
+    assert bases(log) == [0, 1]
+
+
+def test_by_a_full_index(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_index_bytes=24, index_interval_bytes=1))
+    for stamp in range(9):
+        append(log, timestamp=NOW_MS + stamp)
+    # The time index holds two entries and one more to close it; the first batch has none.
+    assert bases(log) == [0, 2, 4, 6, 8]
+
+
+def test_by_offsets_that_an_index_cannot_hold(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    log = open_log()
+    for base in (0, 2**31 - 1, 2**31, 2**32):
+        batch = make_batch(base_offset=base, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert bases(log) == [0, 2**31, 2**32]
+
+
+def test_altered_segment_ms_holds_for_the_segment_in_use(open_log: OpenLog, append: Append) -> None:
+    log = open_log()
+    append(log)
+    log.update_config(LogConfig(segment_ms=10))
+    append(log, timestamp=NOW_MS + 11)
+    assert bases(log) == [0, 1]
+
+
+def test_jitter_rolls_earlier_by_no_more_than_it_says(open_log: OpenLog, append: Append) -> None:
+    config = LogConfig(segment_ms=AGE_MS, segment_jitter_ms=AGE_MS // 2)
+    log = open_log(config)
+    append(log, timestamp=NOW_MS)
+    append(log, timestamp=NOW_MS + AGE_MS // 2)
+    assert bases(log) == [0]
+    append(log, timestamp=NOW_MS + AGE_MS + 1)
+    assert bases(log) == [0, 2]
+    log.update_config(LogConfig(segment_ms=5, segment_jitter_ms=500))  # more jitter than time
+    append(log, timestamp=NOW_MS + AGE_MS + 7)
+    assert bases(log) == [0, 2, 3]
+
+
+def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) -> None:
+    log = open_log(LogConfig(segment_ms=AGE_MS))
+    assert not log.roll_if_due(NOW_MS + 10 * AGE_MS), "an empty segment is left alone"
+    append(log)
+    assert not log.roll_if_due(NOW_MS + AGE_MS)
+    assert log.roll_if_due(NOW_MS + AGE_MS + 1)
+    assert bases(log) == [0, 1]
+
+
+def test_a_rolled_segments_files_are_final(
+    open_log: OpenLog, append: Append, log_dir: Path
+) -> None:
+    log = open_log(LogConfig(segment_bytes=300, index_interval_bytes=1))
+    for stamp in range(4):
+        append(log, timestamp=NOW_MS + stamp)
+    names = {path.name: path.stat().st_size for path in log_dir.iterdir()}
+    assert names["00000000000000000000.index"] == 2 * 8
+    assert names["00000000000000000000.timeindex"] == 2 * 12
+    assert names["00000000000000000003.snapshot"] == 10
+    assert names["00000000000000000003.index"] == 0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog, times: int) -> None:
+    log = open_log()
+    for _ in range(times):
+        log.roll(NOW_MS)
+    assert bases(log) == [0]

@@ -1,0 +1,243 @@
+"""What is refused, with the codes, record errors and log start offsets of Apache Kafka 4.3.1.
+
+Each case was sent to Apache Kafka 4.3.1, which answered what stands here: with some refusals it
+tells the log start offset (TOLD), with others it does not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import crc32c
+import pytest
+
+from kwire.codecs.batches import Compression, Record, TimestampType, build, check_crc, read_header
+from kwire.codecs.errors import ErrorCode
+from kwire.log import AppendResult, Log, LogConfig, LogError, Origin
+
+if TYPE_CHECKING:
+    from tests.log.conftest import OpenLog
+
+NOW_MS = 1_700_000_000_000
+TOLD, NOT_TOLD = 9, -1
+
+OFFSET_POS, LENGTH_POS, MAGIC_POS, ATTRIBUTES_POS, DELTA_POS = 0, 8, 16, 21, 23
+MAX_TIMESTAMP_POS, COUNT_POS = 35, 57
+
+
+def plain(count: int = 1, timestamp: int = NOW_MS, key: bytes | None = b"k") -> bytearray:
+    return build([Record(i, timestamp, key, b"v", []) for i in range(count)])
+
+
+def stamped(*timestamps: int) -> bytearray:
+    return build([Record(i, at, b"k", b"v", []) for i, at in enumerate(timestamps)])
+
+
+def sealed(batch: bytearray) -> bytearray:
+    """Make the CRC fit again."""
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(bytes(batch[21:])))
+    return batch
+
+
+def with_field(batch: bytearray, position: int, form: str, value: int) -> bytearray:
+    struct.pack_into(form, batch, position, value)
+    return sealed(batch) if position > MAGIC_POS else batch
+
+
+def counts(batch: bytearray, count: int, delta: int) -> bytearray:
+    return with_field(with_field(batch, COUNT_POS, ">i", count), DELTA_POS, ">i", delta)
+
+
+def attributes(batch: bytearray, value: int) -> bytearray:
+    return with_field(batch, ATTRIBUTES_POS, ">h", value)
+
+
+class Case(NamedTuple):
+    name: str
+    batch: Callable[[], bytearray]
+    error: ErrorCode
+    log_start_offset: int
+    config: LogConfig = LogConfig()
+    bad_records: tuple[int, ...] = ()
+
+
+E = ErrorCode
+COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
+RECENT = LogConfig(message_timestamp_before_max_ms=1000)
+LOG_APPEND_TIME = LogConfig(message_timestamp_type="LogAppendTime")
+SMALL = LogConfig(max_message_bytes=200)
+
+REFUSED = [
+    Case("base offset", lambda: with_field(plain(), OFFSET_POS, ">q", 5), E.INVALID_RECORD, TOLD),
+    Case("control", lambda: build([Record(0, 0, b"", b"", [])], control=True), E.INVALID_RECORD, 9),
+    Case("count above delta", lambda: counts(plain(2), 3, 1), E.INVALID_RECORD, TOLD),
+    Case("count below delta", lambda: counts(plain(2), 2, 2), E.INVALID_RECORD, TOLD),
+    Case("no records", lambda: counts(plain(2), 0, -1), E.INVALID_RECORD, TOLD),
+    Case("negative count", lambda: counts(plain(2), -1, -2), E.INVALID_RECORD, TOLD),
+    Case("codec 5", lambda: attributes(plain(), 5), E.UNKNOWN_SERVER_ERROR, TOLD),
+    Case("codec 7", lambda: attributes(plain(), 7), E.UNKNOWN_SERVER_ERROR, TOLD),
+    Case("stamped, no time", lambda: attributes(plain(1, -1), 8), E.INVALID_TIMESTAMP, 9,
+         bad_records=(0,)),
+    Case("stamped, log append time", lambda: attributes(plain(), 8), E.INVALID_TIMESTAMP, TOLD,
+         LOG_APPEND_TIME, (0,)),
+    Case("future", lambda: stamped(NOW_MS, NOW_MS + 10**7), E.INVALID_TIMESTAMP, TOLD,
+         bad_records=(1,)),
+    Case("past", lambda: stamped(NOW_MS - 5000, NOW_MS, NOW_MS - 1001), E.INVALID_TIMESTAMP, TOLD,
+         RECENT, (0, 2)),
+    Case("no key", lambda: build([Record(i, NOW_MS, key, b"", []) for i, key in
+         enumerate((None, b"k", None))]), E.INVALID_RECORD, TOLD, COMPACTED, (0, 2)),
+    Case("no key, future", lambda: build([Record(0, NOW_MS, None, b"", []),
+         Record(1, NOW_MS + 10**7, b"k", b"", [])]), E.INVALID_TIMESTAMP, TOLD, COMPACTED, (0, 1)),
+    Case("two batches", lambda: plain() + plain(), E.INVALID_RECORD, NOT_TOLD),
+    Case("zeros behind", lambda: plain() + bytes(40), E.CORRUPT_MESSAGE, NOT_TOLD),
+    Case("cut short", lambda: plain()[:-1], E.INVALID_RECORD, NOT_TOLD),
+    Case("empty", lambda: bytearray(), E.INVALID_RECORD, NOT_TOLD),
+    Case("ten bytes", lambda: plain()[:10], E.INVALID_RECORD, NOT_TOLD),
+    Case("zeros", lambda: bytearray(70), E.CORRUPT_MESSAGE, NOT_TOLD),
+    Case("magic 3", lambda: with_field(plain(), MAGIC_POS, ">b", 3), E.CORRUPT_MESSAGE, NOT_TOLD),
+    Case("magic 1", lambda: with_field(plain(), MAGIC_POS, ">b", 1), E.INVALID_RECORD, NOT_TOLD),
+    Case("CRC", lambda: bytearray(b"".join((plain()[:-1], b"\xff"))), E.CORRUPT_MESSAGE, NOT_TOLD),
+    Case("CRC, compacted", lambda: bytearray(b"".join((plain()[:-1], b"\xff"))), E.CORRUPT_MESSAGE,
+         NOT_TOLD, COMPACTED),
+    Case("too large", lambda: plain(30), E.MESSAGE_TOO_LARGE, NOT_TOLD, SMALL),
+    Case("too large and CRC", lambda: plain(30)[:-1] + b"\xff", E.MESSAGE_TOO_LARGE, -1, SMALL),
+    Case("larger than a segment", lambda: plain(30), E.RECORD_LIST_TOO_LARGE, NOT_TOLD,
+         LogConfig(segment_bytes=200)),
+    Case("short header", lambda: with_field(plain()[:42], LENGTH_POS, ">i", 30),
+         E.CORRUPT_MESSAGE, NOT_TOLD),
+    Case("no sequence", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
+         producer_epoch=0), E.INVALID_RECORD, TOLD),
+    Case("says gzip, is not", lambda: attributes(plain(), 1), E.INVALID_RECORD, TOLD, COMPACTED),
+]  # fmt: skip
+
+
+@pytest.fixture
+def log_at_9(open_log: OpenLog) -> Log:
+    return open_log(log_start_offset=TOLD)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_refused(case: Case, log_at_9: Log) -> None:
+    log_at_9.update_config(case.config)
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(case.batch(), leader_epoch=0, now_ms=NOW_MS)
+    error = caught.value
+    assert error.error is case.error, error
+    assert error.log_start_offset == case.log_start_offset
+    assert tuple(number for number, _ in error.record_errors) == case.bad_records
+    assert (log_at_9.log_end_offset, log_at_9.size_bytes) == (TOLD, 0)
+
+
+def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
+    log_at_9.update_config(COMPACTED)
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(plain(4, key=None), leader_epoch=0, now_ms=NOW_MS)
+    one = "Compacted topic cannot accept message without key in topic partition t-0"
+    assert caught.value.record_errors == [(number, one) for number in range(4)]
+    shown = ", ".join(f"RecordError(batchIndex={n}, message='{one}')" for n in range(3))
+    assert caught.value.message == (
+        "One or more records have been rejected due to 4 record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]"
+    )
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(stamped(NOW_MS + 3_600_001), leader_epoch=0, now_ms=NOW_MS)
+    assert caught.value.message == (
+        "One or more records have been rejected due to invalid timestamp"
+    )
+    assert caught.value.record_errors == [
+        (
+            0,
+            f"Timestamp {NOW_MS + 3_600_001} of message with offset 0 is out of range. The "
+            f"timestamp should be within [{NOW_MS - (2**63 - 1)}, {NOW_MS + 3_600_000}]",
+        )
+    ]
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(with_field(plain(), MAGIC_POS, ">b", 3), leader_epoch=0, now_ms=NOW_MS)
+    assert caught.value.message == "Invalid magic found in record: 3"
+
+
+ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
+    ("plain", plain, LogConfig()),
+    ("no timestamps", lambda: plain(2, -1), LogConfig()),
+    ("no timestamps, bounded", lambda: plain(2, -1), RECENT),
+    ("a timestamp below none", lambda: plain(1, -5), LogConfig()),
+    ("ten bytes behind", lambda: plain() + bytes(10), LogConfig()),
+    ("a torn batch behind", lambda: plain() + plain()[:50], LogConfig()),
+    ("an unknown flag", lambda: attributes(plain(), 0x4000), LogConfig()),
+    ("stamped by the client", lambda: attributes(plain(), 8), LogConfig()),
+    ("delete horizon", lambda: build([Record(0, NOW_MS, b"", b"", [])], delete_horizon_ms=NOW_MS),
+     LogConfig()),
+    ("keys", lambda: plain(3), COMPACTED),
+    ("as late as may be", lambda: plain(1, NOW_MS + 3_600_000), LogConfig()),
+    ("as early as may be", lambda: plain(1, NOW_MS - 1000), RECENT),
+    ("old on log append time", lambda: plain(1, 0), LOG_APPEND_TIME),
+    ("producer without epoch", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
+     base_sequence=0), LogConfig()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("batch", "config"), [case[1:] for case in ACCEPTED],
+                         ids=[case[0] for case in ACCEPTED])  # fmt: skip
+def test_accepted(batch: Callable[[], bytearray], config: LogConfig, log_at_9: Log) -> None:
+    log_at_9.update_config(config)
+    result = log_at_9.append(batch(), leader_epoch=0, now_ms=NOW_MS)
+    assert result.first_offset == TOLD
+    data = log_at_9.segments.active.path.read_bytes()
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert header.size_bytes == len(data) == result.size_bytes
+
+
+@pytest.mark.parametrize("claimed", [-1, NOW_MS - 1, NOW_MS + 10**9])
+def test_the_largest_timestamp_is_computed_when_the_claim_cannot_be(
+    claimed: int, log_at_9: Log
+) -> None:
+    """Sarama leaves it to the broker."""
+    batch = with_field(stamped(NOW_MS, NOW_MS + 5, NOW_MS + 2), MAX_TIMESTAMP_POS, ">q", claimed)
+    log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    data = log_at_9.segments.active.path.read_bytes()
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert header.max_timestamp == NOW_MS + 5
+    assert header.timestamp_type is TimestampType.CREATE_TIME
+    assert log_at_9.max_timestamp_offset() == (NOW_MS + 5, 10, 0)
+
+
+def test_the_clients_stamp_is_taken_off(log_at_9: Log) -> None:
+    log_at_9.append(attributes(plain(), 8), leader_epoch=0, now_ms=NOW_MS)
+    header = read_header(log_at_9.segments.active.path.read_bytes())
+    assert header.timestamp_type is TimestampType.CREATE_TIME
+
+
+def test_coordinators_may_write_what_clients_may_not(log_at_9: Log) -> None:
+    log_at_9.update_config(COMPACTED)
+    batch = with_field(plain(2), OFFSET_POS, ">q", 77)
+    result = log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    assert (result.first_offset, result.last_offset) == (TOLD, 10)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_both_ways_in_decide_the_same(case: Case, open_log: OpenLog) -> None:
+    """The quick way of `append` must never take what the thorough one refuses."""
+    answers: list[tuple[AppendResult | None, ErrorCode | None]] = []
+    for quick in (True, False):
+        log = open_log(case.config, log_start_offset=TOLD)
+        if not quick:
+            log._plain_bytes_max = -1
+        try:
+            answers.append((log.append(case.batch(), leader_epoch=0, now_ms=NOW_MS), None))
+        except LogError as error:
+            answers.append((None, error.error))
+    assert answers[0] == answers[1]
+
+
+def test_recompressing_may_make_a_batch_too_large(log_at_9: Log) -> None:
+    log_at_9.update_config(LogConfig(compression_type="uncompressed", max_message_bytes=400))
+    batch = build(
+        [Record(i, NOW_MS, b"k", bytes(100), []) for i in range(10)], compression=Compression.GZIP
+    )
+    assert len(batch) < 200
+    with pytest.raises(LogError, match="MESSAGE_TOO_LARGE"):
+        log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
