@@ -55,11 +55,11 @@ def refuse_repeated(changes: Sequence[Change]) -> None:
 
 def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
     """Raises Refusal for configs that have no value, or two."""
-    without_value = ",".join(nulls)
-    if without_value:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
     if len(set(names)) < len(names):
         raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    without_value = ", ".join(nulls)
+    if without_value:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
 
 
 async def commit_changes(broker: Broker, changes: Sequence[Change]) -> None:

@@ -144,8 +144,12 @@ def check_client_metrics(configs: Mapping[str, str]) -> None:
             f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)",
         )
     for pattern in settings.match:
-        key, equals, expression = pattern.partition("=")
-        if not equals or key.strip() not in _MATCH_KEYS or not _is_regex(expression.strip()):
+        key, _, expression = pattern.partition("=")
+        if (
+            pattern.count("=") != 1
+            or key.strip() not in _MATCH_KEYS
+            or not _is_regex(expression.strip())
+        ):
             raise Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
 
 

@@ -91,7 +91,7 @@ class BrokerLayers:
         """What stands behind a setting, what counts first; starts at its own name."""
         names = broker_settings.SYNONYMS.get(name, (name,))
         found = [
-            Synonym(one, _shown(one, values[one]), source)
+            Synonym(one, None if _is_secret(one) else values[one], source)
             for values, source in self._layers
             for one in names
             if one in values
@@ -106,16 +106,14 @@ class BrokerLayers:
         return tuple(found)
 
 
-def _shown(name: str, text: str) -> str | None:
-    """A value as it may be told: normalized, and null where it is a secret or of no known kind."""
+def _is_secret(name: str) -> bool:
+    """Whether a broker's setting is never told; nobody knows what one of no known kind holds."""
     definition = definition_of(name)
-    if definition is None or definition.is_sensitive:
-        return None
-    return definition.text(definition.parse(text))
+    return definition is None or definition.is_sensitive
 
 
 def broker_entries(layers: BrokerLayers, names: Names) -> list[Entry]:
-    """All settings of a broker; those nobody knows are sensitive, for what else could they be?"""
+    """All settings of a broker, and what is set on it that nobody knows."""
     known = BrokerConfig.DEFINITIONS
     set_names = layers.set_names
     all_names = set_names | {name for name in known if not known[name].internal}
@@ -128,8 +126,8 @@ def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
     definition = definition_of(name)
     synonyms = layers.synonyms(name)
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
-    sensitive = definition is None or definition.is_sensitive
-    if sensitive:
+    secret = _is_secret(name)
+    if secret:
         value = None
     elif name in BrokerConfig.DEFINITIONS:
         value = layers.config.text(name)
@@ -141,8 +139,8 @@ def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
         source,
         synonyms,
         definition.kind if definition is not None else ConfigType.UNKNOWN,
-        read_only=definition is not None and update_mode(name) is UpdateMode.READ_ONLY,
-        is_sensitive=sensitive,
+        read_only=update_mode(name) is UpdateMode.READ_ONLY,
+        is_sensitive=secret,
     )
 
 
@@ -155,11 +153,23 @@ def cluster_default_entries(image: ClusterImage, names: Names) -> list[Entry]:
         if names is not None and name not in names:
             continue
         definition = definition_of(name)
-        value = _shown(name, configs[name])
-        kind = definition.kind if definition is not None else ConfigType.UNKNOWN
-        sensitive = definition is None or definition.is_sensitive
-        synonyms = (Synonym(name, value, source),)
-        entries.append(Entry(name, value, source, synonyms, kind, is_sensitive=sensitive))
+        kind, value = ConfigType.UNKNOWN, None
+        if definition is not None:
+            kind = definition.kind
+            value = definition.text(definition.parse(configs[name]))
+        if _is_secret(name):
+            value = None
+        entries.append(
+            Entry(
+                name,
+                value,
+                source,
+                (Synonym(name, value, source),),
+                kind,
+                read_only=definition is None,
+                is_sensitive=_is_secret(name),
+            )
+        )
     return entries
 
 
@@ -206,7 +216,7 @@ def client_metrics_entries(overrides: Mapping[str, str], names: Names = None) ->
     settings = ClientMetricsSettings(overrides)
     source = ConfigSource.CLIENT_METRICS_CONFIG
     return [
-        _entry(settings, definition, overrides, source, ())._replace(synonyms=())
+        _entry(settings, definition, overrides, source, ())
         for definition in _wanted(ClientMetricsSettings.DEFINITIONS, names)
     ]
 

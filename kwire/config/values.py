@@ -48,40 +48,40 @@ def parse(name: str, text: str | None, kind: ConfigType) -> Value:
         return None
     if kind is ConfigType.PASSWORD:
         return text
-    text = text.strip(_JAVA_SPACE)
+    given, text = text, text.strip(_JAVA_SPACE)
     if kind is ConfigType.STRING or kind is ConfigType.CLASS:
         return text
     if kind is ConfigType.LIST:
         return tuple(dict.fromkeys(_LIST_COMMA.split(text))) if text else ()
-    if kind is ConfigType.BOOLEAN:
-        return _parse_boolean(name, text)
-    if kind is ConfigType.DOUBLE:
-        return _parse_double(name, text)
-    return _parse_integer(name, text, kind)
+    parsed = _parse_scalar(text, kind)
+    if parsed is None:
+        raise InvalidValue(name, given, _EXPECTED.get(kind, f"Not a number of type {kind.name}"))
+    return parsed
 
 
 _JAVA_SPACE = "".join(map(chr, range(33)))  # what String.trim takes off
 _LIST_COMMA = re.compile(r"\s*,\s*")
 
 
-def _parse_boolean(name: str, text: str) -> bool:
-    lower = text.lower()
-    if lower not in ("true", "false"):
-        raise InvalidValue(name, text, "Expected value to be either true or false")
-    return lower == "true"
+_EXPECTED = {ConfigType.BOOLEAN: "Expected value to be either true or false"}
 
 
-def _parse_integer(name: str, text: str, kind: ConfigType) -> int:
+def _parse_scalar(text: str, kind: ConfigType) -> bool | int | float | None:
+    """None if it is none of that kind."""
+    if kind is ConfigType.BOOLEAN:
+        return {"true": True, "false": False}.get(text.lower())
+    if kind is ConfigType.DOUBLE:
+        return _parse_double(text)
     if _INTEGER.fullmatch(text) is not None and len(text.lstrip("+-0")) <= _DIGITS_MAX:
         value, limit = int(text), 1 << _BITS[kind]
         if -limit <= value < limit:
             return value
-    raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+    return None
 
 
-def _parse_double(name: str, text: str) -> float:
+def _parse_double(text: str) -> float | None:
     if _DOUBLE.fullmatch(text) is None:
-        raise InvalidValue(name, text, "Not a number of type DOUBLE")
+        return None
     return float(text if text[-1] in "Ny" else text.rstrip("fFdD"))
 
 

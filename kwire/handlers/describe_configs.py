@@ -7,7 +7,7 @@ Behaviour
   value of a secret is null.
 - A broker tells only about itself; the broker without a name is what is set for all of them.
 - Topics: UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION.  Groups and subscriptions need not
-  exist.  Other resource types: INVALID_REQUEST.
+  exist.  A resource of another type: INVALID_REQUEST for all that are named.
 - The error message of a success is empty, not null.
 
 Version notes: synonyms and sources from v1 (KIP-226); types and documentation from v3 (KIP-569);
@@ -41,12 +41,28 @@ from kwire.context import Context
 from kwire.refusal import Refusal
 from kwire.topic_names import why_invalid
 
+_TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+
 
 def handle(
     broker: Broker, request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResponse:
+    resources = request.resources
+    if not all(resource.resource_type in _TYPES for resource in resources):
+        return DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResult(
+                    ErrorCode.INVALID_REQUEST, _MALFORMED, each.resource_type, each.resource_name
+                )
+                for each in resources
+            ]
+        )
     return DescribeConfigsResponse(
-        results=[_describe(broker, request, resource) for resource in request.resources]
+        results=[_describe(broker, request, resource) for resource in resources]
     )
 
 
@@ -111,17 +127,12 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[Entry]:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return group_entries(layers, overrides, names)
-    if kind == ConfigResourceType.CLIENT_METRICS:
-        if not name:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
-            )
-        return client_metrics_entries(overrides, names)
-    raise Refusal(
-        ErrorCode.INVALID_REQUEST,
-        "This most likely occurs because of a request being malformed by the client library or the "
-        "message was sent to an incompatible broker. See the broker logs for more details.",
-    )
+    assert kind == ConfigResourceType.CLIENT_METRICS, kind
+    if not name:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+        )
+    return client_metrics_entries(overrides, names)
 
 
 def _check_topic(broker: Broker, name: str) -> None:

@@ -2,8 +2,8 @@
 
 Behaviour
 - Sets (0) or deletes (1) single configs of topics, brokers, groups and client metrics
-  subscriptions, appends to (2) and subtracts from (3) those that are lists; what is not named stays
-  as it is.  Appending what is there and subtracting what is not changes nothing.
+  subscriptions, appends to (2) and subtracts from (3) lists of topics and brokers; what is not
+  named stays as it is.  Appending what is there and subtracting what is not changes nothing.
 - Each resource is changed whole or not at all: INVALID_CONFIG or INVALID_REQUEST with Kafka's
   sentence, unknown topics UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST
   both times, and so is a config named twice.
@@ -31,9 +31,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
 )
 from kwire.config import BrokerConfig, ConfigResourceType
 from kwire.config.broker import definition_of
-from kwire.config.client_metrics_settings import ClientMetricsSettings
 from kwire.config.definition import Definition
-from kwire.config.group_settings import GroupResourceSettings
 from kwire.config.topic_settings import TopicSettings
 from kwire.config.topics import topic_settings
 from kwire.config.values import ConfigType
@@ -102,7 +100,7 @@ def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
 
 def _change(broker: Broker, resource: AlterConfigsResource) -> Change:
     kind = resource.resource_type
-    return Change(kind, resource.resource_name, _edit(broker.config, kind, resource.configs))
+    return Change(kind, resource.resource_name, _edit(broker.static_config, kind, resource.configs))
 
 
 def _edit(config: BrokerConfig, kind: int, edits: list[AlterableConfig]) -> SetConfigs:
@@ -142,11 +140,7 @@ def _refuse_unclear(edits: list[AlterableConfig]) -> None:
 def _definition(kind: int, name: str) -> Definition | None:
     if kind == ConfigResourceType.TOPIC:
         return TopicSettings.DEFINITIONS.get(name)
-    if kind == ConfigResourceType.GROUP:
-        return GroupResourceSettings.DEFINITIONS.get(name)
-    if kind == ConfigResourceType.CLIENT_METRICS:
-        return ClientMetricsSettings.DEFINITIONS.get(name)
-    return definition_of(name)
+    return definition_of(name) if kind == ConfigResourceType.BROKER else None
 
 
 def _refuse_unless_list(kind: int, name: str, operation: Operation) -> None:
@@ -159,13 +153,10 @@ def _refuse_unless_list(kind: int, name: str, operation: Operation) -> None:
 
 
 def _default(config: BrokerConfig, kind: int, name: str) -> str:
-    """The list that holds as long as none is set on the resource."""
+    """The list by the broker's file: what is set dynamically elsewhere is not looked at."""
     if kind == ConfigResourceType.TOPIC:
         return topic_settings(config, {}).text(name) or ""
-    if kind == ConfigResourceType.BROKER and name in config.DEFINITIONS:
-        return config.text(name) or ""
-    definition = _definition(kind, name)
-    return (definition.default_text if definition is not None else None) or ""
+    return (config.text(name) if name in config.DEFINITIONS else None) or ""
 
 
 def _joined(have: str, value: str, operation: Operation) -> str:
