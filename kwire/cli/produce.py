@@ -53,6 +53,7 @@ terminal sees each line go, and a file goes in large batches."""
     help="Whose word counts: all in-sync replicas', the leader's, nobody's.",
 )  # fmt: skip
 @click.option("--null", "null_value", metavar="TEXT", help="A value that stands for null (delete).")
+@click.option("--keep-partitions", is_flag=True, help="Write where JSON records say they were.")
 @click.option("--no-create", is_flag=True, help="Do not let the broker create the topic.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell where each batch went.")
 @connected
@@ -68,6 +69,7 @@ def command(
     compression: str,
     acks: str,
     null_value: str | None,
+    keep_partitions: bool,
     no_create: bool,
     verbose: bool,
 ) -> None:
@@ -84,7 +86,7 @@ def command(
     from kwire.client.producer import Producer
     from kwire.codecs.batches import Compression
 
-    parse = _parser(form, key_separator, null_value)
+    parse = _parser(form, key_separator, null_value, keep_partitions)
     producer = Producer(
         cluster,
         acks=-1 if acks == "all" else int(acks),
@@ -107,10 +109,10 @@ def command(
 
 
 def _parser(
-    form: str, key_separator: str | None, null_value: str | None
+    form: str, key_separator: str | None, null_value: str | None, keep_partitions: bool
 ) -> Callable[[bytes], NewRecord]:
     if form == "json":
-        return from_json
+        return lambda line: from_json(line, keep_partitions)
     divider = None if key_separator is None else key_separator.encode()
     null = None if null_value is None else null_value.encode()
 

@@ -59,8 +59,8 @@ def _bytes_as(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def from_json(line: bytes) -> NewRecord:
-    """The record of a line of JSON.  Raises BadLine."""
+def from_json(line: bytes, keep_partition: bool = False) -> NewRecord:
+    """The record of a line of JSON, with its partition if that is wanted.  Raises BadLine."""
     try:
         record = json.loads(line)
     except ValueError as error:
@@ -76,7 +76,7 @@ def from_json(line: bytes) -> NewRecord:
         value=_bytes_of("value", record),
         key=_bytes_of("key", record),
         headers=[(str(h["name"]), _bytes_of("value", h)) for h in listed],
-        partition=_number("partition", record),
+        partition=_number("partition", record) if keep_partition else None,
         timestamp_ms=_number("timestamp", record),
     )
 

@@ -1,0 +1,66 @@
+"""How the container image takes its settings: as the apache/kafka image does.
+
+1. `/mnt/shared/config/server.properties`, if it is mounted and says anything.
+2. `KAFKA_*` variables go before it: `KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`, two
+   underscores are one, three are a dash.  Without KAFKA_LISTENERS the listeners are those of
+   KAFKA_ADVERTISED_LISTENERS on all interfaces.
+3. Where neither says anything: one broker on port 9092 that tells clients localhost:9092.
+
+Otherwise than there, data is kept in the volume and the topics that Kafka keeps for itself have one
+replica unless somebody says otherwise, so that a broker on its own works with any settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+MOUNTED = Path("/mnt/shared/config/server.properties")
+DATA_DIR = "/var/lib/kafka/data"
+
+UNCONFIGURED = {
+    "listeners": "PLAINTEXT://:9092",
+    "advertised.listeners": "PLAINTEXT://localhost:9092",
+}
+"""What Apache Kafka's image runs with where it is told nothing."""
+
+ALONE = {
+    "node.id": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""Defaults of a broker that is not part of a cluster."""
+
+
+def container_settings(
+    environ: Mapping[str, str], overrides: Mapping[str, str], mounted: Path = MOUNTED
+) -> tuple[Path | None, dict[str, str], dict[str, str]]:
+    """(file, overrides, environment) to load the configuration from."""
+    from kwire.config.environment import settings_from
+    from kwire.config.properties import read_properties
+
+    environment = with_listeners(environ)
+    file = read_properties(mounted) if mounted.is_file() else {}
+    given = {**file, **settings_from(environment), **overrides}
+    defaults = {} if given else dict(UNCONFIGURED)
+    if "zookeeper.connect" not in given:
+        defaults |= {name: value for name, value in ALONE.items() if name not in given}
+        if "broker.id" in given:
+            defaults.pop("node.id", None)
+    if "log.dirs" not in given and "log.dir" not in given:
+        defaults["log.dirs"] = DATA_DIR
+    return (mounted if file else None), {**defaults, **overrides}, environment
+
+
+def with_listeners(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables, with KAFKA_LISTENERS derived from the advertised ones where it is missing."""
+    environment = dict(environ)
+    advertised = environment.get("KAFKA_ADVERTISED_LISTENERS")
+    if advertised and not environment.get("KAFKA_LISTENERS"):
+        everywhere = re.sub(r"://(\[[^]]*\]|[^:,]*):", "://0.0.0.0:", advertised)
+        environment["KAFKA_LISTENERS"] = everywhere
+    return environment

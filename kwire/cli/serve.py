@@ -1,0 +1,170 @@
+"""`kwire serve`: a broker in the foreground, until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.values import settings_option
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+    from kwire.config import BrokerConfig
+
+DATA_DIR = "kwire-data"
+DEVELOPMENT = {
+    "node.id": "1",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": DATA_DIR,
+    # One broker holds one replica of the topics that Kafka keeps for itself.
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    # The first consumer of a group begins at once: nobody starts a hundred of them here.
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What holds where no server.properties is given: a broker to develop against.  With a file,
+everything it does not say has Kafka's own default."""
+
+LEVELS = ["debug", "info", "warning", "error"]
+
+log = logging.getLogger("kwire.serve")
+
+
+@click.command("serve")
+@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False))
+@settings_option("-s", "--set", "settings", help="A setting by Kafka's name; goes before the file.")
+@click.option("--data", metavar="FOLDER", help="Where the data is kept: log.dirs.")
+@click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on localhost:N.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
+def command(
+    properties: str | None,
+    settings: tuple[tuple[str, str], ...],
+    data: str | None,
+    port: int | None,
+    log_level: str,
+    container: bool,
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM.
+
+    Without PROPERTIES, a server.properties as Apache Kafka's, it listens on localhost:9092 and
+    keeps its data in ./kwire-data.
+
+    \b
+      kwire serve
+      kwire serve --port 0 --data /tmp/scratch          any free port
+      kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
+      kwire serve server.properties --set log.retention.hours=1
+    \b
+    Clients in other containers or on other machines: listen on all interfaces, and advertise an
+    address that they can reach.
+      kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
+                  --set advertised.listeners=PLAINTEXT://my-host:9092
+    """
+    start_logging(log_level)
+    overrides = dict(settings)
+    if data is not None:
+        overrides["log.dirs"] = data
+    if port is not None:
+        overrides["listeners"] = f"PLAINTEXT://localhost:{port}"
+    if container:
+        from kwire.cli.container import container_settings
+
+        path, overrides, environ = container_settings(os.environ, overrides)
+        run(path, overrides, environ, container=True)
+    elif properties is None:
+        run(None, {**DEVELOPMENT, **overrides}, {})
+    else:
+        run(Path(properties), overrides, {})
+
+
+def run(
+    path: Path | None,
+    overrides: Mapping[str, str],
+    environ: Mapping[str, str],
+    *,
+    container: bool = False,
+) -> None:
+    """Load the configuration, serve, and tell in one sentence where that cannot be."""
+    from kwire.cluster.store import StoreError
+    from kwire.config import ConfigError, load
+    from kwire.log import LogDirError, LogDirLocked
+
+    def on_ready(broker: Broker) -> None:
+        announce(broker, container)
+
+    try:
+        config = load(path, overrides, environ)
+        tell_configuration(config, path)
+        from kwire.server import run as run_server
+
+        run_server(config, on_ready)
+    except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+    except OSError as error:
+        log.error("%s", sentence_of(error))
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+def tell_configuration(config: BrokerConfig, path: Path | None) -> None:
+    """What was given, where it is kept, and what of it is left out or unknown."""
+    from kwire import __version__
+
+    source = f", settings of {path}" if path else ""
+    log.info("kwire %s, node %d%s", __version__, config.node_id, source)
+    for directory in config.log_dirs:
+        log.info("data in %s", Path(directory).absolute())
+    for note in config.notes:
+        log.warning("%s", note)
+
+
+def announce(broker: Broker, container: bool) -> None:
+    """What clients will be told, and where that cannot work."""
+    from kwire.cli.advertised import listener_lines, warn_in_background
+
+    for line in listener_lines(broker.config):
+        log.info("%s", line)
+    warn_in_background(broker.config)
+    # Testcontainers' Kafka module waits for the words that Apache Kafka's broker writes.
+    running = " Transitioning from RECOVERY to RUNNING." if container else ""
+    log.info("broker %d is ready.%s", broker.node_id, running)
+
+
+def sentence_of(error: OSError) -> str:
+    """The system's words, with what they are about."""
+    if isinstance(error, socket.gaierror):
+        return "a host name in listeners cannot be resolved: name an interface of this machine"
+    words = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {words}" if error.filename else words
+
+
+def start_logging(level: str) -> None:
+    """One line an event on stderr: time, level if it is not plain information, who, what."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class PlainFormatter(logging.Formatter):
+    """`2026-03-01 12:00:00.123 WARNING connection: ...`, in local time."""
+
+    default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = "" if record.levelno == logging.INFO else f"{record.levelname} "
+        name = record.name.removeprefix("kwire.")
+        text = f"{self.formatTime(record)} {level}{name}: {record.getMessage()}"
+        if record.exc_info:
+            text += f"\n{self.formatException(record.exc_info)}"
+        return text
