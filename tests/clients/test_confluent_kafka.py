@@ -16,8 +16,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 pytestmark = pytest.mark.slow
 
@@ -63,9 +62,11 @@ def values(messages: list[Message]) -> list[int]:
     return [int(message.value() or b"-1") for message in messages]
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int = 1, config: dict[str, str] | None = None
+) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(topic, partitions, replication_factor=1, config=config)
+    new = NewTopic(topic, partitions, replication_factor=1, config=config or {})
     admin.create_topics([new])[topic].result(TIMEOUT_S)
 
 
@@ -128,7 +129,7 @@ def test_keys_headers_tombstones_and_timestamps(bootstrap: str, unique: str) -> 
 
 
 def test_log_append_time_is_the_brokers(bootstrap: str, unique: str) -> None:
-    create_topic(bootstrap, unique, **{"message.timestamp.type": "LogAppendTime"})
+    create_topic(bootstrap, unique, config={"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(unique, b"value", timestamp=1_000)
@@ -158,7 +159,7 @@ def test_every_kind_of_acknowledgement(bootstrap: str, unique: str, acks: str) -
 
 
 def test_a_record_larger_than_the_topic_allows_is_refused(bootstrap: str, unique: str) -> None:
-    create_topic(bootstrap, unique, **{"max.message.bytes": "2000"})
+    create_topic(bootstrap, unique, config={"max.message.bytes": "2000"})
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(unique, bytes(3000), on_delivery=lambda error, _: errors.append(error))
