@@ -49,8 +49,9 @@ def is_ready(kind: str) -> bool:
 
 
 def call(*command: str | Path) -> bool:
-    """Run a command; False when it fails."""
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    """Run a command without its chatter; False when it fails."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
 
 
 def make_venv() -> list[str | Path]:
@@ -63,7 +64,7 @@ def make_venv() -> list[str | Path]:
         raise SystemExit(
             "python3 has no venv module: install it (Debian: apt install python3-venv)"
         )
-    own = [PYTHON, "-m", "pip"]
+    own: list[str | Path] = [PYTHON, "-m", "pip"]
     has_pip = any((VENV / "lib").glob("python*/site-packages/pip"))
     if has_pip or call(PYTHON, "-m", "ensurepip", "--upgrade", "--default-pip"):
         return own

@@ -152,7 +152,7 @@ class Cluster:
                     raise BrokerRefused(ErrorCode.LEADER_NOT_AVAILABLE, str(partition))
                 return known.leader_id
         count = len(topic.partitions)
-        raise Misuse(f"topic {partition.topic} has {count} partitions, none is {partition[1]}")
+        raise Misuse(f"topic {topic.name} has no partition {partition.partition}: it has {count}")
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]

@@ -117,7 +117,7 @@ class Producer:
             count = self._counts[topic] = len(found.partitions)
         if partition is not None:
             if not 0 <= partition < count:
-                raise Misuse(f"topic {topic} has {count} partitions, none is {partition}")
+                raise Misuse(f"topic {topic} has no partition {partition}: it has {count}")
             return TopicPartition(topic, partition)
         if key is not None:
             return TopicPartition(topic, partition_for(key, count))
