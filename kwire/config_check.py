@@ -18,6 +18,7 @@ from kwire.config.client_metrics_settings import (
     ClientMetricsSettings,
 )
 from kwire.config.definition import UpdateMode
+from kwire.config.error import BrokenRule
 from kwire.config.group_settings import GroupResourceSettings
 from kwire.config.groups import group_settings
 from kwire.config.topic_settings import TopicSettings
@@ -96,6 +97,10 @@ def check_broker(
             if definition is not None:
                 definition.parse(value)
         static.with_dynamic(cluster, broker)
+    except BrokenRule as problem:
+        # As Kafka's tools print it: its checks are Scala's `require`.
+        sentence = f"requirement failed: {problem}"
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence) from problem
     except ConfigError as problem:
         raise Refusal(ErrorCode.INVALID_REQUEST, str(problem)) from problem
 

@@ -8,7 +8,7 @@ before one set for this broker, for all brokers, in the broker's file, and the d
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -89,7 +89,10 @@ class BrokerLayers:
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
         """What stands behind a setting, what counts first; starts at its own name."""
+        definition = definition_of(name)
         names = broker_settings.SYNONYMS.get(name, (name,))
+        if definition is not None and definition.name != name:
+            names = (name, definition.name)  # set for one listener, or for all of them
         found = [
             Synonym(one, None if _is_secret(one) else values[one], source)
             for values, source in self._layers
@@ -97,13 +100,21 @@ class BrokerLayers:
             if one in values
         ]
         for one in names:
-            definition = definition_of(one)
-            default = None if definition is None else definition.default_text
-            if default is not None and not one.startswith("listener.name."):
+            known = BrokerConfig.DEFINITIONS.get(one)
+            default = None if known is None else known.default_text
+            if default is not None:
                 found.append(Synonym(one, default, ConfigSource.DEFAULT_CONFIG))
         while found and found[0].name != name:
             del found[0]
         return tuple(found)
+
+    def first_set(self, synonyms: Sequence[topics.Synonym]) -> tuple[str, ConfigSource] | None:
+        """The topic config that follows from the first of these settings that is set anywhere."""
+        for values, source in self._layers:
+            for synonym in synonyms:
+                if synonym.name in values:
+                    return synonym.convert(values[synonym.name]), source
+        return None
 
 
 def _is_secret(name: str) -> bool:
@@ -139,7 +150,7 @@ def _broker_entry(layers: BrokerLayers, name: str) -> Entry:
         source,
         synonyms,
         definition.kind if definition is not None else ConfigType.UNKNOWN,
-        read_only=update_mode(name) is UpdateMode.READ_ONLY,
+        read_only=name not in BrokerConfig.DEFINITIONS or update_mode(name) is UpdateMode.READ_ONLY,
         is_sensitive=secret,
     )
 
@@ -191,6 +202,27 @@ def topic_entries(
         if behind is not None:
             synonyms = layers.synonyms(behind[0].name)
         entries.append(_entry(settings, definition, overrides, ConfigSource.TOPIC_CONFIG, synonyms))
+    return entries
+
+
+def new_topic_entries(layers: BrokerLayers, overrides: Mapping[str, str]) -> list[Entry]:
+    """A topic's configs as CreateTopics tells them: each value as it was written.
+
+    Kafka's controller makes that answer, and it finds sources where its brokers say DEFAULT_CONFIG
+    (`log.retention.hours` in the file, but not `log.retention.ms`).
+    """
+    entries = []
+    value: str | None
+    for definition in _wanted(TopicSettings.DEFINITIONS, None):
+        name = definition.name
+        if name in overrides:
+            value, source = overrides[name], ConfigSource.TOPIC_CONFIG
+        elif definition.internal:
+            continue
+        else:
+            found = layers.first_set(topics.SYNONYMS.get(name, ()))
+            value, source = found or (definition.default_text, ConfigSource.DEFAULT_CONFIG)
+        entries.append(Entry(name, value, source, (), definition.kind))
     return entries
 
 

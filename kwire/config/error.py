@@ -7,6 +7,10 @@ class ConfigError(ValueError):
     """A setting that cannot be used; the message is for whoever wrote it."""
 
 
+class BrokenRule(ConfigError):
+    """Settings that are valid one by one and cannot be together."""
+
+
 class InvalidValue(ConfigError):
     """A value that its setting does not take, worded as Kafka words it for its clients."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kwire.config.error import ConfigError
+from kwire.config.error import BrokenRule, ConfigError
 
 if TYPE_CHECKING:
     from kwire.config.broker import BrokerConfig
@@ -16,11 +16,13 @@ _MIB = 1024 * 1024
 
 def check_together(config: BrokerConfig) -> None:
     """Raises ConfigError with the first rule that is broken."""
-    for sentence in broken_rules(config):
+    for sentence in _broken_rules(config):
+        raise BrokenRule(sentence)
+    for sentence in _broken_group_rules(config):
         raise ConfigError(sentence)
 
 
-def broken_rules(config: BrokerConfig) -> Iterator[str]:
+def _broken_rules(config: BrokerConfig) -> Iterator[str]:
     yield from _broken_log_rules(config)
     if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
         yield (
@@ -41,7 +43,6 @@ def broken_rules(config: BrokerConfig) -> Iterator[str]:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if not 0 <= config.offsets_topic_compression_codec <= 4:
         yield f"Unknown compression type id: {config.offsets_topic_compression_codec}"
-    yield from _broken_group_rules(config)
 
 
 def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:

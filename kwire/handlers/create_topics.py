@@ -33,7 +33,7 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kwire.config_entries import BrokerLayers, topic_entries
+from kwire.config_entries import BrokerLayers, new_topic_entries
 from kwire.context import Context
 from kwire.refusal import Refusal
 from kwire.topic_creation import PARTITIONS_MAX, NewTopic, with_topic
@@ -120,11 +120,11 @@ def _made(layers: BrokerLayers, wanted: NewTopic, made: TopicImage) -> Creatable
         configs=[
             CreatableTopicConfigs(
                 entry.name,
-                given.get(entry.name, entry.value),
+                entry.value,
                 entry.read_only,
                 entry.source,
                 entry.is_sensitive,
             )
-            for entry in topic_entries(layers, given)
+            for entry in new_topic_entries(layers, given)
         ],
     )

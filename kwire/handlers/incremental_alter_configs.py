@@ -29,11 +29,10 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kwire.config import BrokerConfig, ConfigResourceType
+from kwire.config import ConfigResourceType
 from kwire.config.broker import definition_of
 from kwire.config.definition import Definition
 from kwire.config.topic_settings import TopicSettings
-from kwire.config.topics import topic_settings
 from kwire.config.values import ConfigType
 from kwire.config_changes import (
     Change,
@@ -63,7 +62,7 @@ _NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
-    changes = [_change(broker, resource) for resource in request.resources]
+    changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
     stored = []
     for change, resource in zip(changes, request.resources, strict=True):
@@ -98,12 +97,12 @@ def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
     )
 
 
-def _change(broker: Broker, resource: AlterConfigsResource) -> Change:
+def _change(resource: AlterConfigsResource) -> Change:
     kind = resource.resource_type
-    return Change(kind, resource.resource_name, _edit(broker.static_config, kind, resource.configs))
+    return Change(kind, resource.resource_name, _edit(kind, resource.configs))
 
 
-def _edit(config: BrokerConfig, kind: int, edits: list[AlterableConfig]) -> SetConfigs:
+def _edit(kind: int, edits: list[AlterableConfig]) -> SetConfigs:
     def set_configs(before: Mapping[str, str]) -> dict[str, str]:
         _refuse_unclear(edits)
         after = dict(before)
@@ -115,8 +114,8 @@ def _edit(config: BrokerConfig, kind: int, edits: list[AlterableConfig]) -> SetC
                 after[name] = value
             else:
                 operation = Operation(edit.config_operation)
-                _refuse_unless_list(kind, name, operation)
-                have = after[name] if name in after else _default(config, kind, name)
+                definition = _list_definition(kind, name, operation)
+                have = after.get(name, definition.default_text or "")
                 after[name] = _joined(have, value, operation)
         return after
 
@@ -143,20 +142,15 @@ def _definition(kind: int, name: str) -> Definition | None:
     return definition_of(name) if kind == ConfigResourceType.BROKER else None
 
 
-def _refuse_unless_list(kind: int, name: str, operation: Operation) -> None:
+def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
+    """What is not set begins with Kafka's default, whatever the broker's file says."""
     definition = _definition(kind, name)
     if definition is None or definition.kind is not ConfigType.LIST:
         raise Refusal(
             ErrorCode.INVALID_CONFIG,
             f"Can't {operation.name} to key {name} because its type is not LIST.",
         )
-
-
-def _default(config: BrokerConfig, kind: int, name: str) -> str:
-    """The list by the broker's file: what is set dynamically elsewhere is not looked at."""
-    if kind == ConfigResourceType.TOPIC:
-        return topic_settings(config, {}).text(name) or ""
-    return (config.text(name) if name in config.DEFINITIONS else None) or ""
+    return definition
 
 
 def _joined(have: str, value: str, operation: Operation) -> str:
