@@ -55,7 +55,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.CREATE_TOPICS, 2, 7),
     Route(ApiKey.DELETE_TOPICS, 1, 6),
     Route(ApiKey.DELETE_RECORDS, 0, 2),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 6),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
     Route(ApiKey.ALTER_CONFIGS, 0, 2),
@@ -74,8 +74,6 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum
     # for a broker without the old message formats and drops features (KAFKA-18659).
     ApiKey.PRODUCE: (0, 13),
-    # Version 6 is served to who asks but not advertised: Kafka marks it unstable.
-    ApiKey.INIT_PRODUCER_ID: (0, 5),
 }
 """What ApiVersions says where it is not what is served."""
 
