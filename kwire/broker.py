@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.local import random_uuid
-from kwire.cluster.store import VersionConflict
+from kwire import topic_creation
+from kwire.cluster.image import BrokerImage, ClusterImage, TopicImage
+from kwire.cluster.store import StoreError, VersionConflict
 from kwire.codecs.errors import ErrorCode
 from kwire.config import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.fetch_sessions import FetchSessions
 from kwire.group_coordinator import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.partition import Partition
+from kwire.refusal import Refusal
 from kwire.timers import Timers
 from kwire.topic_names import GROUP_METADATA_TOPIC
 from kwire.txn.producer_ids import ProducerIds
@@ -125,22 +126,13 @@ class Broker:
                 continue
 
     async def create_internal_topic(self, name: str) -> None:
-        """Make a coordinator's topic, if it is not there yet (offsets.topic.* settings)."""
-        config = self.config
-        state = PartitionImage(self.node_id, 0, 0, (self.node_id,), (self.node_id,))
-        topic = TopicImage(name, random_uuid(), (state,) * config.offsets_topic_num_partitions)
-        settings = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        }
-
-        def change(image: ClusterImage) -> ClusterImage:
-            if name in image.topics:
-                return image
-            return image.with_topics([topic]).with_configs(ConfigResourceType.TOPIC, name, settings)
-
-        await self.commit(change)
+        """Make a coordinator's topic, if it is not there yet; where that fails the log says why."""
+        try:
+            await topic_creation.create_internal_topic(self, name)
+        except Refusal as refusal:
+            log.error("topic %s cannot be created: %s", name, refusal.message)
+        except StoreError as problem:
+            log.error("topic %s cannot be created: %s", name, problem)
 
     def apply_image(self, image: ClusterImage) -> None:
         """Make what this broker hosts follow `image`: partitions appear, change or go away."""
