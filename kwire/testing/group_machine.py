@@ -7,17 +7,22 @@ into a second machine at any time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 from kwire.codecs.messages.describe_groups import DescribeGroupsResponse
 from kwire.codecs.messages.heartbeat import HeartbeatResponse
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from kwire.codecs.messages.list_groups import ListGroupsResponse
-from kwire.codecs.messages.offset_commit import OffsetCommitResponse
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
@@ -25,6 +30,7 @@ from kwire.groups import classic_join
 from kwire.groups.classic_decision import Caller
 from kwire.groups.effects import Effects, client_error
 from kwire.groups.limits import GroupLimits
+from kwire.groups.offsets import commit_error
 from kwire.groups.records import Record
 from kwire.groups.shard import GroupShard
 from kwire.groups.timers import Timer, TimerKey
@@ -39,12 +45,20 @@ NAMED_GROUP_ONLY: dict[ApiKey, Callable[..., object]] = {
 """What does not know the empty group id."""
 
 
+class Waiting(NamedTuple):
+    """A request without a reply."""
+
+    name: str
+    version: int
+    request: Any
+
+
 class GroupMachine:
     """Drives one GroupShard; a `conformance.group_script.Target`."""
 
-    def __init__(self, limits: GroupLimits | None = None) -> None:
-        self.limits = limits or GroupLimits()
-        self.shard = GroupShard(self.limits)
+    def __init__(self, limits: GroupLimits, kind: type[GroupShard] = GroupShard) -> None:
+        self.limits = limits
+        self.shard = kind(limits)
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.records: list[Record] = []
@@ -52,8 +66,8 @@ class GroupMachine:
         self.append_error: ErrorCode | None = None
         """Appends fail with it as long as it is set."""
         self.timers: dict[TimerKey, tuple[int, int, Timer]] = {}
-        self.waiting: dict[object, tuple[str, int]] = {}
-        """Ticket -> client and version, of requests without a reply."""
+        self.waiting: dict[object, Waiting] = {}
+        """Requests without a reply, by ticket."""
         self._answered: list[tuple[str, Any]] = []
         self._tickets = 0
         self._settings = 0
@@ -62,12 +76,12 @@ class GroupMachine:
 
     # -- what a runtime does
 
-    def happen(self, effects: Effects) -> None:
+    def happen(self, effects: Effects, ticket: object = None) -> None:
         if effects.records and self.append_error is not None:
             error = client_error(self.append_error)
             if effects.refused is None:
-                for ticket, response in effects.replies:
-                    self._answer(ticket, refused(error, response))
+                if ticket is not None:
+                    self._answer(ticket, refused(error, self.waiting[ticket].request))
                 return
             effects = effects.refused(error)
             assert not effects.records, "what happens instead of an append appends nothing"
@@ -111,9 +125,9 @@ class GroupMachine:
 
     # -- requests
 
-    def ticket(self, name: str, version: int) -> object:
+    def ticket(self, name: str, version: int, request: Any) -> object:  # noqa: ANN401 - any
         self._tickets += 1
-        self.waiting[self._tickets] = (name, version)
+        self.waiting[self._tickets] = Waiting(name, version, request)
         return self._tickets
 
     def replies(self) -> list[tuple[str, Any]]:
@@ -126,25 +140,25 @@ class GroupMachine:
         if invalid is not None:
             self._answered.append((name, invalid))
             return
-        ticket = self.ticket(name, version)
+        ticket = self.ticket(name, version, request)
         shard, now_ms = self.shard, self.now_ms
         match api:
             case ApiKey.JOIN_GROUP:
                 self._join(name, version, request, ticket)
             case ApiKey.SYNC_GROUP:
-                self.happen(shard.sync(request, ticket, now_ms))
+                self.happen(shard.sync(request, ticket, now_ms), ticket)
             case ApiKey.HEARTBEAT:
-                self.happen(shard.heartbeat(request, ticket, now_ms))
+                self.happen(shard.heartbeat(request, ticket, now_ms), ticket)
             case ApiKey.LEAVE_GROUP:
                 if version < 3:
                     request.members = [MemberIdentity(request.member_id)]
-                self.happen(shard.leave(request, ticket, now_ms))
+                self.happen(shard.leave(request, ticket, now_ms), ticket)
             case ApiKey.OFFSET_COMMIT:
-                self.happen(shard.commit_offsets(request, version, ticket, now_ms))
+                self.happen(shard.commit_offsets(request, version, ticket, now_ms), ticket)
             case ApiKey.OFFSET_DELETE:
-                self.happen(shard.delete_offsets(request, ticket, now_ms))
+                self.happen(shard.delete_offsets(request, ticket, now_ms), ticket)
             case ApiKey.DELETE_GROUPS:
-                self.happen(shard.delete_group(request.groups_names[0], ticket, now_ms))
+                self.happen(shard.delete_group(request.groups_names[0], ticket, now_ms), ticket)
             case _:
                 self._look(api, version, request, ticket)
 
@@ -152,7 +166,8 @@ class GroupMachine:
         if version == 0:
             request.rebalance_timeout_ms = request.session_timeout_ms
         caller = Caller(name, "/127.0.0.1", version)
-        self.happen(self.shard.join(request, caller, f"{name}-{ticket}", ticket, self.now_ms))
+        effects = self.shard.join(request, caller, f"{name}-{ticket}", ticket, self.now_ms)
+        self.happen(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: Any) -> object | None:  # noqa: ANN401 - any
         """What kwire.group_coordinator refuses before it looks for the group."""
@@ -164,7 +179,7 @@ class GroupMachine:
 
     def _answer(self, ticket: object, response: Any) -> None:  # noqa: ANN401 - any
         """Answer as the request's version can say it."""
-        name, version = self.waiting.pop(ticket)
+        name, version, _ = self.waiting.pop(ticket)
         if isinstance(response, LeaveGroupResponse) and version < 3 and response.members:
             response = LeaveGroupResponse(error_code=response.members[0].error_code)
         elif isinstance(response, JoinGroupResponse) and version < 7:
@@ -190,15 +205,12 @@ class GroupMachine:
         self._answer(ticket, response)
 
 
-def refused(error: ErrorCode, response: Any) -> object:  # noqa: ANN401 - any
-    """The response of the same kind that tells a failed append."""
-    if isinstance(response, OffsetCommitResponse):
-        for topic in response.topics:
-            for partition in topic.partitions:
-                partition.error_code = error
-        return response
-    if isinstance(response, ErrorCode):
+def refused(error: ErrorCode, request: Any) -> object:  # noqa: ANN401 - any
+    """The response that tells a failed append."""
+    if isinstance(request, OffsetCommitRequest):
+        return commit_error(request, error)
+    if isinstance(request, DeleteGroupsRequest):
         return error
-    failed: Any = type(response)()
+    failed: Any = response_class(request.API_KEY)()
     failed.error_code = error
     return failed
