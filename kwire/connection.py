@@ -139,25 +139,44 @@ class Connection:
                 self._shrink()
 
     async def _answer_all(self) -> None:
-        """Handle every complete frame of the buffer and send the replies, in order."""
+        """Handle every complete frame of the buffer and send the replies, in order.
+
+        A frame that ends the connection does not take the replies to those before it along.
+        """
         replies: list[Frame] = []
-        while (frame := self._next_frame()) is not None:
-            reply = self._answer(frame)
-            if reply is None:
-                continue
-            if not isinstance(reply, Frame):
-                if replies:
-                    await self._send(replies)
-                    replies = []
-                self.waiting = True
-                waited = await reply
-                self.waiting = False
-                if waited is None:
+        try:
+            while (frame := self._next_frame()) is not None:
+                reply = self._answer(frame)
+                if reply is None:
                     continue
-                reply = waited
-            replies.append(reply)
+                if not isinstance(reply, Frame):
+                    ready, replies = replies, []
+                    waited = await self._send_and_wait(ready, reply)
+                    if waited is None:
+                        continue
+                    reply = waited
+                replies.append(reply)
+        except (CloseConnection, DecodeError):
+            if replies:
+                await self._send(replies)
+            raise
         if replies:
             await self._send(replies)
+
+    async def _send_and_wait(
+        self, replies: list[Frame], pending: Awaitable[Frame | None]
+    ) -> Frame | None:
+        """Send what is ready, then wait.  A request that came whole is carried out even when its
+        client turns out to be gone.
+        """
+        try:
+            if replies:
+                await self._send(replies)
+        finally:
+            self.waiting = True
+            waited = await pending
+            self.waiting = False
+        return waited
 
     # -- frames
 
@@ -349,16 +368,19 @@ class Connection:
     async def _send_file(self, file: int, position: int, size_bytes: int) -> None:
         client = self._socket.fileno()
         end = position + size_bytes
-        while position < end:
+        while True:
             try:
                 sent = os.sendfile(client, file, position, end - position)
+                if sent == 0:  # the length is already promised: only closing is honest now
+                    raise InvalidFrame(f"segment is {end - position} bytes shorter than promised")
+                position += sent
+                self.activity += 1
+                if position == end:
+                    return
             except BlockingIOError:
-                await trio.lowlevel.wait_writable(self._socket)
-                continue
-            if sent == 0:  # the length is already promised: only closing is honest now
-                raise InvalidFrame(f"segment ends {end - position} bytes before its region does")
-            position += sent
-            self.activity += 1
+                pass
+            # A short write has filled the socket's buffer: trying again would only be refused.
+            await trio.lowlevel.wait_writable(self._socket)
 
 
 def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:
