@@ -13,7 +13,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 
 import confluent_kafka
@@ -187,22 +187,20 @@ def create_topic(broker: BrokerProcess) -> None:
         replication_factor=1,
         configs=[CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_SIZE_BYTES))],
     )
-    reply = connect(broker).call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+    with closing(connect(broker)) as link:
+        reply = link.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     assert [topic.error_code for topic in reply.topics] == [ErrorCode.NONE], reply
 
 
 def committed_offsets(broker: BrokerProcess) -> dict[int, int]:
     """What the coordinator says now, once it has loaded the group."""
-    link = connect(broker)
     topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(range(PARTITIONS)))
     request = OffsetFetchRequest(group_id=GROUP, topics=[topic])
     deadline = time.monotonic() + RECOVERY_S_MAX
-    while True:
-        reply = link.call(request, version_max=7)
-        if not ErrorCode(reply.error_code).retriable:
-            break
-        assert time.monotonic() < deadline, reply
-        time.sleep(0.05)
+    with closing(connect(broker)) as link:
+        while ErrorCode((reply := link.call(request, version_max=7)).error_code).retriable:
+            assert time.monotonic() < deadline, reply
+            time.sleep(0.05)
     assert reply.error_code == ErrorCode.NONE
     found = reply.topics[0].partitions
     return {p.partition_index: p.committed_offset for p in found if p.committed_offset >= 0}
@@ -272,10 +270,10 @@ def kill_and_judge_offsets(
 
 def check_logs(broker: BrokerProcess, producers: list[NumberedProducer]) -> int:
     """Every record is there once, in order, at the offset it was acknowledged with."""
-    link = connect(broker)
     total = 0
     for partition in range(PARTITIONS):
-        log = read_partition(link, partition)
+        with closing(connect(broker)) as link:
+            log = read_partition(link, partition)
         numbers: dict[str, list[int]] = defaultdict(list)
         for value in log.values():
             name, number, _ = value.split(b":")
