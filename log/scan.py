@@ -17,8 +17,8 @@ from kwire.log.region import read_exactly
 if TYPE_CHECKING:
     from kwire.log.files import Files, OpenFile
 
-WINDOW_BYTES = 16 * 1024
-"""Read at a time to find one batch: an index interval (4 kB) and a batch or two behind it."""
+WINDOW_BYTES = 4 * 1024
+"""Read at a time to find one batch: as much as there usually is between two index entries."""
 
 WINDOW_BYTES_MAX = 1024 * 1024
 """Read at a time when a whole segment is walked; a window grows up to this."""
@@ -36,9 +36,10 @@ def headers(
     while position < end:
         at = position - start
         if at + HEADER_SIZE > len(window):
+            if 0 < at < len(window):  # many small batches: the walk may be long
+                window_bytes = min(2 * window_bytes, WINDOW_BYTES_MAX)
             start, at = position, 0
             window = read_exactly(files, file, start, min(window_bytes, end - start))
-            window_bytes = min(2 * window_bytes, WINDOW_BYTES_MAX)
         header = read_header(window, at)
         next_position = position + header.length + 12
         if next_position > end:

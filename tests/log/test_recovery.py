@@ -56,6 +56,7 @@ def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
     return log_dir
 
 
+@pytest.mark.slow
 def test_a_log_cut_at_every_byte_is_its_longest_whole_prefix(
     killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
 ) -> None:

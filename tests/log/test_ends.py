@@ -1,0 +1,242 @@
+"""What moves a log's ends: retention, DeleteRecords, truncation, and what a follower is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.batches import read_header
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
+
+NOW_MS = 1_700_000_000_000
+DELAY_MS = 60_000
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+@pytest.fixture
+def log(open_log: OpenLog, append: Append) -> Log:
+    """Segments 0-3, 4-7, 8-11, 12-13; record n has timestamp NOW_MS + n, epoch n // 5."""
+    log = open_log(LogConfig(segment_bytes=320, index_interval_bytes=0))
+    for number in range(14):
+        append(log, timestamp=NOW_MS + number, leader_epoch=number // 5)
+    assert bases(log) == [0, 4, 8, 12]
+    return log
+
+
+class TestRetention:
+    def retain(self, log: Log, now_ms: int, high_watermark: int = 14, **configs: int) -> int:
+        log.update_config(LogConfig(segment_bytes=320, **{"retention_ms": -1, **configs}))  # type: ignore[arg-type]
+        return log.delete_expired_segments(now_ms, high_watermark)
+
+    def test_by_age_of_the_newest_record(self, log: Log) -> None:
+        assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
+        assert self.retain(log, NOW_MS + 1008, retention_ms=1000) == 1
+        assert (log.log_start_offset, bases(log)) == (8, [8, 12])
+
+    def test_the_last_segment_goes_too(self, log: Log) -> None:
+        assert self.retain(log, NOW_MS + 10**6, retention_ms=0) == 4
+        assert (log.log_start_offset, log.log_end_offset, bases(log)) == (14, 14, [14])
+        assert self.retain(log, NOW_MS + 10**7, retention_ms=0) == 0
+
+    def test_nothing_at_or_above_the_high_watermark(self, log: Log) -> None:
+        assert self.retain(log, NOW_MS + 10**6, high_watermark=11, retention_ms=0) == 2
+        assert log.log_start_offset == 8
+
+    def test_by_size(self, log: Log) -> None:
+        one = log.segments.first.size_bytes
+        assert self.retain(log, NOW_MS, retention_bytes=log.size_bytes - one + 1) == 0
+        assert self.retain(log, NOW_MS, retention_bytes=log.size_bytes - one) == 1
+        assert self.retain(log, NOW_MS, retention_bytes=0) == 3
+
+    def test_a_compacted_topic_keeps_all_but_what_is_before_its_start(self, log: Log) -> None:
+        log.delete_records(9, 14)
+        config = LogConfig(cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0)
+        log.update_config(config)
+        assert log.delete_expired_segments(NOW_MS + 10**6, 14) == 2
+        assert (log.log_start_offset, bases(log)) == (9, [8, 12])
+
+    def test_records_without_timestamps_age_by_the_file(
+        self, open_log: OpenLog, append: Append
+    ) -> None:
+        log = open_log(LogConfig(retention_ms=1000))
+        append(log, timestamp=-1)
+        changed_ms = log.segments.active.path.stat().st_mtime_ns // 1_000_000
+        assert log.delete_expired_segments(changed_ms + 1000, 1) == 0
+        assert log.delete_expired_segments(changed_ms + 1001, 1) == 1
+
+    def test_files_are_renamed_at_once_and_removed_later(self, log: Log, log_dir: Path) -> None:
+        self.retain(log, NOW_MS + 1007, retention_ms=1000)
+        gone = {path.name for path in log_dir.iterdir() if path.name.endswith(".deleted")}
+        assert gone == {
+            f"00000000000000000000{s}.deleted" for s in (".log", ".index", ".timeindex")
+        }
+        assert [removal.due_ms for removal in log.removals] == [NOW_MS + 1007 + DELAY_MS]
+        assert {path.name for path in log.removals[0].paths} == gone
+
+    def test_a_reopened_log_starts_where_it_did(self, log: Log, open_log: OpenLog) -> None:
+        self.retain(log, NOW_MS + 1007, retention_ms=1000)
+        again = open_log()
+        assert (again.log_start_offset, again.log_end_offset) == (4, 14)
+        assert again.epochs.entries == [(0, 4), (1, 5), (2, 10)]
+
+
+class TestDeleteRecords:
+    def test_moves_the_start(self, log: Log, read_all: ReadAll) -> None:
+        assert log.delete_records(6, 14) == 6
+        assert [record.offset for record in read_all(log)] == list(range(6, 14))
+        assert log.epochs.entries == [(1, 6), (2, 10)]
+        assert bases(log) == [0, 4, 8, 12]
+        assert log.delete_expired_segments(NOW_MS, 14) == 1
+        assert bases(log) == [4, 8, 12]
+
+    def test_never_back(self, log: Log) -> None:
+        log.delete_records(6, 14)
+        assert log.delete_records(3, 14) == 6
+
+    @pytest.mark.parametrize("offset", [-5, 11])
+    def test_not_beyond_the_high_watermark(self, log: Log, offset: int) -> None:
+        with pytest.raises(LogError) as caught:
+            log.delete_records(offset, 10)
+        assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def test_not_on_a_compacted_topic(self, log: Log) -> None:
+        log.update_config(LogConfig(cleanup_policy=frozenset({"compact"})))
+        with pytest.raises(LogError, match="POLICY_VIOLATION"):
+            log.delete_records(1, 14)
+        log.update_config(LogConfig(cleanup_policy=frozenset({"compact", "delete"})))
+        assert log.delete_records(1, 14) == 1
+
+
+class TestTruncation:
+    @pytest.mark.parametrize("offset", [0, 1, 3, 4, 5, 11, 12, 13])
+    def test_what_ends_at_or_after_the_offset_goes(
+        self, log: Log, offset: int, open_log: OpenLog, read_all: ReadAll, append: Append
+    ) -> None:
+        assert log.truncate_to(offset, NOW_MS)
+        assert log.log_end_offset == offset
+        assert [record.offset for record in read_all(log)] == list(range(offset))
+        assert [start for _, start in log.epochs.entries] == [s for s in (0, 5, 10) if s < offset]
+        again = open_log()
+        assert (again.log_end_offset, again.epochs.entries) == (offset, log.epochs.entries)
+        log.close()
+        again = open_log(clean=True)
+        result = append(again, timestamp=NOW_MS + 99, leader_epoch=7)
+        assert result.first_offset == offset
+        assert again.epochs.entries[-1] == (7, offset)
+        assert again.max_timestamp_offset() == (NOW_MS + 99, offset, 7)
+
+    def test_nothing_behind_the_end(self, log: Log) -> None:
+        log.assign_epoch(9, 14)
+        assert not log.truncate_to(14, NOW_MS)
+        assert log.log_end_offset == 14
+        assert log.epochs.latest_epoch == 2, "an epoch without a record may be the old leader's"
+
+    def test_before_the_log_start_everything_goes(self, log: Log) -> None:
+        log.update_config(LogConfig(retention_ms=1000))
+        log.delete_expired_segments(NOW_MS + 1007, 14)
+        log.truncate_to(2, NOW_MS)
+        assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
+
+    def test_the_middle_of_a_batch_takes_the_batch(self, open_log: OpenLog, append: Append) -> None:
+        log = open_log()
+        append(log, 2)
+        append(log, 4)
+        log.truncate_to(4, NOW_MS)
+        # The batch of 2-5 is gone; Kafka's log goes on at the offset that was asked for.
+        assert (log.log_end_offset, log.size_bytes) == (4, log.segments.first.size_bytes)
+        assert log.segments.active.next_offset() == 2
+
+    def test_producers_are_those_of_before(self, open_log: OpenLog, append: Append) -> None:
+        log = open_log()
+        for sequence in range(4):
+            append(log, producer_id=1, producer_epoch=0, base_sequence=sequence)
+        append(log, producer_id=2, producer_epoch=0, base_sequence=0, transactional=True)
+        unstable = [log.first_unstable_offset]
+        log.truncate_to(2, NOW_MS)
+        unstable.append(log.first_unstable_offset)
+        assert unstable == [4, None]
+        assert {e.producer_id: e.last_sequence for e in log.active_producers()} == {1: 1}
+        assert append(log, producer_id=1, producer_epoch=0, base_sequence=2).first_offset == 2
+
+    def test_a_late_flush_does_not_count(self, log: Log) -> None:
+        flush = log.prepare_flush()
+        assert flush is not None
+        log.truncate_to(3, NOW_MS)
+        flush.run()
+        log.flushed(flush)
+        assert log.recovery_point <= 3
+
+    def test_fully(self, log: Log, append: Append, open_log: OpenLog) -> None:
+        log.truncate_fully_and_start_at(100, NOW_MS)
+        assert (log.log_start_offset, log.log_end_offset, bases(log)) == (100, 100, [100])
+        assert append(log, leader_epoch=3).first_offset == 100
+        again = open_log()
+        assert (again.log_start_offset, again.log_end_offset) == (100, 101)
+        assert again.epochs.entries == [(3, 100)]
+
+
+class TestFollower:
+    def batches(self, make_batch: MakeBatch, *spec: tuple[int, int, int]) -> bytearray:
+        """(base offset, records, leader epoch) of each."""
+        return bytearray(
+            b"".join(
+                make_batch(count, base_offset=base, partition_leader_epoch=epoch)
+                for base, count, epoch in spec
+            )
+        )
+
+    def test_offsets_and_epochs_are_kept(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+        log = open_log()
+        data = self.batches(make_batch, (0, 2, 1), (5, 1, 1), (6, 3, 4))
+        before = bytes(data)
+        result = log.append_as_follower(data, leader_epoch=4, now_ms=NOW_MS)
+        assert result is not None
+        assert (result.first_offset, result.last_offset, result.records_count) == (0, 8, 6)
+        assert log.segments.active.path.read_bytes() == before
+        assert log.epochs.entries == [(1, 0), (4, 6)]
+
+    def test_a_torn_end_is_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+        log = open_log()
+        data = self.batches(make_batch, (0, 2, 0), (2, 2, 0))
+        log.append_as_follower(data[:-1], leader_epoch=0, now_ms=NOW_MS)
+        assert log.log_end_offset == 2
+        assert log.append_as_follower(data[:30], leader_epoch=0, now_ms=NOW_MS) is None
+
+    def test_later_epochs_are_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+        log = open_log()
+        data = self.batches(make_batch, (0, 1, 0), (1, 1, 3), (2, 1, 0))
+        log.append_as_follower(data, leader_epoch=2, now_ms=NOW_MS)
+        assert log.log_end_offset == 1
+
+    def test_a_bad_batch_is_refused_after_the_good(
+        self, open_log: OpenLog, make_batch: MakeBatch
+    ) -> None:
+        log = open_log()
+        data = self.batches(make_batch, (0, 1, 0), (1, 1, 0))
+        data[-1] ^= 1
+        with pytest.raises(LogError, match="CORRUPT_MESSAGE"):
+            log.append_as_follower(data, leader_epoch=0, now_ms=NOW_MS)
+        assert log.log_end_offset == 1
+        with pytest.raises(LogError, match="OFFSET_OUT_OF_RANGE"):
+            log.append_as_follower(
+                self.batches(make_batch, (1, 1, 0), (1, 1, 0)), leader_epoch=0, now_ms=NOW_MS
+            )
+        assert log.log_end_offset == 2
+
+    def test_many_segments_at_once(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
+        log = open_log(LogConfig(segment_bytes=300))
+        data = self.batches(make_batch, *((base, 1, 0) for base in range(10)))
+        log.append_as_follower(data, leader_epoch=0, now_ms=NOW_MS)
+        assert bases(log) == [0, 3, 6, 9]
+        for segment in log.segments:
+            assert read_header(segment.path.read_bytes()).base_offset == segment.base_offset
