@@ -74,9 +74,7 @@ async def test_api_versions_lists_the_routes(tmp_path: Path, version: int) -> No
         client = await RawClient.connect(broker)
         request = ApiVersionsRequest()
         if version >= 3:
-            request = ApiVersionsRequest(
-                client_software_name="test", client_software_version="1.0"
-            )
+            request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
         told = await client.ask(request, version, ApiVersionsResponse)
         assert told.error_code == ErrorCode.NONE
         assert [key.api_key for key in told.api_keys] == sorted(r.api_key for r in ROUTES)
