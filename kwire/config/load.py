@@ -33,6 +33,7 @@ def load(
         notes.append(unknown_sentence(name))
         del given[name]
     given.update(overrides)
+    _refuse_unsafe(given)
     return BrokerConfig(given, notes=[*notes, *_quorum_notes(given)])
 
 
@@ -47,6 +48,15 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
     close = get_close_matches(name, list(known) or list(BrokerConfig.DEFINITIONS), n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"unknown setting {name}{hint}"
+
+
+def _refuse_unsafe(given: Mapping[str, str]) -> None:
+    """What protects data may not be left out with a warning that nobody reads."""
+    if given.get("authorizer.class.name", "").strip():
+        raise ConfigError(
+            "authorizer.class.name asks for access control, and this broker has none: remove it "
+            "if everybody may do everything"
+        )
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:

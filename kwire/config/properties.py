@@ -35,18 +35,24 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments and blank ones; a backslash at its end continues a line."""
     pending: str | None = None
-    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if not lines[-1]:
+        lines.pop()  # the text ends with a line's end
+    for natural in lines:
         line = natural.lstrip(_SPACE)
-        if pending is None and (not line or line[0] in "#!"):
-            continue
-        line = line if pending is None else pending + line
+        if not pending:
+            if not line or line[0] in "#!":
+                pending = None
+                continue
+        else:
+            line = pending + line
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             pending = line[:-1]
         else:
             pending = None
             yield line
-    if pending:
+    if pending is not None:
         yield pending
 
 
