@@ -20,7 +20,8 @@ _LENGTH = Struct(">i")
 _LENGTH_POS = 8
 
 POSITIONS_KEPT = 256
-"""Offsets whose place is remembered: one for each consumer that reads at the end of the log."""
+"""Offsets whose place is remembered: where consumers, often several, have begun to read, and the
+end of the log, where they wait."""
 
 
 class ReadableLog(SegmentedLog):
@@ -52,7 +53,9 @@ class ReadableLog(SegmentedLog):
         if self.offline:
             self.check_online()
         try:
-            place = self._positions.get(offset) or self._locate(offset)
+            place = self._positions.get(offset)
+            if place is None and (place := self._locate(offset)) is not None:
+                self._remember(offset, *place)  # others read what one has read
             if place is not None and place[1] == place[0].size_bytes:
                 # the end of a segment that has been rolled since
                 following = self.segments.after(place[0])
