@@ -106,10 +106,18 @@ class GroupScript:
         }
 
     def run(self, line: str) -> list[str]:
-        """The replies to a line, formatted."""
+        """Give a line; the replies that have come, formatted."""
+        self.give(line)
+        return self.replies()
+
+    def give(self, line: str) -> None:
+        """Send what a line says, or let its time pass."""
         command, *words = line.split()
         arguments = dict(word.split("=", 1) for word in words if _is_argument(word))
         self._commands[command]([word for word in words if not _is_argument(word)], arguments)
+
+    def replies(self) -> list[str]:
+        """What has come since the last time, formatted."""
         replies = self._target.replies()
         for name, response in replies:
             if isinstance(response, JoinGroupResponse):

@@ -25,7 +25,7 @@ class Timer:
 
     __slots__ = ("_queued", "_timers", "callback", "when_ms")
 
-    def __init__(self, timers: Timers, when_ms: float, callback: Callable[[], None]) -> None:
+    def __init__(self, timers: Timers, when_ms: float, callback: Callable[[], object]) -> None:
         self._timers = timers
         self._queued = _NEVER
         """The time of the one heap entry that counts; entries with another time are stale."""
@@ -57,13 +57,13 @@ class Timers:
     def now_ms() -> float:
         return trio.current_time() * 1000
 
-    def at(self, when_ms: float, callback: Callable[[], None]) -> Timer:
+    def at(self, when_ms: float, callback: Callable[[], object]) -> Timer:
         """Call `callback` once at `when_ms`, soon if that is past."""
         timer = Timer(self, when_ms, callback)
         self._queue(timer, when_ms)
         return timer
 
-    def after(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def after(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
         return self.at(self.now_ms() + delay_ms, callback)
 
     def _queue(self, timer: Timer, when_ms: float) -> None:

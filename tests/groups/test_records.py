@@ -1,0 +1,115 @@
+"""The records of `__consumer_offsets`: bytes that Apache Kafka 4.3.1 wrote, read and rewritten."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.groups.classic_group import ClassicGroup
+from kwire.groups.classic_state import ClassicState
+from kwire.groups.records import (
+    GroupMetadata,
+    OffsetCommit,
+    UnreadableRecord,
+    decode,
+    group_tombstone,
+    offset_tombstone,
+)
+
+OFFSET_KEY = b"\0\x01\0\x0bkd-fa9fa9fd\0\x04kd-t\0\0\0\x01"
+WITH_EXPIRY = (
+    b"\0\x01\0\0\0\0\0\0\0\x05\0\x04soon\0\0\x01\xa1\xfdri/\0\0\x01\xa1\xfdrm\x17",
+    OffsetCommitValue(
+        offset=5,
+        metadata="soon",
+        commit_timestamp=0x1A1FD72692F,
+        expire_timestamp=0x1A1FD726D17,
+    ),
+)
+WITH_TOPIC_ID = (
+    b"\0\x04\0\0\0\0\0\0\0\x07\xff\xff\xff\xff\x03mm\0\0\x01\xa1\xfds\xdb\x93"
+    b"\x01\0\x10\xcb3\xb2\xb0ImH\x8e\x95zY\xc6\xc3\x18\xa1\xfc",
+    OffsetCommitValue(
+        offset=7,
+        metadata="mm",
+        commit_timestamp=0x1A1FD73DB93,
+        topic_id=b"\xcb3\xb2\xb0ImH\x8e\x95zY\xc6\xc3\x18\xa1\xfc",
+    ),
+)
+GROUP_KEY = b"\0\x02\0\x0bkd-1842f973"
+GROUP_VALUE = (
+    b"\0\x03\0\x08consumer\0\0\0\x05\0\x05range\0'i1-1dbddccc-25a3-418e-9dd7-28f6bfa9ac86"
+    b"\0\0\x01\xa1\xfdr{\xef\0\0\0\x02"
+    b"\0'i1-1dbddccc-25a3-418e-9dd7-28f6bfa9ac86\0\x02i1\0\x01a\0\n/127.0.0.1"
+    b"\0\0\xea`\0\0u0\0\0\0\x01x\0\0\0\x011"
+    b"\0'i3-2716f92f-01b8-46a2-b17f-1edf7145c46a\0\x02i3\0\x01c\0\n/127.0.0.1"
+    b"\0\0\xea`\0\0u0\0\0\0\x01x\0\0\0\x013"
+)
+
+
+@pytest.mark.parametrize(("data", "value"), [WITH_EXPIRY, WITH_TOPIC_ID])
+def test_offset_commit(data: bytes, value: OffsetCommitValue) -> None:
+    record = decode(OFFSET_KEY, data)
+    assert isinstance(record, OffsetCommit)
+    assert record.key == OffsetCommitKey("kd-fa9fa9fd", "kd-t", 1)
+    assert record.value == value
+    assert record.encode() == (OFFSET_KEY, data)
+
+
+def test_group_metadata() -> None:
+    record = decode(GROUP_KEY, GROUP_VALUE)
+    assert isinstance(record, GroupMetadata)
+    assert record.encode() == (GROUP_KEY, GROUP_VALUE)
+    assert record.value is not None
+    group = ClassicGroup.from_record("kd-1842f973", record.value)
+    assert group.state is ClassicState.STABLE
+    assert list(group.static_members) == ["i1", "i3"]
+    assignments = {member_id: m.assignment for member_id, m in group.members.items()}
+    assert group.to_record(assignments).encode() == (GROUP_KEY, GROUP_VALUE)
+
+
+def test_tombstones() -> None:
+    assert offset_tombstone("kd-fa9fa9fd", "kd-t", 1).encode() == (OFFSET_KEY, None)
+    assert group_tombstone("kd-1842f973").encode() == (GROUP_KEY, None)
+    offset, group = decode(OFFSET_KEY, None), decode(GROUP_KEY, None)
+    assert isinstance(offset, OffsetCommit)
+    assert isinstance(group, GroupMetadata)
+    assert (offset.value, group.value) == (None, None)
+
+
+def test_offsets_of_brokers_before_0_9() -> None:
+    record = decode(b"\0\0\0\x01g\0\x01t\0\0\0\x02", b"\0\0" + bytes(7) + b"\x09\0\x01m" + bytes(8))
+    assert isinstance(record, OffsetCommit)
+    assert record.key == OffsetCommitKey("g", "t", 2)
+    assert record.value is not None
+    assert (record.value.offset, record.value.metadata) == (9, "m")
+
+
+def test_kinds_of_newer_brokers_are_unknown() -> None:
+    assert decode(b"\0\x03\0\x01g", b"\0\0\0\0\0\1") is None
+    assert decode(b"\x7f\xff", None) is None
+
+
+@given(key=st.none() | st.binary(max_size=40), value=st.none() | st.binary(max_size=60))
+def test_any_bytes_are_a_record_unknown_or_unreadable(
+    key: bytes | None, value: bytes | None
+) -> None:
+    try:
+        record = decode(key, value)
+    except UnreadableRecord:
+        return
+    assert record is None or isinstance(record.encode()[0], bytes)
+
+
+@given(group_id=st.text(max_size=20), version=st.integers(0, 4), body=st.binary(max_size=80))
+def test_any_value_of_a_group(group_id: str, version: int, body: bytes) -> None:
+    try:
+        key = b"\0\x02" + GroupMetadataKey(group_id).encode(0)
+        record = decode(key, version.to_bytes(2) + body)
+    except ValueError:
+        return
+    assert isinstance(record, GroupMetadata)
+    assert isinstance(record.value, GroupMetadataValue)
