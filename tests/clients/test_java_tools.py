@@ -1,0 +1,158 @@
+"""Apache Kafka's own console tools, with their default settings.
+
+Each call starts a Java machine, one or two seconds: what belongs together is one test.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+TOOLS = "org.apache.kafka.tools"
+TOPICS = f"{TOOLS}.TopicCommand"
+PRODUCER = f"{TOOLS}.ConsoleProducer"
+CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+
+Tool = Callable[..., str]
+JavaClass = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def tool(bootstrap: str, java_class: JavaClass) -> Tool:
+    """Runs a tool on the broker; what it printed. It must end well and complain of nothing."""
+
+    def run(name: str, *arguments: object, stdin: str = "") -> str:
+        given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
+        done = java_class(name, given, stdin=stdin)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert " ERROR " not in done.stderr, done.stderr
+        return done.stdout
+
+    return run
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def test_console_producer_and_consumer_commit_and_resume(tool: Tool, unique: str) -> None:
+    tool(TOPICS, "--create", "--topic", unique)
+    consume = [CONSUMER, "--topic", unique, "--group", unique, "--from-beginning"]
+    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+    assert lines(tool(*consume, "--max-messages", 2)) == ["one", "two"]
+    tool(PRODUCER, "--topic", unique, stdin="four\n")
+    assert lines(tool(*consume, "--max-messages", 2)) == ["three", "four"]
+
+
+def test_console_clients_pass_on_keys_headers_and_tombstones(tool: Tool, unique: str) -> None:
+    reading = ["parse.key=true", "parse.headers=true", "null.marker=NULL"]
+    properties = [word for name in reading for word in ("--reader-property", name)]
+    codec = ["--compression-codec", "zstd"]
+    records = "h1:v1,h2:v2\tk1\tone\nh:x\tk2\tNULL\n"
+    tool(PRODUCER, "--topic", unique, *codec, *properties, stdin=records)
+    printing = ["print.key=true", "print.headers=true", "print.offset=true", "null.literal=NULL"]
+    properties = [word for name in printing for word in ("--formatter-property", name)]
+    shown = tool(CONSUMER, "--topic", unique, "--from-beginning", "--max-messages", 2, *properties)
+    assert lines(shown) == ["Offset:0\th1:v1,h2:v2\tk1\tone", "Offset:1\th:x\tk2\tNULL"]
+
+
+def test_verifiable_clients_acknowledge_and_commit_everything(tool: Tool, unique: str) -> None:
+    sent = tool(f"{TOOLS}.VerifiableProducer", "--topic", unique, "--max-messages", 200)
+    summary = [json.loads(line) for line in lines(sent)][-1]
+    assert (summary["sent"], summary["acked"]) == (200, 200)
+    arguments = ["--topic", unique, "--group-id", unique, "--max-messages", 200]
+    got = tool(f"{TOOLS}.VerifiableConsumer", *arguments, "--reset-policy", "earliest")
+    events = [json.loads(line) for line in lines(got)]
+    consumed = sum(event["count"] for event in events if event["name"] == "records_consumed")
+    committed = [event for event in events if event["name"] == "offsets_committed"]
+    assert consumed == 200
+    assert all(event["success"] for event in committed)
+    assert committed[-1]["offsets"][0]["offset"] == 200
+
+
+def test_topics_are_created_altered_described_and_deleted(tool: Tool, unique: str) -> None:
+    settings = ["--partitions", 2, "--config", "retention.ms=100000"]
+    assert f"Created topic {unique}." in tool(TOPICS, "--create", "--topic", unique, *settings)
+    tool(TOPICS, "--alter", "--topic", unique, "--partitions", 3)
+    head, *partitions = lines(tool(TOPICS, "--describe", "--topic", unique))
+    assert re.search(
+        r"PartitionCount: 3\tReplicationFactor: 1\tConfigs: .*retention.ms=100000", head
+    )
+    for number, line in enumerate(partitions):
+        assert re.search(rf"Partition: {number}\tLeader: (\d+)\tReplicas: \1\tIsr: \1", line)
+    assert tool(TOPICS, "--describe", "--unavailable-partitions").strip() == ""
+    tool(TOPICS, "--delete", "--topic", unique)
+    assert unique not in lines(tool(TOPICS, "--list"))
+
+
+def test_configs_of_topics_are_altered_and_described(tool: Tool, unique: str) -> None:
+    tool(TOPICS, "--create", "--topic", unique, "--config", "retention.ms=100000")
+    of_topic = ["--entity-type", "topics", "--entity-name", unique]
+    change = ["--add-config", "max.message.bytes=2000", "--delete-config", "retention.ms"]
+    tool(CONFIGS, "--alter", *of_topic, *change)
+    assert lines(tool(CONFIGS, "--describe", *of_topic))[1:] == [
+        "  max.message.bytes=2000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:"
+        "max.message.bytes=2000, DEFAULT_CONFIG:message.max.bytes=1048588}"
+    ]
+    everything = tool(CONFIGS, "--describe", "--all", *of_topic)
+    assert "  cleanup.policy=delete sensitive=false" in everything
+    broker = tool(CONFIGS, "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1")
+    assert "  log.segment.bytes=1073741824 sensitive=false" in broker
+
+
+def test_groups_are_described_reset_and_deleted(tool: Tool, unique: str) -> None:
+    tool(TOPICS, "--create", "--topic", unique)
+    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+    tool(CONSUMER, "--topic", unique, "--group", unique, "--from-beginning", "--max-messages", 3)
+    _, row = lines(tool(GROUPS, "--describe", "--group", unique))
+    assert row.split() == [unique, unique, "0", "3", "3", "0", "-", "-", "-"]
+    assert re.search(rf"{unique}.*Empty", tool(GROUPS, "--list", "--state"))
+    reset = ["--reset-offsets", "--group", unique, "--topic", unique, "--execute"]
+    _, row = lines(tool(GROUPS, *reset, "--shift-by", "-2"))
+    assert row.split() == [unique, unique, "0", "1"]
+    of_offsets = ["--delete-offsets", "--group", unique, "--topic", unique]
+    assert "Request succeeded" in tool(GROUPS, *of_offsets)
+    assert "was successful" in tool(GROUPS, "--delete", "--group", unique)
+
+
+def test_offsets_log_dirs_and_deleted_records(tool: Tool, unique: str, tmp_path: Path) -> None:
+    tool(TOPICS, "--create", "--topic", unique)
+    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+    plan = tmp_path / "delete.json"
+    partition = {"topic": unique, "partition": 0, "offset": 2}
+    plan.write_text(json.dumps({"partitions": [partition], "version": 1}))
+    deleted = tool(f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", plan)
+    assert f"partition: {unique}-0\tlow_watermark: 2" in deleted
+    shell = f"{TOOLS}.GetOffsetShell"
+    for time, offset in [("-2", 2), ("-1", 3)]:
+        assert lines(tool(shell, "--topic", unique, "--time", time)) == [f"{unique}:0:{offset}"]
+    shown = lines(tool(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", unique))[-1]
+    (broker,) = json.loads(shown)["brokers"]
+    (log_dir,) = broker["logDirs"]
+    assert log_dir["error"] is None
+    (of_partition,) = log_dir["partitions"]
+    assert of_partition["partition"] == f"{unique}-0"
+    assert of_partition["size"] > 0
+
+
+def test_the_broker_says_what_it_is(bootstrap: str, java_class: JavaClass, tool: Tool) -> None:
+    versions = tool(f"{TOOLS}.BrokerApiVersionsCommand")
+    assert re.search(r"Produce\(0\): 0 to \d+ \[usable: \d+\]", versions)
+    given = ["cluster-id", "--bootstrap-server", bootstrap]
+    shown = java_class(f"{TOOLS}.ClusterTool", given)
+    assert re.search(r"Cluster ID: [\w-]{22}$", shown.stdout.strip())
+
+
+def test_performance_tools(tool: Tool, unique: str) -> None:
+    common = ["--topic", unique, "--num-records", 20_000]
+    sending = ["--record-size", 100, "--throughput", -1]
+    assert "20000 records sent" in tool(f"{TOOLS}.ProducerPerformance", *common, *sending)
+    table = lines(tool(f"{TOOLS}.ConsumerPerformance", *common))
+    assert table[-1].split(", ")[4] == "20000"
