@@ -10,7 +10,7 @@ from enum import Enum
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import BrokerRefused, Misuse
 from kwire.client.fetcher import ConsumedRecord, Fetched, Fetcher, OffsetOutOfRange
-from kwire.client.member import OUTDATED, GroupMember
+from kwire.client.member import HEARTBEAT_INTERVAL_MS, OUTDATED, GroupMember
 from kwire.client.offsets import Isolation, end_offsets, start_offsets
 
 
@@ -57,10 +57,17 @@ class Consumer:
         topics: Iterable[str],
         *,
         instance_id: str | None = None,
+        heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
         on_assigned: Callable[[list[TopicPartition]], None] | None = None,
     ) -> None:
         """Read what the group gives this member, from where the group has committed."""
-        self._member = GroupMember(self._cluster, group_id, topics, instance_id=instance_id)
+        self._member = GroupMember(
+            self._cluster,
+            group_id,
+            topics,
+            instance_id=instance_id,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+        )
         self._on_assigned = on_assigned
 
     def poll(self, timeout_s: float = 0.5, records_max: int | None = None) -> list[ConsumedRecord]:
@@ -76,7 +83,9 @@ class Consumer:
 
     def _fetch(self, timeout_s: float) -> None:
         try:
-            self._fetched.extend(self._fetcher.poll(self.positions, timeout_s))
+            knows_ends = self.ends.keys() >= self.positions.keys()
+            fetched = self._fetcher.poll(self.positions, timeout_s, park=knows_ends)
+            self._fetched.extend(fetched)
         except OffsetOutOfRange as error:
             if self._reset is Reset.NONE:
                 raise

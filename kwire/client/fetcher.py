@@ -77,15 +77,18 @@ class Fetcher:
         self._isolation = isolation
         self._under_way: dict[Connection, dict[TopicPartition, int]] = {}
 
-    def poll(self, positions: Mapping[TopicPartition, int], timeout_s: float) -> list[Fetched]:
+    def poll(
+        self, positions: Mapping[TopicPartition, int], timeout_s: float, *, park: bool = True
+    ) -> list[Fetched]:
         """What the leaders of these partitions reply within the time, each at most once.
 
-        A reply for a position that is no longer asked for is dropped.
+        Without `park` they reply at once even where there is nothing, which tells where the
+        partitions end.  A reply for a position that is no longer asked for is dropped.
         """
         deadline = time.monotonic() + timeout_s
         fetched: list[Fetched] = []
         try:
-            self._send(positions)
+            self._send(positions, MAX_WAIT_MS if park else 0)
             for connection in self._readable(max(deadline - time.monotonic(), 0)):
                 asked = self._under_way.pop(connection)
                 reply: FetchResponse = connection.receive()
@@ -111,7 +114,7 @@ class Fetcher:
         for connection in [c for c in self._under_way if c.closed]:
             del self._under_way[connection]
 
-    def _send(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _send(self, positions: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
         busy = {p for asked in self._under_way.values() for p in asked}
         for leader, topics in self._cluster.by_leader(
             p for p in positions if p not in busy
@@ -120,14 +123,17 @@ class Fetcher:
             if connection in self._under_way:
                 continue
             asked = {p: positions[p] for partitions in topics.values() for p in partitions}
-            connection.send(self._request(topics, positions))
+            connection.send(self._request(topics, positions, max_wait_ms))
             self._under_way[connection] = asked
 
     def _request(
-        self, topics: Mapping[str, list[TopicPartition]], positions: Mapping[TopicPartition, int]
+        self,
+        topics: Mapping[str, list[TopicPartition]],
+        positions: Mapping[TopicPartition, int],
+        max_wait_ms: int,
     ) -> FetchRequest:
         return FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
+            max_wait_ms=max_wait_ms,
             min_bytes=1,
             max_bytes=FETCH_SIZE_BYTES_MAX,
             isolation_level=self._isolation,

@@ -57,6 +57,7 @@ class GroupMember:
         topics: Iterable[str],
         *,
         instance_id: str | None = None,
+        heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
     ) -> None:
         self.group_id = group_id
         self.topics = sorted(set(topics))
@@ -65,6 +66,7 @@ class GroupMember:
         self.assignment: list[TopicPartition] = []
         self._cluster = cluster
         self._instance_id = instance_id
+        self._heartbeat_interval_s = heartbeat_interval_ms / 1000
         self._heartbeat_due = 0.0
 
     def join(self) -> list[TopicPartition]:
@@ -78,14 +80,14 @@ class GroupMember:
                     raise
                 time.sleep(BACKOFF_S)
             else:
-                self._heartbeat_due = time.monotonic() + HEARTBEAT_INTERVAL_MS / 1000
+                self._heartbeat_due = time.monotonic() + self._heartbeat_interval_s
                 return self.assignment
 
     def heartbeat(self) -> bool:
         """Tell the coordinator that this member lives, if it is time; false: `join` again."""
         if time.monotonic() < self._heartbeat_due:
             return True
-        self._heartbeat_due = time.monotonic() + HEARTBEAT_INTERVAL_MS / 1000
+        self._heartbeat_due = time.monotonic() + self._heartbeat_interval_s
         request = HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation,

@@ -1,0 +1,145 @@
+"""The commands against a running broker, as a person or a script runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Kwire = Callable[..., CompletedProcess[str]]
+
+pytestmark = pytest.mark.slow  # each command is a process: 0.15 s
+
+
+def test_topics(kwire: Kwire, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "3", "-c", "retention.ms=1000000")
+    assert unique in kwire("topics", "list").stdout
+    listed = {
+        topic["topic"]: topic for topic in json.loads(kwire("topics", "list", "--json").stdout)
+    }
+    assert listed[unique]["partitions"] == 3
+    again = kwire("topics", "create", unique, status=1)
+    assert again.stderr.startswith(f"kwire: create topic {unique}: TOPIC_ALREADY_EXISTS")
+    assert "exists" in kwire("topics", "create", unique, "--if-not-exists").stderr
+    kwire(
+        "topics", "alter", unique, "-p", "4", "-c", "cleanup.policy=compact", "-d", "retention.ms"
+    )
+    (described,) = json.loads(kwire("topics", "describe", unique, "--json").stdout)
+    assert described["configs"] == {"cleanup.policy": "compact"}
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2, 3]
+    assert "cleanup.policy=compact" in kwire("topics", "describe", unique).stdout
+    kwire("topics", "delete", unique)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in kwire("topics", "delete", unique, status=1).stderr
+    kwire("topics", "delete", unique, "--if-exists")
+
+
+def test_lines_go_in_and_come_out(kwire: Kwire, unique: str, tmp_path: Path) -> None:
+    kwire("topics", "create", unique, "-p", "1")
+    done = kwire("produce", unique, stdin="one\ntwo\r\nlast without end")
+    assert done.stderr == f"3 records written to {unique}\n"
+    lines = tmp_path / "lines"
+    lines.write_text("k:four\nk:gone\n")
+    kwire("produce", unique, str(lines), "-k", ":", "-z", "zstd", "-H", "h=x", "--null", "gone")
+    done = kwire("consume", unique, "--from-beginning", "--exit")
+    assert done.stdout == "one\ntwo\nlast without end\nfour\nnull\n"
+    assert done.stderr == "5 records\n"
+    assert kwire("consume", unique, "-o", "-2", "-e", "-k", "=").stdout == "k=four\nk=null\n"
+    assert kwire("consume", unique, "-o", "1", "-n", "1").stdout == "two\n"
+    full = kwire("consume", unique, "-o", "3", "-n", "1", "-f", "full").stdout
+    assert f"{unique}-0 @ 3  k  four  h=x" in full
+
+
+def test_json_copies_a_topic(kwire: Kwire, unique: str) -> None:
+    source, copy = f"{unique}-a", f"{unique}-b"
+    kwire("topics", "create", source, copy, "-p", "2")
+    kwire("produce", source, "-p", "1", "--key", "k", stdin="one\ntwo\n")
+    lines = kwire("consume", source, "--from-beginning", "-e", "-f", "json").stdout
+    kwire("produce", copy, "-f", "json", "--keep-partitions", stdin=lines)
+    copied = kwire("consume", copy, "--from-beginning", "-e", "-f", "json").stdout
+    assert copied.replace(copy, source) == lines
+
+
+def test_a_line_that_is_no_record(kwire: Kwire, unique: str) -> None:
+    lines = '{"value": "good"}\nbad\n'
+    done = kwire("produce", unique, "-f", "json", stdin=lines, status=1)
+    assert "kwire: line 2 is no record: not JSON" in done.stderr
+
+
+def test_where_to_begin(kwire: Kwire, unique: str) -> None:
+    lines = "".join(f'{{"value": "{n}", "timestamp": {n}000}}\n' for n in range(1, 6))
+    kwire("topics", "create", unique, "-p", "1")
+    kwire("produce", unique, "-f", "json", stdin=lines)
+    since = kwire("consume", unique, "--since", "1970-01-01T00:00:03", "-e")
+    assert since.stdout == "3\n4\n5\n"
+    assert kwire("consume", unique, "-p", "0", "-e").stdout == ""
+    done = kwire("consume", unique, "-p", "4", "-e", status=1)
+    assert done.stderr == f"kwire: topic {unique} has partitions 0, not 4\n"
+
+
+def test_a_group(kwire: Kwire, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "2")
+    kwire("produce", unique, "-p", "0", stdin="1\n2\n3\n")
+    first = kwire("consume", unique, "-g", unique, "--from-beginning", "-n", "2")
+    assert first.stdout == "1\n2\n"
+    assert f"the group gives this member {unique}:0-1" in first.stderr
+    assert kwire("consume", unique, "-g", unique, "-e").stdout == "3\n"
+    assert unique in kwire("groups", "list").stdout
+    described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
+    assert (described["state"], described["members"]) == ("Empty", [])
+    assert described["partitions"][0] == {
+        "topic": unique, "partition": 0, "committed": 3, "end": 3, "lag": 0, "member": None,
+    }  # fmt: skip
+    planned = kwire("groups", "reset", unique, "--topic", unique, "--to-earliest")
+    assert "nothing is changed" in planned.stderr
+    assert kwire("consume", unique, "-g", unique, "-e").stdout == ""
+    kwire("groups", "reset", unique, "--all-topics", "--shift-by", "-1", "--execute")
+    assert kwire("consume", unique, "-g", unique, "-e").stdout == "3\n"
+    kwire("groups", "delete-offsets", unique, "-t", f"{unique}:0")
+    kwire("groups", "delete", unique)
+    assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
+
+
+def test_settings(kwire: Kwire, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "1")
+    kwire(
+        "configs",
+        "alter",
+        "topic",
+        unique,
+        "-s",
+        "retention.ms=5",
+        "--append",
+        "cleanup.policy=compact",
+    )
+    shown = kwire("configs", "describe", "topic", unique).stdout
+    assert "DYNAMIC_TOPIC_CONFIG" in shown
+    assert "compression.type" not in shown
+    assert "compression.type" in kwire("configs", "describe", "topic", unique, "--all").stdout
+    (retention,) = json.loads(
+        kwire("configs", "describe", "topic", unique, "-k", "retention.ms", "--json").stdout
+    )
+    assert retention["value"] == "5"
+    wrong = kwire("configs", "alter", "topic", unique, "-s", "retention.ms=soon", status=1)
+    assert "INVALID_CONFIG" in wrong.stderr
+
+
+def test_nobody_answers(kwire: Kwire) -> None:
+    done = kwire("topics", "list", "-b", "127.0.0.1:1", status=1)
+    assert done.stderr == "kwire: no broker at 127.0.0.1:1: connection refused\n"
+    done = kwire("topics", "list", "-b", "no-such-host.invalid", status=1)
+    assert "that host name cannot be resolved" in done.stderr
+
+
+def test_an_advertised_address_that_cannot_be_reached(
+    broker_factory: Callable[[dict[str, str]], object], kwire: Kwire
+) -> None:
+    from kwire.testing import BrokerProcess
+
+    broker = broker_factory({"advertised.listeners": "PLAINTEXT://no-such-host.invalid:9092"})
+    assert isinstance(broker, BrokerProcess)
+    arguments = ("topics", "create", "t", "--timeout", "1", "-b", broker.bootstrap)
+    done = kwire(*arguments, status=1)
+    assert "advertised.listeners must name one that this machine can reach" in done.stderr

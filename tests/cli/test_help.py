@@ -1,0 +1,93 @@
+"""`--help` teaches, everywhere, and costs nothing that it does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kwire.cli.app import COMMANDS, app
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command, the groups among them."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        yield (*path, name)
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+def help_of(*words: str) -> str:
+    done = CliRunner().invoke(app, [*words, "--help"], prog_name="kwire")
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("words", list(commands(app)), ids=" ".join)
+def test_every_command_says_what_it_does(words: tuple[str, ...]) -> None:
+    text = help_of(*words)
+    assert text.startswith(f"Usage: kwire {' '.join(words)}")
+    summary = text.splitlines()[2].strip()
+    assert summary.endswith((".", ",")) or len(summary) > 20
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_main_command_has_an_example(name: str) -> None:
+    assert f"kwire {name} " in help_of(name).split("\n", 1)[1]
+    assert COMMANDS[name] in help_of()
+
+
+def test_every_option_is_explained() -> None:
+    for words in commands(app):
+        command: click.Command = app
+        for word in words:
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), word)
+            assert found is not None
+            command = found
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                explained = option.help or isinstance(option.type, click.Choice)
+                assert explained, f"{' '.join(words)} {option.opts}"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["nosuch"], "No such command 'nosuch'"),
+        (["topics", "create"], "Missing argument 'TOPIC...'"),
+        (["topics", "create", "t", "--config", "x"], "'x' is not name=value"),
+        (["topics", "alter", "t"], "nothing to alter"),
+        (["consume", "t", "--from-beginning", "-o", "1"], "give one of"),
+        (["consume", "t", "-g", "g", "-o", "1"], "a group has its own offsets"),
+        (["groups", "reset", "g", "--all-topics"], "give one of --to-earliest"),
+        (["groups", "reset", "g", "--to-latest"], "give --topic"),
+        (["configs", "alter", "topic", "t"], "nothing to alter"),
+        (["configs", "describe", "planet", "t"], "'planet' is not one of"),
+    ],
+)
+def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+    done = CliRunner().invoke(app, words, prog_name="kwire")
+    assert done.exit_code == 2, done.output
+    assert complaint in done.output
+
+
+def test_nobody_pays_for_another_command() -> None:
+    """`kwire --help` imports no client, no codec, no table printer."""
+    code = (
+        "import sys\n"
+        "from kwire.cli.app import app\n"
+        "app(['--help'], standalone_mode=False)\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "kwire.cli.app" in loaded
+    unneeded = {"rich", "trio", "socket", "logging", "kwire.codecs", "kwire.client", "kwire.config"}
+    assert not loaded & unneeded

@@ -1,0 +1,137 @@
+"""`kwire serve`: what it says, what it refuses, how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.testing import BrokerProcess, free_port
+
+BrokerFactory = Callable[..., BrokerProcess]
+
+
+def refused(*arguments: str) -> str:
+    """What a broker that does not start says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", "serve", *arguments],
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], str]]]:
+    """Start `kwire serve` in an empty folder; returns it and what it says until it is ready."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kwire.cli", "serve", *arguments],
+            stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        )  # fmt: skip
+        running.append(process)
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if " is ready." in line:
+                return process, said
+        raise AssertionError(said)
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_says_where_and_what_clients_are_told(
+    started: Callable[..., tuple[subprocess.Popen[str], str]], tmp_path: Path
+) -> None:
+    process, said = started("--port", "0")
+    assert f"data in {tmp_path / 'kwire-data'}\n" in said
+    assert re.search(r"PLAINTEXT listens on localhost:[1-9]\d+, and clients are told so\n", said)
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} serve: kwire \d+\.\d+", said)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert (tmp_path / "kwire-data" / ".kafka_cleanshutdown").exists()
+
+
+def test_ctrl_c_is_a_clean_end_too(
+    started: Callable[..., tuple[subprocess.Popen[str], str]],
+) -> None:
+    process, _ = started("--port", "0")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+
+
+def test_a_file_has_kafkas_defaults(
+    started: Callable[..., tuple[subprocess.Popen[str], str]], tmp_path: Path
+) -> None:
+    port = free_port()
+    path = tmp_path / "server.properties"
+    path.write_text(
+        f"node.id=7\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'd'}\n"
+        "no.such.setting=1\nnum.partitons=2\n"
+    )
+    _, said = started(str(path))
+    assert f"node 7, settings of {path}" in said
+    assert "WARNING serve: unknown setting no.such.setting" in said
+    assert "unknown setting num.partitons: did you mean num.partitions?" in said
+
+
+def test_a_misspelt_setting_is_named() -> None:
+    said = refused("--set", "num.partitons=3")
+    assert "ERROR serve: unknown setting num.partitons: did you mean num.partitions?" in said
+
+
+def test_a_bad_value_is_named() -> None:
+    assert "num.partitions" in refused("--set", "num.partitions=many")
+    assert "advertised.listeners" in refused("--set", "advertised.listeners=PLAINTEXT://0.0.0.0:1")
+
+
+def test_a_folder_in_use_is_refused(broker: BrokerProcess) -> None:
+    said = refused("--port", "0", "--data", str(broker.data_dir))
+    assert f"{broker.data_dir} is in use" in said
+
+
+def test_a_port_in_use_is_refused(broker: BrokerProcess, tmp_path: Path) -> None:
+    arguments = ["--set", f"listeners=PLAINTEXT://127.0.0.1:{broker.port}"]
+    said = refused(*arguments, "--data", str(tmp_path / "other"))
+    assert f"port {broker.port}: address already in use" in said
+
+
+def test_a_host_that_is_not_ours(tmp_path: Path) -> None:
+    arguments = ["--set", "listeners=PLAINTEXT://no-such-host.invalid:9092"]
+    said = refused(*arguments, "--data", str(tmp_path))
+    assert "a host name in listeners cannot be resolved" in said
+
+
+def test_warnings_of_addresses(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory({"advertised.listeners": "PLAINTEXT://no-such-host.invalid:9092"})
+    deadline = time.monotonic() + 10
+    while "that name cannot be resolved here" not in broker.log:
+        assert time.monotonic() < deadline, broker.log
+        time.sleep(0.02)
+    assert "clients are told no-such-host.invalid:9092" in broker.log
+
+
+def test_the_start_imports_little() -> None:
+    """A start is mostly imports: a first reply within 0.4 s leaves no room for these."""
+    code = "import sys, kwire.cli.serve, kwire.server, kwire.startup\nprint(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "trio" in loaded
+    heavy = {"rich", "asyncio", "multiprocessing", "unittest", "sqlite3", "http"}
+    too_much = loaded & heavy
+    assert not too_much
+    messages = [name for name in loaded if name.startswith("kwire.codecs.messages.")]
+    assert len(messages) < 30, "messages are imported when a client first asks for them"

@@ -1,0 +1,115 @@
+"""The values of options: settings, partitions, times, separators."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.cli.values import (
+    instant,
+    instant_ms,
+    iso_time,
+    partitions,
+    ranges,
+    separator,
+    setting,
+    topic_partitions,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("a=b", ("a", "b")),
+        ("a=", ("a", "")),
+        (" a = b=c ", ("a", "b=c")),
+        ("listeners=PLAINTEXT://:9092", ("listeners", "PLAINTEXT://:9092")),
+    ],
+)
+def test_setting(text: str, pair: tuple[str, str]) -> None:
+    assert setting(text) == pair
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b", " =b"])
+def test_no_setting(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not name=value"):
+        setting(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0", [0]), ("2,0,2", [0, 2]), ("4-7", [4, 5, 6, 7]), ("9, 1-2", [1, 2, 9])],
+)
+def test_partitions(text: str, numbers: list[int]) -> None:
+    assert partitions(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "a", "1,", "-1", "3-1", "1-2-3", "1.5"])
+def test_no_partitions(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not like"):
+        partitions(text)
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_ranges_are_read_back(numbers: set[int]) -> None:
+    text = ranges(numbers)
+    assert (partitions(text) if text else []) == sorted(numbers)
+
+
+def test_ranges() -> None:
+    assert ranges([5, 0, 2, 1]) == "0-2,5"
+
+
+def test_topic_partitions() -> None:
+    assert topic_partitions("orders") == ("orders", None)
+    assert topic_partitions("orders:0,2") == ("orders", [0, 2])
+    with pytest.raises(click.BadParameter):
+        topic_partitions(":1")
+
+
+@pytest.mark.parametrize(
+    ("text", "timestamp_ms"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-01T00:00:01", 1_000),
+        ("2026-03-01T12:00:00.123", 1_772_366_400_123),
+        ("2026-03-01 12:00", 1_772_366_400_000),
+        ("2026-03-01T12:00Z", 1_772_366_400_000),
+        ("2026-03-01T14:00+02:00", 1_772_366_400_000),
+        ("1772366400000", 1_772_366_400_000),
+        ("-90s", 910_000),
+        ("-15m", 100_000),
+        ("-0.5m", 970_000),
+    ],
+)
+def test_instants(text: str, timestamp_ms: int) -> None:
+    assert instant_ms(text, now_ms=1_000_000) == timestamp_ms
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "-2y", "12:00", "- 2h"])
+def test_no_instant(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a time"):
+        instant(text)
+
+
+def test_times_as_people_read_them() -> None:
+    assert iso_time(1_772_366_400_123) == "2026-03-01T12:00:00.123Z"
+    assert iso_time(-1) == "-"
+    assert iso_time(2**62) == f"{2**62}ms"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (":", ":"),
+        (r"\t", "\t"),
+        (r"a\nb", "a\nb"),
+        (r"\x1f", "\x1f"),
+        (r"\\t", r"\t"),
+        (r"\q", r"\q"),
+    ],
+)
+def test_separators(text: str, meant: str) -> None:
+    assert separator(text) == meant

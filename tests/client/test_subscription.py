@@ -1,0 +1,70 @@
+"""What members of a group tell each other, and the range assignor."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.client.cluster import TopicPartition
+from kwire.client.subscription import (
+    assign_ranges,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+
+topics = st.sampled_from(["a", "b", "c"])
+wishes = st.dictionaries(st.text("mno", min_size=1), st.sets(topics), min_size=1, max_size=6)
+counts = st.dictionaries(topics, st.integers(0, 9))
+
+
+def test_range_is_kafkas() -> None:
+    """Seven partitions among three: the first by name gets one more, each gets neighbours."""
+    assigned = assign_ranges({"m2": ["t"], "m1": ["t"], "m3": ["t", "u"]}, {"t": 7, "u": 1})
+    assert assigned["m1"] == [TopicPartition("t", index) for index in (0, 1, 2)]
+    assert assigned["m2"] == [TopicPartition("t", index) for index in (3, 4)]
+    assert assigned["m3"] == [TopicPartition("t", index) for index in (5, 6)] + [
+        TopicPartition("u", 0)
+    ]
+
+
+@given(wishes, counts)
+def test_every_wanted_partition_goes_to_one_member_who_wants_it(
+    wished: dict[str, set[str]], partition_counts: dict[str, int]
+) -> None:
+    assigned = assign_ranges(wished, partition_counts)
+    given_out = [partition for partitions in assigned.values() for partition in partitions]
+    wanted = {topic for topics_of_one in wished.values() for topic in topics_of_one}
+    expected = {
+        TopicPartition(topic, index)
+        for topic, count in partition_counts.items()
+        for index in range(count)
+        if topic in wanted
+    }
+    assert len(given_out) == len(set(given_out))
+    assert set(given_out) == expected
+    for member, partitions in assigned.items():
+        assert {partition.topic for partition in partitions} <= wished[member]
+
+
+@given(st.sets(st.text(min_size=1)), st.sets(st.builds(TopicPartition, topics, st.integers(0, 99))))
+def test_what_is_written_is_read(names: set[str], partitions: set[TopicPartition]) -> None:
+    assert read_subscription(write_subscription(names)) == sorted(names)
+    assert read_assignment(write_assignment(partitions)) == sorted(partitions)
+
+
+def test_a_subscription_of_a_newer_client_is_read() -> None:
+    """Version 3 as the Java client 4.3 writes it: topics, user data, owned, generation, rack."""
+    data = bytes.fromhex("0003 00000001 0001 74 ffffffff 00000000 00000005 ffff")
+    assert read_subscription(data) == ["t"]
+
+
+def test_a_subscription_of_a_version_to_come_is_read() -> None:
+    """Later versions only append fields."""
+    data = bytes.fromhex("0009 00000001 0001 74 ffffffff 00000000 00000005 ffff 1234")
+    assert read_subscription(data) == ["t"]
+
+
+def test_no_assignment_is_no_partition() -> None:
+    assert read_assignment(b"") == []
