@@ -1,0 +1,130 @@
+"""Apache Kafka's DumpLogSegments reads what kwire has written, and complains of nothing."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kwire.testing import BrokerProcess
+
+JavaClass = Callable[..., CompletedProcess[str]]
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RECORDS = 400  # of each codec
+VALUE_BYTES = 1500
+ZERO_BYTES = 300  # a batch that does not get smaller is sent without compression
+SEGMENT_BYTES = 1 << 20  # the smallest that Kafka takes
+TIMEOUT_S = 20.0
+GROUP = "dump-group"
+
+FALSE_ALARM = re.compile(r"Non-consecutive offsets in .*\n  -1 is followed by [1-9]\d*\n")
+"""It says so of every segment but the first, and of Apache Kafka's own, too: it takes the offset
+before a file's first record for -1."""
+
+COMPLAINTS = re.compile(
+    r"Mismatches|Non-consecutive|misaligned|corrupt|Index timestamp mismatch|invalid|"
+    r"isvalid: false|Out of order|Could not|Exception",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a broker that took records of every codec, and was then shut down."""
+    broker = BrokerProcess(
+        tmp_path_factory.mktemp("dump"),
+        {"log.index.interval.bytes": "1000", "offsets.topic.num.partitions": "1"},
+    )
+    with broker:
+        _fill(broker.bootstrap)
+        _commit(broker.bootstrap)
+    return broker.data_dir
+
+
+def _fill(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    config = {"segment.bytes": str(SEGMENT_BYTES)}
+    admin.create_topics([NewTopic("codecs", 1, 1, config=config)])["codecs"].result(TIMEOUT_S)
+    values = random.Random(1)
+    start_ms = int(time.time() * 1000)
+    for position, codec in enumerate(CODECS):
+        settings = {"compression.type": codec, "enable.idempotence": True, "linger.ms": 20}
+        producer = Producer({"bootstrap.servers": bootstrap, "batch.size": 20_000, **settings})
+        for number in range(RECORDS):
+            stamp = start_ms + position * RECORDS + number
+            value = values.randbytes(VALUE_BYTES - ZERO_BYTES) + bytes(ZERO_BYTES)
+            headers: list[tuple[str, str | bytes | None]] = [("codec", codec.encode())]
+            producer.produce("codecs", value, b"key", headers=headers, timestamp=stamp)
+        assert producer.flush(TIMEOUT_S) == 0
+
+
+def _commit(bootstrap: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
+    consumer.subscribe(["codecs"])
+    while not consumer.assignment():
+        consumer.poll(0.1)
+    consumer.commit(offsets=[TopicPartition("codecs", 0, 33)], asynchronous=False)
+    consumer.close()
+
+
+def files(data_dir: Path, partition: str, suffix: str) -> list[Path]:
+    found = sorted((data_dir / partition).glob(f"*{suffix}"))
+    assert found, f"no {suffix} in {partition}"
+    return found
+
+
+def dump(java_class: JavaClass, paths: list[Path], *arguments: str) -> str:
+    given = ["--files", ",".join(map(str, paths)), *arguments]
+    done = java_class("org.apache.kafka.tools.DumpLogSegments", given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert FALSE_ALARM.sub("", done.stderr) == ""
+    complaint = COMPLAINTS.search(done.stdout)
+    assert complaint is None, done.stdout[max(0, complaint.start() - 300) :][:1000]
+    return done.stdout
+
+
+def test_every_record_of_every_segment_is_read(java_class: JavaClass, data_dir: Path) -> None:
+    segments = files(data_dir, "codecs-0", ".log")
+    assert len(segments) > 2
+    text = dump(java_class, segments, "--deep-iteration", "--print-data-log")
+    offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", text, re.M)]
+    assert offsets == list(range(len(CODECS) * RECORDS))
+    assert set(re.findall(r"compresscodec: (\w+)", text)) == set(CODECS)
+    assert len(re.findall(r"headerKeys: \[codec\]", text)) == len(offsets)
+
+
+def test_indexes_agree_with_their_segments(java_class: JavaClass, data_dir: Path) -> None:
+    indexes = files(data_dir, "codecs-0", ".index")
+    time_indexes = files(data_dir, "codecs-0", ".timeindex")
+    sane = dump(java_class, indexes + time_indexes, "--index-sanity-check")
+    assert sane.count("passed sanity check") == len(indexes) + len(time_indexes)
+    checked = dump(java_class, indexes, "--verify-index-only")
+    assert checked.count("Dumping") == len(indexes)
+    entries = dump(java_class, indexes)
+    assert len(re.findall(r"^offset: \d+ position: \d+", entries, re.M)) > len(indexes)
+    entries = dump(java_class, time_indexes)
+    assert len(re.findall(r"^timestamp: \d+ offset: \d+", entries, re.M)) >= len(time_indexes)
+
+
+def test_producer_snapshots_are_read(java_class: JavaClass, data_dir: Path) -> None:
+    text = dump(java_class, files(data_dir, "codecs-0", ".snapshot"))
+    producers = set(re.findall(r"^producerId: (\d+) producerEpoch: 0", text, re.M))
+    assert len(producers) == len(CODECS)
+
+
+def test_the_offsets_topic_is_decoded(java_class: JavaClass, data_dir: Path) -> None:
+    segments = files(data_dir, "__consumer_offsets-0", ".log")
+    text = dump(java_class, segments, "--offsets-decoder", "--deep-iteration")
+    assert f'"group":"{GROUP}","topic":"codecs","partition":0' in text
+    assert '"offset":33' in text
+    assert '"protocolType":"consumer"' in text
+    indexes = files(data_dir, "__consumer_offsets-0", "index")
+    dump(java_class, indexes, "--index-sanity-check")
