@@ -70,7 +70,7 @@ def load(
     `partition.metadata`, which is written when it is missing.
     """
     loader = _Loader(directory, config, settings, now_ms, recovery_point, log_start_offset)
-    topic_id = _topic_id(settings.files, directory, topic_id)
+    topic_id = _topic_id(settings.files, directory, topic_id, flushed=recovery_point > 0)
     loader.tidy()
     loader.find_segments()
     end = loader.open_cleanly() if clean else None
@@ -96,11 +96,18 @@ def load(
     )
 
 
-def _topic_id(files: Files, directory: Path, expected: bytes) -> bytes:
+def _topic_id(files: Files, directory: Path, expected: bytes, *, flushed: bool) -> bytes:
+    """The topic id that the folder has, or gets.
+
+    The first flush makes `partition.metadata` durable; before that a power cut may spoil it.
+    """
     try:
         found = partition_metadata.read(files, directory)
     except CorruptFile as error:
-        raise LogDirError(f"{error}; the partition cannot be told from another") from error
+        if flushed:
+            raise LogDirError(f"{error}; the partition cannot be told from another") from error
+        _logger.warning("%s; writing it anew", error)
+        found = None
     if found is None:
         if expected != ZERO_UUID:
             partition_metadata.write(files, directory, expected)
@@ -310,11 +317,24 @@ class _Loader:
             self.producers, self.snapshots, self.segments, self.log_start_offset, start, self.now_ms
         )
         for number, segment in enumerate(unflushed):
+            if number and self._is_gap(segment.base_offset):
+                _logger.warning("%s has no predecessor any more; removing it", segment.path)
+                self._remove(unflushed[number:])
+                return
             self.producers.end_offset = max(self.producers.end_offset, segment.base_offset)
             self.snapshots.take(self.producers)
             if self._recover_segment(segment):
                 self._remove(unflushed[number + 1 :])
                 return
+
+    def _is_gap(self, base_offset: int) -> bool:
+        """Whether the end of the segment before this one is lost.
+
+        A power cut may leave a segment without what was never fsynced, cut just behind a batch,
+        and the next one whole; Apache Kafka would go on behind the hole.  Segments follow one
+        another without a gap, unless compaction made one.
+        """
+        return not self.config.compact and base_offset > self.producers.end_offset
 
     def _recover_segment(self, segment: Segment) -> bool:
         """Check each batch and rebuild the indexes; True if a bad one cut the segment."""

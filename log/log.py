@@ -10,7 +10,7 @@ import crc32c
 from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import follower, retention, truncation
+from kwire.log import follower, partition_metadata, retention, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.error import LogError
 from kwire.log.origin import Origin
@@ -324,6 +324,14 @@ class Log(ReadableLog):
         self._generation += 1
         self.forget_positions()
         self.refresh_first_unstable()
+
+    def adopt_topic_id(self, topic_id: bytes) -> None:
+        """The topic's id, for a log whose `partition.metadata` was lost or never written."""
+        try:
+            partition_metadata.write(self.files, self.dir, topic_id)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.topic_id = topic_id
 
     def close(self) -> None:
         """Write what is only in memory and make all of it durable, for a clean stop."""

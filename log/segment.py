@@ -170,8 +170,12 @@ class Segment:
         return [file for index in indexes if (file := index.save()) is not None]
 
     def become_inactive(self) -> None:
-        """No appends follow: note the largest timestamp, by which the segment will be chosen."""
-        self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
+        """No appends follow: note the largest timestamp, by which the segment will be chosen.
+
+        A segment that nobody has touched since it was opened has that in its file already.
+        """
+        if self._max_timestamp is not None:
+            self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
         self.save_indexes()
 
     def index_paths(self) -> list[Path]:

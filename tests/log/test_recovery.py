@@ -266,9 +266,11 @@ def test_another_topics_folder_is_refused(killed: Path, open_log: OpenLog) -> No
 def test_a_broken_partition_metadata_is_refused(killed: Path, open_log: OpenLog) -> None:
     (killed / "partition.metadata").write_text("version: 0\ntopic_id: ???")
     with pytest.raises(LogDirError, match="no topic id"):
-        open_log()
-    (killed / "partition.metadata").write_text("")  # a power cut before the first flush
-    assert open_log().topic_id == b"0123456789abcdef"
+        open_log(recovery_point=1)
+    for spoilt in ("", "version: 0\ntopic_id: MD", "\0" * 43):  # as before a log's first flush
+        (killed / "partition.metadata").write_text(spoilt)
+        assert open_log().topic_id == b"0123456789abcdef"
+        assert "topic_id: MDEyMz" in (killed / "partition.metadata").read_text()
 
 
 def test_lost_epochs_come_from_the_batches(killed: Path, open_log: OpenLog) -> None:
