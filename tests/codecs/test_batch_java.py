@@ -1,0 +1,21 @@
+"""golden/batches.tsv is what Apache Kafka's writer makes of golden/WriteBatches.java today."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance import apache_kafka, java
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_golden_batches_are_those_of_java() -> None:
+    classpath = f"{apache_kafka.libs()}/*"
+    command = [str(java.executable()), "-cp", classpath, str(GOLDEN / "WriteBatches.java")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == (GOLDEN / "batches.tsv").read_text()
