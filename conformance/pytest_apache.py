@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from kwire.conformance import java
 from kwire.conformance.apache_kafka import ApacheKafka, libs, lock_exclusively, run
 
 JavaClass = Callable[..., CompletedProcess[str]]
-STOP_TIMEOUT_S = 20
+POLL_S = 0.1
 
 
 class ApacheKafkaNode(NamedTuple):
@@ -82,8 +81,8 @@ def java_class(apache_kafka_libs: Path) -> JavaClass:
 def apache_kafka(
     apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafkaNode]:
-    """One Apache Kafka node for the whole session: the first worker to ask starts it, the last
-    one to finish stops it. Tests keep apart by the names of their topics and groups."""
+    """One Apache Kafka node for the whole session: the first worker to ask starts it, and stops it
+    when no other uses it any more. Tests keep apart by the names of their topics and groups."""
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent
@@ -98,7 +97,6 @@ def apache_kafka(
         own.append(node)
         return {
             "users": 1,
-            "pid": node.pid,
             "bootstrap": node.bootstrap,
             "directory": str(node.directory),
         }
@@ -108,8 +106,12 @@ def apache_kafka(
 
     now = _change(state, join)
     yield ApacheKafkaNode(now["bootstrap"], now["directory"])
-    if _change(state, leave)["users"] == 0:
-        _stop(now["pid"], own)
+    users = _change(state, leave)["users"]
+    for node in own:  # its parent alone learns that a process has ended
+        while users:
+            time.sleep(POLL_S)
+            users = _change(state, dict)["users"]
+        node.stop()
 
 
 def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -120,14 +122,3 @@ def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dic
         after = step(before)
         path.write_text(json.dumps(after))
         return after
-
-
-def _stop(pid: int, own: list[ApacheKafka]) -> None:
-    """Stop the node, which may be another worker's child: that worker may have ended before."""
-    if own:
-        own[0].stop()
-        return
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_TIMEOUT_S
-    while time.monotonic() < deadline and Path("/proc", str(pid)).exists():
-        time.sleep(0.1)
