@@ -61,7 +61,7 @@ class Log(ReadableLog):
         if size < HEADER_SIZE:
             self._validate(batches, origin, now_ms)
         header = BatchHeader._make(_unpack_header(batches, 0))
-        (base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count) = (
+        base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count = (
             header
         )
         if (
@@ -83,23 +83,40 @@ class Log(ReadableLog):
         else:
             batches, header = self._validate(batches, origin, now_ms)
             stamp_ms = now_ms if self.config.log_append_time else -1
-            max_ms, pid = header.max_timestamp, header.producer_id
-        entry = marker = None
-        if pid >= 0:
+        repeated = entry = marker = None
+        if header.producer_id >= 0:
             entry = self._entry_in_sequence(header, origin)
             if entry is None:
                 marker = marker_of(batches, header)
                 repeated = self._check_producer(
                     header, origin, marker, verification, transaction_version
                 )
-                if repeated is not None:
-                    return repeated
+        if repeated is not None:
+            return repeated
+        return self._append_valid(batches, header, leader_epoch, now_ms, stamp_ms, entry, marker)
+
+    def _append_valid(
+        self,
+        batches: bytearray | memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        stamp_ms: int,
+        entry: ProducerEntry | None,
+        marker: EndTxnMarker | None,
+    ) -> AppendResult:
+        """Write the batch and note its producer: the only step that changes anything.
+
+        `entry` is given for the plainly next batch of a producer, `marker` for a control batch.
+        """
         first_offset = self.log_end_offset
         segment, last_offset = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
+            delta = header.last_offset_delta
             sequence = (header.base_sequence + delta) % _SEQUENCE_RANGE
-            entry.add(header.producer_epoch, WrittenBatch(sequence, last_offset, delta, max_ms))
-        elif pid >= 0:
+            written = WrittenBatch(sequence, last_offset, delta, header.max_timestamp)
+            entry.add(header.producer_epoch, written)
+        elif header.producer_id >= 0:
             self.note_producer(segment, header, first_offset, marker)
         self.producers.end_offset = last_offset + 1
         if last_offset + 1 - self.recovery_point >= self.config.flush_messages:
