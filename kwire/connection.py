@@ -46,6 +46,10 @@ _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with i
 BUFFER_SIZE_BYTES = 32 * 1024
 """What a connection holds while nothing large comes in: two of the usual producer batches."""
 
+_REPLIES_SIZE_BYTES_MAX = 256 * 1024
+"""Replies wait for each other up to here: a client that asks for all metadata a thousand times in
+one packet must not make the broker hold a thousand answers."""
+
 _GATHER_MAX = 512
 """Buffers in one sendmsg; IOV_MAX is 1024 on Linux."""
 
@@ -154,6 +158,7 @@ class Connection:
         A frame that ends the connection does not take the replies to those before it along.
         """
         replies: list[Frame] = []
+        held = 0
         try:
             while (frame := self._next_frame()) is not None:
                 reply = self._answer(frame)
@@ -166,6 +171,10 @@ class Connection:
                         continue
                     reply = waited
                 replies.append(reply)
+                held += len(reply)
+                if held > _REPLIES_SIZE_BYTES_MAX:
+                    await self._send(replies)
+                    replies, held = [], 0
         except (CloseConnection, DecodeError):
             if replies:
                 await self._send(replies)
