@@ -52,10 +52,10 @@ chaos: env-dev ## clients at work while brokers are killed, stopped and cut off
 	$(VENV_PYTHON) -m kwire.conformance.chaos
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
-	$(VENV_PYTHON) -m kwire.conformance.hostile
+	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s tests/hostile
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
-	$(VENV_PYTHON) -m kwire.conformance.crash
+	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s tests/crash
 
 bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
 	$(VENV_PYTHON) -m kwire.conformance.bench
