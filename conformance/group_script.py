@@ -57,6 +57,9 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
+AnyMessage = Any
+"""A request or response of any kind and version."""
+
 Arguments = dict[str, str]
 TopicPartitions = dict[str, list[tuple[int, str]]]
 
@@ -64,10 +67,10 @@ TopicPartitions = dict[str, list[tuple[int, str]]]
 class Target(Protocol):
     """Something that answers group requests: a broker, or a machine without one."""
 
-    def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - any request
+    def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
         """Send a request of client `name`; its reply may come at once or with a later request."""
 
-    def replies(self) -> list[tuple[str, Any]]:
+    def replies(self) -> list[tuple[str, AnyMessage]]:
         """(client, response) of everything that was answered since."""
 
     def wait(self, time_ms: int) -> None:
@@ -268,7 +271,7 @@ class GroupScript:
 
     # -- replies
 
-    def _format(self, response: Any) -> Iterator[str]:  # noqa: ANN401 - any response
+    def _format(self, response: AnyMessage) -> Iterator[str]:
         kind = type(response).__name__
         if isinstance(response, JoinGroupResponse):
             yield self._join_reply(response)
@@ -315,7 +318,7 @@ class GroupScript:
             f" members=[{' '.join(members)}]{skip}"
         )
 
-    def _description(self, group: Any) -> Iterator[str]:  # noqa: ANN401 - of any version
+    def _description(self, group: AnyMessage) -> Iterator[str]:
         message = f" ({group.error_message})" if group.error_message else ""
         yield (
             _error(group.error_code)
@@ -329,7 +332,7 @@ class GroupScript:
             for m in group.members
         )
 
-    def _member(self, member: Any) -> str:  # noqa: ANN401 - of any response
+    def _member(self, member: AnyMessage) -> str:
         instance = f":{member.group_instance_id}" if member.group_instance_id else ""
         return self.alias(member.member_id) + instance
 
@@ -385,13 +388,13 @@ def _error(code: int) -> str:
     return ErrorCode(code).name
 
 
-def _group_error(response: Any) -> int:  # noqa: ANN401 - any of the offset responses
+def _group_error(response: AnyMessage) -> int:
     groups = getattr(response, "groups", None)
     code: int = groups[0].error_code if groups else getattr(response, "error_code", 0)
     return code
 
 
-def _partitions(response: Any) -> Iterator[str]:  # noqa: ANN401 - any of the offset responses
+def _partitions(response: AnyMessage) -> Iterator[str]:
     groups = getattr(response, "groups", None)
     topics = groups[0].topics if groups else getattr(response, "topics", [])
     places = [(topic, partition) for topic in topics for partition in topic.partitions]

@@ -42,6 +42,10 @@ class Decision:
     def cancel_timer(self, key: TimerKey) -> None:
         self.effects.timers.append((key, None, 0))
 
+    def note(self, text: str) -> None:
+        """Tell the operator; the runtime puts it into the broker's log."""
+        self.effects.notes.append(f"group {self.group.group_id}: {text}")
+
     # -- sessions
 
     def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:

@@ -126,7 +126,7 @@ class Join:
             self._tell_generation()
         else:
             self._update(group.members[member_id])
-            prepare_or_complete(self.decision)
+            prepare_or_complete(self.decision, self._reason(f"member {member_id} rejoins"))
 
     # -- what joining changes
 
@@ -142,6 +142,10 @@ class Join:
             protocols=self.protocols,
         )
 
+    def _reason(self, what: str) -> str:
+        """KIP-800: clients may say why they join."""
+        return f"{what} ({self.request.reason})" if self.request.reason else what
+
     def _add(self, member_id: str) -> None:
         decision, group = self.decision, self.group
         member = self._member(member_id)
@@ -153,7 +157,7 @@ class Join:
         group.newcomers.add(member_id)
         decision.park_join(member_id, self.ticket)
         decision.expect_heartbeat(member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        prepare_or_complete(decision)
+        prepare_or_complete(decision, self._reason(f"member {member_id} joins"))
 
     def _update(self, member: Member) -> None:
         """Park the member's join with what it says now."""
@@ -177,6 +181,7 @@ class Join:
             old_member_id, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID)
         )
         decision.end_session(old_member_id)
+        decision.note(f"static member {old_member_id} comes back as {self.new_member_id}")
         member = group.rename(old_member_id, self.new_member_id)
         decision.expect_heartbeat(member)
         self._update(member)
@@ -184,10 +189,10 @@ class Join:
             if group.select_protocol() == group.protocol_name:
                 self._return_to_generation(leader_id)
             else:
-                prepare_or_complete(decision)
+                prepare_or_complete(decision, self._reason("a static member changed its protocol"))
         elif group.state is ClassicState.COMPLETING_REBALANCE:
             # The leader may have been told the old id and would assign to it.
-            prepare(decision)
+            prepare(decision, self._reason("a static member came back"))
         else:
             complete_if_all_joined(decision)
 

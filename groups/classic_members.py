@@ -86,7 +86,7 @@ def _take_assignment(decision: Decision, request: SyncGroupRequest) -> None:
 
     def refused(error: ErrorCode) -> Effects:
         fail_syncs(undone, error)
-        prepare_or_complete(undone)
+        prepare_or_complete(undone, f"its assignment could not be stored: {error.name}")
         return undone.effects
 
     decision.effects.refused = refused
@@ -135,7 +135,7 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
     answers = [_leave_one(decision, identity) for identity in request.members]
     if any(answer.error_code == ErrorCode.NONE for answer in answers):
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            prepare_or_complete(decision)
+            prepare_or_complete(decision, "members left")
         else:
             complete_if_all_joined(decision)
     effects = decision.effects
@@ -173,6 +173,7 @@ def _leave_one(decision: Decision, identity: MemberIdentity) -> MemberResponse:
         answer.error_code = group.check_member(member_id, identity.group_instance_id)
         if answer.error_code != ErrorCode.NONE:
             return answer
+    decision.note(f"member {member_id} leaves ({identity.reason or 'it gave no reason'})")
     remove_member(decision, member_id)
     decision.end_session(member_id)
     return answer

@@ -18,17 +18,18 @@ from kwire.groups.effects import Effects
 from kwire.groups.timers import InitialJoinTimer, JoinTimer, SyncTimer
 
 
-def prepare_or_complete(decision: Decision) -> None:
+def prepare_or_complete(decision: Decision, reason: str) -> None:
     """Something about the members changed: start a rebalance, or finish the one under way."""
     if decision.group.can_rebalance:
-        prepare(decision)
+        prepare(decision, reason)
     else:
         complete_if_all_joined(decision)
 
 
-def prepare(decision: Decision) -> None:
+def prepare(decision: Decision, reason: str) -> None:
     """Start a rebalance."""
     group = decision.group
+    decision.note(f"generation {group.generation_id} ends, {reason}")
     if group.state is ClassicState.COMPLETING_REBALANCE:
         fail_syncs(decision, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_syncs.clear()
@@ -62,6 +63,7 @@ def complete(decision: Decision) -> None:
     decision.cancel_timer(JoinTimer(group.group_id).key)
     for member in list(group.members.values()):
         if member.member_id not in group.awaiting_join and not member.is_static:
+            decision.note(f"member {member.member_id} did not rejoin in time and is out")
             group.remove(member.member_id)
             decision.end_session(member.member_id)
     if group.members and not group.elect_joined_leader():
@@ -70,8 +72,13 @@ def complete(decision: Decision) -> None:
         return
     group.start_next_generation(decision.now_ms)
     if not group.members:
+        decision.note(f"generation {group.generation_id} is empty")
         decision.effects.records.append(group.to_record({}))
         return
+    decision.note(
+        f"generation {group.generation_id} begins with {len(group.members)} members, "
+        f"protocol {group.protocol_name}, leader {group.leader_id}"
+    )
     for member_id, member in group.members.items():
         decision.answer_join(member_id, decision.generation(member_id))
         decision.expect_heartbeat(member)
@@ -147,7 +154,7 @@ def sync_due(decision: Decision, timer: SyncTimer) -> Effects:
         for member_id in list(group.pending_syncs):
             remove_member(decision, member_id)
             decision.end_session(member_id)
-        prepare(decision)
+        prepare(decision, "members did not sync in time")
     return keep_when_refused(decision)
 
 
@@ -160,7 +167,7 @@ def session_due(decision: Decision, member_id: str) -> Effects:
     elif member_id in group.members and not _is_parked(decision, member_id):
         remove_member(decision, member_id)
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
-            prepare_or_complete(decision)
+            prepare_or_complete(decision, f"member {member_id} was not heard of in time")
         else:
             _complete_preparing(decision)
     return keep_when_refused(decision)

@@ -40,6 +40,8 @@ class Effects:
     """(ticket, response): each ticket once, in this decision or in a later one."""
     timers: list[tuple[TimerKey, Timer | None, int]] = field(default_factory=list)
     """(key, timer, ms from now); no timer: cancel.  Later entries of a key win."""
+    notes: list[str] = field(default_factory=list)
+    """What an operator would want to read about it, in sentences."""
     group: ClassicGroup | None = None
     """The session of a group as it is from now on."""
     refused: Callable[[ErrorCode], Effects] | None = None

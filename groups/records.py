@@ -18,7 +18,6 @@ an offset expires, which clients of OffsetCommit v2-4 may ask for.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -127,7 +126,3 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:
 
 def group_tombstone(group_id: str) -> GroupMetadata:
     return GroupMetadata(GroupMetadataKey(group=group_id), None)
-
-
-def encode_all(records: Iterable[Record]) -> list[tuple[bytes, bytes | None]]:
-    return [record.encode() for record in records]

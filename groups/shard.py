@@ -99,7 +99,7 @@ class GroupShard:
                 decision.expect_heartbeat(member)
             if len(group.members) > self.limits.group_max_size:
                 # A chance to commit before the members that are too many are kept out.
-                classic_rebalance.prepare(decision)
+                classic_rebalance.prepare(decision, "it is over group.max.size")
             yield decision.effects
         yield self._await_retention(Effects())
 

@@ -111,6 +111,8 @@ class Shard(Generic[M]):
                     return
                 effects = effects.refused(error)
         self.machine.settle(effects)
+        for note in effects.notes:
+            log.info("%s", note)
         if effects.timers:
             self._set_timers(effects)
         if effects.replies:

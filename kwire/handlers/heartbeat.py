@@ -1,7 +1,7 @@
 """Heartbeat (key 12): v0-4.
 
 Behaviour
-- Starts the member's session over.  REBALANCE_IN_PROGRESS asks it to join again; ILLEGAL_GENERATION,
+- Starts the session over.  REBALANCE_IN_PROGRESS asks the member to join again; ILLEGAL_GENERATION,
   UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID tell it that it is out.
 - While the coordinator is loading the answer is NONE: nobody can be late yet.
 

@@ -9,7 +9,7 @@ Behaviour
 
 Version notes: the rebalance timeout is the session timeout in v0; KIP-394 (MEMBER_ID_REQUIRED) from
 v4; group instance ids (KIP-345) from v5; flexible from v6; the protocol's type, and null for no
-protocol instead of an empty name, from v7; a reason, which is only for logs, from v8 (KIP-800);
+protocol instead of an empty name, from v7; a reason, which only the log is told, from v8 (KIP-800);
 skip_assignment from v9 (KIP-814).
 """
 

@@ -5,7 +5,7 @@ Behaviour
 - A static member may be named by its instance id alone: that is how administrators remove it.
 
 Version notes: one member, named at the top, in v0-2, and its error is the response's; several
-members from v3 (KIP-345); flexible from v4; reasons, which are only for logs, from v5 (KIP-800).
+members from v3 (KIP-345); flexible from v4; reasons, which only the log is told, from v5 (KIP-800).
 """
 
 from __future__ import annotations

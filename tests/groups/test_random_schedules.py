@@ -25,7 +25,7 @@ from kwire.groups.classic_state import ClassicState
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.shard import GroupShard
-from kwire.testing.group_machine import GroupMachine
+from kwire.groups.simulation import GroupMachine
 
 CLIENTS = ["a", "b", "c", "s1", "s2"]
 GROUP_ID = "g"

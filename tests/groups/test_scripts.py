@@ -19,7 +19,7 @@ from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitValue
 from kwire.conformance.group_script import GroupScript
 from kwire.groups.limits import GroupLimits
 from kwire.groups.records import GroupMetadata, Record
-from kwire.testing.group_machine import START_MS, GroupMachine
+from kwire.groups.simulation import START_MS, GroupMachine
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 GROUP_ID = "G"

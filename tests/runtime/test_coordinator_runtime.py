@@ -29,6 +29,9 @@ from kwire.partition import Partition
 from kwire.runtime import ShardState
 from kwire.testing.node import NODE_ID, Node, as_received
 
+AnyMessage = Any
+"""A request or response of any kind."""
+
 TOPIC = "__consumer_offsets"
 
 
@@ -169,9 +172,9 @@ async def test_replies_wait_until_records_are_committed(
         node.create(TOPIC)
         partition = node.partition(TOPIC)
         partition.isr = (1, 2)  # a follower that lags
-        replies: list[Any] = []
+        replies: list[AnyMessage] = []
 
-        async def ask(request: Any) -> None:  # noqa: ANN401 - any request
+        async def ask(request: AnyMessage) -> None:
             replies.append(await node.start(request, 8))
 
         async with trio.open_nursery() as nursery:
@@ -213,7 +216,7 @@ async def test_who_waits_is_sent_to_the_new_coordinator(
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol("range", b"")],
         )
-        replies: list[Any] = []
+        replies: list[AnyMessage] = []
 
         async def ask() -> None:
             replies.append(as_received(await node.start(join, 3), 3))

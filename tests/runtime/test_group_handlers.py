@@ -36,6 +36,9 @@ from kwire.codecs.messages.offset_fetch import (
 from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.testing.node import NODE_ID, Node
 
+AnyMessage = Any
+"""A request or response of any kind."""
+
 BAD_ID = b"\1" * 16
 OTHER_BAD_ID = b"\2" * 16
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -60,14 +63,14 @@ async def _create_offsets_topic(node: Node) -> None:
     node.create("__consumer_offsets", cleanup_policy="compact")
 
 
-def call(node: Node, request: Any, version: int) -> Any:  # noqa: ANN401 - by request
-    async def within() -> Any:  # noqa: ANN401 - by request
+def call(node: Node, request: AnyMessage, version: int) -> AnyMessage:
+    async def within() -> AnyMessage:
         return node.call(request, version)
 
     return trio.run(within)
 
 
-def commit(*topics: tuple[str | bytes, list[int]], **fields: Any) -> OffsetCommitRequest:  # noqa: ANN401 - any field
+def commit(*topics: tuple[str | bytes, list[int]], **fields: AnyMessage) -> OffsetCommitRequest:
     return OffsetCommitRequest(
         group_id=fields.pop("group_id", "G"),
         topics=[
@@ -82,7 +85,7 @@ def commit(*topics: tuple[str | bytes, list[int]], **fields: Any) -> OffsetCommi
     )
 
 
-def errors(response: Any) -> list[tuple[str | bytes, list[tuple[int, str]]]]:  # noqa: ANN401 - by request
+def errors(response: AnyMessage) -> list[tuple[str | bytes, list[tuple[int, str]]]]:
     return [
         (
             getattr(topic, "name", "") or topic.topic_id,
@@ -136,7 +139,7 @@ def test_commit_by_name_for_the_empty_group(node: Node, version: int) -> None:
 # -- OffsetFetch
 
 
-def fetched(response: Any) -> list[tuple[str, list[tuple[int, int, str]]]]:  # noqa: ANN401 - by version
+def fetched(response: AnyMessage) -> list[tuple[str, list[tuple[int, int, str]]]]:
     return [
         (
             topic.name,

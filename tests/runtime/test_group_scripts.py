@@ -21,6 +21,9 @@ from kwire.context import Context
 from kwire.routes import bind
 from kwire.testing.node import Node
 
+AnyMessage = Any
+"""A request or response of any kind."""
+
 SCRIPTS = Path(__file__).parents[1] / "groups" / "scripts"
 MACHINE_ONLY = {"failures", "retention", "reload"}
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.txt") if path.stem not in MACHINE_ONLY)
@@ -36,9 +39,9 @@ class HandlerTarget:
     def __init__(self, node: Node, nursery: trio.Nursery) -> None:
         self._node = node
         self._nursery = nursery
-        self._answered: list[tuple[str, Any]] = []
+        self._answered: list[tuple[str, AnyMessage]] = []
 
-    def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - any
+    def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
         received = request_class(api).decode(request.encode(version), version)
         context = Context("PLAINTEXT", "127.0.0.1", "test")
         context.api_key, context.api_version, context.client_id = api, version, name
@@ -48,14 +51,16 @@ class HandlerTarget:
         else:
             self._answer(name, api, version, reply)
 
-    async def _wait(self, name: str, api: ApiKey, version: int, reply: Awaitable[Any]) -> None:
+    async def _wait(
+        self, name: str, api: ApiKey, version: int, reply: Awaitable[AnyMessage]
+    ) -> None:
         self._answer(name, api, version, await reply)
 
-    def _answer(self, name: str, api: ApiKey, version: int, response: Any) -> None:  # noqa: ANN401 - any
+    def _answer(self, name: str, api: ApiKey, version: int, response: AnyMessage) -> None:
         encoded = response.encode(version)
         self._answered.append((name, response_class(api).decode(encoded, version)))
 
-    def replies(self) -> list[tuple[str, Any]]:
+    def replies(self) -> list[tuple[str, AnyMessage]]:
         answered, self._answered = self._answered, []
         return answered
 

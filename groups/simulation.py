@@ -1,7 +1,7 @@
 """A group machine without a broker: a clock in the test's hand, a list for the log.
 
-Does with effects what kwire.runtime does, and what it cannot: refuse appends, and replay the log
-into a second machine at any time.
+For tests and experiments.  Does with effects what the broker's runtime does, and what that cannot:
+refuse appends, and replay the log into a second machine at any time.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from kwire.groups.records import Record
 from kwire.groups.shard import GroupShard
 from kwire.groups.timers import Timer, TimerKey
 
+AnyMessage = Any
+"""A request or response of any kind."""
+
 START_MS = 1_000_000
 NAMED_GROUP_ONLY: dict[ApiKey, Callable[..., object]] = {
     ApiKey.SYNC_GROUP: SyncGroupResponse,
@@ -50,7 +53,7 @@ class Waiting(NamedTuple):
 
     name: str
     version: int
-    request: Any
+    request: AnyMessage
 
 
 class GroupMachine:
@@ -68,7 +71,7 @@ class GroupMachine:
         self.timers: dict[TimerKey, tuple[int, int, Timer]] = {}
         self.waiting: dict[object, Waiting] = {}
         """Requests without a reply, by ticket."""
-        self._answered: list[tuple[str, Any]] = []
+        self._answered: list[tuple[str, AnyMessage]] = []
         self._tickets = 0
         self._settings = 0
         for effects in self.shard.loaded(self.now_ms):
@@ -125,16 +128,16 @@ class GroupMachine:
 
     # -- requests
 
-    def ticket(self, name: str, version: int, request: Any) -> object:  # noqa: ANN401 - any
+    def ticket(self, name: str, version: int, request: AnyMessage) -> object:
         self._tickets += 1
         self.waiting[self._tickets] = Waiting(name, version, request)
         return self._tickets
 
-    def replies(self) -> list[tuple[str, Any]]:
+    def replies(self) -> list[tuple[str, AnyMessage]]:
         answered, self._answered = self._answered, []
         return answered
 
-    def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - any
+    def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
         """One request, with what its handler does around it."""
         invalid = self._invalid(api, request)
         if invalid is not None:
@@ -169,7 +172,7 @@ class GroupMachine:
         effects = self.shard.join(request, caller, f"{name}-{ticket}", ticket, self.now_ms)
         self.happen(effects, ticket)
 
-    def _invalid(self, api: ApiKey, request: Any) -> object | None:  # noqa: ANN401 - any
+    def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
         """What kwire.group_coordinator refuses before it looks for the group."""
         if api is ApiKey.JOIN_GROUP:
             return classic_join.invalid(request, self.limits)
@@ -177,7 +180,7 @@ class GroupMachine:
             return None
         return NAMED_GROUP_ONLY[api](error_code=ErrorCode.INVALID_GROUP_ID)
 
-    def _answer(self, ticket: object, response: Any) -> None:  # noqa: ANN401 - any
+    def _answer(self, ticket: object, response: AnyMessage) -> None:
         """Answer as the request's version can say it."""
         name, version, _ = self.waiting.pop(ticket)
         if isinstance(response, LeaveGroupResponse) and version < 3 and response.members:
@@ -190,7 +193,7 @@ class GroupMachine:
             response = DeleteGroupsResponse(results=[DeletableGroupResult(error_code=response)])
         self._answered.append((name, response))
 
-    def _look(self, api: ApiKey, version: int, request: Any, ticket: object) -> None:  # noqa: ANN401 - any
+    def _look(self, api: ApiKey, version: int, request: AnyMessage, ticket: object) -> None:
         shard = self.shard
         response: object
         match api:
@@ -205,12 +208,12 @@ class GroupMachine:
         self._answer(ticket, response)
 
 
-def refused(error: ErrorCode, request: Any) -> object:  # noqa: ANN401 - any
+def refused(error: ErrorCode, request: AnyMessage) -> object:
     """The response that tells a failed append."""
     if isinstance(request, OffsetCommitRequest):
         return commit_error(request, error)
     if isinstance(request, DeleteGroupsRequest):
         return error
-    failed: Any = response_class(request.API_KEY)()
+    failed: AnyMessage = response_class(request.API_KEY)()
     failed.error_code = error
     return failed
