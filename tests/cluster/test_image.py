@@ -72,6 +72,6 @@ def test_brokers_have_an_address_for_each_listener() -> None:
 def test_an_image_cannot_be_changed() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1)])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        image.version = 2  # type: ignore[misc]
+        image.version = 2  # type: ignore[misc] # that it cannot is what is tested
     with pytest.raises(TypeError):
-        image.topics["b"] = topic("b", 2)  # type: ignore[index]
+        image.topics["b"] = topic("b", 2)  # type: ignore[index] # likewise
