@@ -90,7 +90,7 @@ class Broker:
         return None if hosted is None else hosted.get(index)
 
     def led_partition(self, topic: str, index: int) -> Partition:
-        """The partition, if it is here and led by this broker; LogError says what it is otherwise."""
+        """The partition, if it is here and led by this broker; LogError says what else."""
         partition = self.partition(topic, index)
         if partition is None:
             raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

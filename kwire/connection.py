@@ -315,7 +315,8 @@ class Connection:
         response = binding.response_class()
         if not hasattr(response, "error_code"):
             raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
-        setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - not every response has it
+        # Not every response has the field, so the type checker cannot be asked.
+        setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - see above
         return response
 
     def _read_client_id(self, frame: memoryview, size: int) -> int:
