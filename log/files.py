@@ -52,7 +52,7 @@ class OpenFile:
 
     def __del__(self) -> None:
         with suppress(OSError):
-            self._close(self.fd)  # type: ignore[operator]
+            self._close(self.fd)  # type: ignore[operator]  # os.close
 
 
 class Files:

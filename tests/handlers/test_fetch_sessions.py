@@ -62,7 +62,7 @@ class Client:
 
     def fetch(self, topic: str | bytes = "t", **fields: int) -> Told:
         """(partition, error, high watermark, bytes of records) of the next reply."""
-        return self.take(self.node.call(self.request(topic, **fields), self.version))  # type: ignore[arg-type]
+        return self.take(self.node.call(self.request(topic, **fields), self.version))  # type: ignore[arg-type]  # fields by name
 
     def take(self, reply: FetchResponse) -> Told:
         self.reply = reply
@@ -72,7 +72,7 @@ class Client:
                 data.partition_index,
                 data.error_code,
                 data.high_watermark,
-                len(data.records or b""),  # type: ignore[arg-type]
+                len(data.records or b""),  # type: ignore[arg-type]  # records are bytes here
             )
             for topic in reply.responses
             for data in topic.partitions
@@ -146,7 +146,7 @@ def test_unknown_partitions_are_told_every_time(t: Node) -> None:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert client.fetch("nope", p2=0) == [(2, error, -1, 0)]
     assert client.fetch() == [(2, error, -1, 0)]
-    assert client.fetch("nope", forget=(2,)) == []  # type: ignore[arg-type]
+    assert client.fetch("nope", forget=(2,)) == []  # type: ignore[arg-type]  # a test's shorthand
 
 
 def test_full_replies_take_turns(t: Node) -> None:
@@ -178,7 +178,7 @@ def test_topics_of_a_session_by_id_come_and_go(node: Node) -> None:
     client.fetch(topic_id, p0=0)
     unheard_of = b"\x07" * 16
     assert client.fetch(unheard_of, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
-    client.fetch(unheard_of, forget=(0,))  # type: ignore[arg-type]
+    client.fetch(unheard_of, forget=(0,))  # type: ignore[arg-type]  # a test's shorthand
     node.delete("t")
     for _ in range(2):
         assert client.fetch() == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, 0)]

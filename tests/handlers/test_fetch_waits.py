@@ -41,7 +41,7 @@ def fetch(
 def told(response: FetchResponse) -> list[tuple[int, int, int]]:
     """(partition, error, bytes of records)."""
     return [
-        (data.partition_index, data.error_code, len(data.records or b""))  # type: ignore[arg-type]
+        (data.partition_index, data.error_code, len(data.records or b""))  # type: ignore[arg-type]  # records are bytes here
         for topic in response.responses
         for data in topic.partitions
     ]

@@ -111,6 +111,19 @@ def test_a_killed_broker_leaves_no_marker(manager_of: MakeManager, append: Appen
     assert again.logs["t", 0].recovery_point == 0
 
 
+def test_what_was_not_loaded_is_not_called_clean(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
+    manager = manager_of()
+    append(manager.create("t", TOPIC_ID, 0), 5)
+    kill(manager)
+    log_file = tmp_path / "a" / "t-0" / "00000000000000000000.log"
+    log_file.write_bytes(log_file.read_bytes() + b"torn")
+    manager_of(load=False).close()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert manager_of().logs["t", 0].log_end_offset == 5
+
+
 def test_topic_configs_are_asked_for(manager_of: MakeManager) -> None:
     manager = manager_of()
     manager.create("t-with-dashes", TOPIC_ID, 0)
@@ -342,7 +355,7 @@ class FailingDisk(Files):
         self._check("open", str(path))
         return super().open(path)
 
-    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, pos: int) -> int:  # type: ignore[override]
+    def pwrite(self, fd: int, data: bytes | bytearray | memoryview, pos: int) -> int:  # type: ignore[override]  # a plain function there
         if self.broken and "short write" in self.calls and self.word in path_of(fd):
             if len(data) > 10:
                 return Files.pwrite(fd, memoryview(data)[:10], pos)
@@ -354,7 +367,7 @@ class FailingDisk(Files):
         self._check("pread", path_of(fd))
         return Files.pread(fd, size, pos)
 
-    def fsync(self, fd: int) -> None:  # type: ignore[override]
+    def fsync(self, fd: int) -> None:  # type: ignore[override]  # a plain function there
         self._check("fsync", path_of(fd))
         Files.fsync(fd)
 
