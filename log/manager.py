@@ -78,6 +78,7 @@ class LogManager:
         )
         self.logs: dict[TopicPartition, Log] = {}
         self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self._loaded: set[LogDir] = set()
         self.high_watermarks: dict[TopicPartition, int] = {}
         """What `replication-offset-checkpoint` said when the logs were loaded."""
         self.online_dirs: list[LogDir] = []
@@ -152,6 +153,8 @@ class LogManager:
                 self._load_dir(directory, find_config)
             except OSError as error:
                 self.dir_failed(directory, error)
+            else:
+                self._loaded.add(directory)
 
     def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
         clean = directory.take_clean_shutdown()
@@ -277,8 +280,11 @@ class LogManager:
     # Closing
 
     def close(self, high_watermark_of: Callable[[Log], int] = _log_end_offset) -> None:
-        """A clean stop: all logs durable, checkpoints written, directories marked and unlocked."""
-        for directory in list(self.online_dirs):
+        """A clean stop: all logs durable, checkpoints written, directories marked and unlocked.
+
+        A directory that was not loaded to the end is left as it is: nobody can vouch for it.
+        """
+        for directory in [each for each in self.online_dirs if each in self._loaded]:
             try:
                 self._close_dir(directory, high_watermark_of)
             except OSError as error:

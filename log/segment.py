@@ -260,6 +260,8 @@ class Segment:
     ) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on, where one must start."""
         limit = self.size_bytes if end is None else end
+        if position >= limit:
+            return iter(())
         return scan.headers(self.files, self.open(), position, limit)
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
