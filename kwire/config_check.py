@@ -91,6 +91,8 @@ def check_broker(
             "Cannot update these configs at default cluster level, broker id must be specified",
             [one for one in configs if update_mode(one) is UpdateMode.PER_BROKER],
         )
+    rebinding = [one for one in configs if one in _NEEDS_RESTART]
+    _refuse("This broker changes its listeners by a restart only", rebinding)
     try:
         for one, value in configs.items():
             definition = definition_of(one)
@@ -106,6 +108,8 @@ def check_broker(
 
 
 _READ_ONLY = UpdateMode.READ_ONLY
+_NEEDS_RESTART = frozenset({"listeners", "listener.security.protocol.map"})
+"""Kafka binds and unbinds at run time; taking these and doing nothing would be a lie."""
 
 PER_LISTENER = frozenset(
     name

@@ -7,7 +7,8 @@ Behaviour
 - Each resource is changed whole or not at all: INVALID_CONFIG or INVALID_REQUEST with Kafka's
   sentence, unknown topics UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST
   both times, and so is a config named twice.
-- Brokers: their own id, or the empty name for all.  What cannot change at run time is refused.
+- Brokers: their own id, or the empty name for all.  What cannot change at run time is refused,
+  and so are `listeners`, which Apache Kafka can bind anew.
 - Broker loggers: levels of those that exist, for as long as this process runs (KIP-412); deleting
   gives a logger its parent's level again.
 - `validate_only` checks and changes nothing.

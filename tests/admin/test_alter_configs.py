@@ -234,6 +234,11 @@ async def test_a_broker_lives_by_its_dynamic_configs_at_once(open_admin: OpenAdm
             "equal to 1",
         ),
         (
+            "1",
+            ("listeners", SET, "PLAINTEXT://:9092"),
+            "This broker changes its listeners by a restart only: [listeners]",
+        ),
+        (
             "7",
             ("log.cleaner.threads", SET, "2"),
             "Unexpected broker id, expected 1, but received 7",
