@@ -12,6 +12,7 @@ from kwire import topic_creation
 from kwire.cluster.image import BrokerImage, ClusterImage, TopicImage
 from kwire.cluster.store import StoreError, VersionConflict
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.primitives import ZERO_UUID
 from kwire.config import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.fetch_sessions import FetchSessions
 from kwire.group_coordinator import GroupCoordinator
@@ -178,7 +179,9 @@ class Broker:
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
         found = self.logs.logs.get((topic.name, index))
-        if found is not None and found.topic_id != topic.id:
+        if found is not None and found.topic_id == ZERO_UUID:  # lost, or older than topic ids
+            found.adopt_topic_id(topic.id)
+        elif found is not None and found.topic_id != topic.id:
             log.warning("%s-%d on disk is of a deleted topic of that name", topic.name, index)
             self.logs.delete(topic.name, index)
             found = None

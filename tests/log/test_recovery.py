@@ -273,6 +273,15 @@ def test_a_broken_partition_metadata_is_refused(killed: Path, open_log: OpenLog)
         assert "topic_id: MDEyMz" in (killed / "partition.metadata").read_text()
 
 
+def test_a_lost_topic_id_is_adopted(killed: Path, open_log: OpenLog) -> None:
+    """A directory of a release without topic ids, say, or one whose file was lost."""
+    (killed / "partition.metadata").unlink()
+    log = open_log(topic_id=bytes(16))
+    assert log.topic_id == bytes(16)
+    log.adopt_topic_id(b"0123456789abcdef")
+    assert open_log(topic_id=bytes(16)).topic_id == log.topic_id == b"0123456789abcdef"
+
+
 def test_lost_epochs_come_from_the_batches(killed: Path, open_log: OpenLog) -> None:
     for content in (b"", b"0\n1\n", b"rubbish", b"0\n2\n0 0\n1 7\n"):
         (killed / "leader-epoch-checkpoint").write_bytes(content)
