@@ -20,6 +20,7 @@ COMMANDS = {
     "consume": "Read records of topics.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "ping": "Tell whether a cluster answers.",
 }
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""

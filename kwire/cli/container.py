@@ -6,6 +6,7 @@
    KAFKA_ADVERTISED_LISTENERS on all interfaces.
 3. Where neither says anything: one broker on port 9092 that tells clients localhost:9092.
 
+CLUSTER_ID names the cluster of an empty data folder; KAFKA_LOG4J_ROOT_LOGLEVEL says what is logged.
 Otherwise than there, data is kept in the volume and the topics that Kafka keeps for itself have one
 replica unless somebody says otherwise, so that a broker on its own works with any settings.
 """
@@ -13,7 +14,7 @@ replica unless somebody says otherwise, so that a broker on its own works with a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 MOUNTED = Path("/mnt/shared/config/server.properties")
@@ -54,6 +55,33 @@ def container_settings(
     if "log.dirs" not in given and "log.dir" not in given:
         defaults["log.dirs"] = DATA_DIR
     return (mounted if file else None), {**defaults, **overrides}, environment
+
+
+def adopt_cluster_id(log_dirs: Sequence[str], node_id: int, cluster_id: str) -> None:
+    """Mark folders that are not any cluster's yet, as Kafka's `kafka-storage format` does."""
+    for directory in map(Path, log_dirs):
+        path = directory / "meta.properties"
+        if not path.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n")
+
+
+def log_level(environ: Mapping[str, str], default: str) -> str:
+    """The level by Log4j's names, where one of them is given."""
+    names = {"TRACE": "debug", "DEBUG": "debug", "INFO": "info", "WARN": "warning"}
+    names |= {"ERROR": "error", "FATAL": "error", "OFF": "error"}
+    return names.get(environ.get("KAFKA_LOG4J_ROOT_LOGLEVEL", "").upper(), default)
+
+
+def own_address() -> tuple[str, int]:
+    """Where the broker of this container listens: for the image's health check."""
+    import os
+
+    from kwire.config import load
+
+    listener = load(*container_settings(os.environ, {})).listeners[0]
+    everywhere = listener.host in ("", "0.0.0.0", "::")
+    return ("127.0.0.1" if everywhere else listener.host), listener.port
 
 
 def with_listeners(environ: Mapping[str, str]) -> dict[str, str]:

@@ -71,6 +71,10 @@ def command(
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    if container:
+        from kwire.cli.container import log_level as container_level
+
+        log_level = container_level(os.environ, log_level)
     start_logging(log_level)
     overrides = dict(settings)
     if data is not None:
@@ -106,6 +110,10 @@ def run(
     try:
         config = load(path, overrides, environ)
         tell_configuration(config, path)
+        if container and (cluster_id := environ.get("CLUSTER_ID")):
+            from kwire.cli.container import adopt_cluster_id
+
+            adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
         run_server(config, on_ready)

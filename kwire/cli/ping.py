@@ -1,0 +1,92 @@
+"""`kwire ping`: does a cluster answer, and where does it send its clients."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster, Node
+    from kwire.client.errors import ClientError
+
+RETRY_S = 0.1
+
+
+@click.command("ping")
+@click.option(
+    "-w", "--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+    help="Keep trying for so long: for scripts that start a broker.",
+)  # fmt: skip
+@click.option("--container", is_flag=True, hidden=True, help="The broker in this container.")
+@json_option
+@connected
+def command(cluster: Cluster, wait: float, container: bool, as_json: bool) -> None:
+    """Ask every broker of a cluster for a reply, at the address that it tells its clients.
+
+    \b
+      kwire ping
+      kwire ping -b broker:9092 --wait 30 && ./run-tests
+
+    Exits with 1 where nobody answers, or where a broker tells clients an address that cannot be
+    reached from here.
+    """
+    if container:
+        from kwire.cli.container import own_address
+
+        cluster.bootstrap = [own_address()]
+        cluster.any()
+        return
+    _first_reply(cluster, wait)
+    rows = [_asked(cluster, node) for _, node in sorted(cluster.nodes.items())]
+    if as_json:
+        print_json({"cluster": cluster.cluster_id, "brokers": rows})
+    else:
+        columns = ["broker", "address", "rack", "ms", "trouble"]
+        title = f"cluster {cluster.cluster_id}"
+        print_table(columns, [tuple(row.values()) for row in rows], title=title)
+    if any(row["trouble"] for row in rows):
+        raise SystemExit(1)
+
+
+def _first_reply(cluster: Cluster, wait_s: float) -> None:
+    from kwire.client.errors import ClientError
+
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            cluster.refresh([])
+            return
+        except ClientError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(RETRY_S)
+
+
+def _asked(cluster: Cluster, node: Node) -> dict[str, Any]:
+    """One broker's reply at its advertised address, timed without the connection's set-up."""
+    from kwire.client.errors import ClientError
+    from kwire.codecs.messages.api_versions import ApiVersionsRequest
+
+    taken_ms: float | None = None
+    trouble: ClientError | None = None
+    try:
+        connection = cluster.node(node.node_id)
+        start = time.perf_counter()
+        connection.call(
+            ApiVersionsRequest(client_software_name="kwire", client_software_version="1")
+        )
+        taken_ms = round((time.perf_counter() - start) * 1000, 2)
+    except ClientError as error:
+        trouble = error
+    return {
+        "broker": node.node_id,
+        "address": f"{node.host}:{node.port}",
+        "rack": node.rack,
+        "ms": None if taken_ms is None else str(taken_ms),
+        "trouble": "" if trouble is None else str(trouble),
+    }

@@ -1,0 +1,109 @@
+"""What the container runs, without a container."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.client.cluster import Cluster
+from kwire.testing import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+Start = Callable[[dict[str, str]], subprocess.Popen[str]]
+
+
+def environ_with(settings: dict[str, str]) -> dict[str, str]:
+    """This process' variables less Kafka's, and `settings`; `kwire` is on PATH as in the image."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
+    return {**own, "PATH": path, **settings}
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Run the image's command with these variables until the broker is ready."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(settings: dict[str, str]) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [ROOT / "docker" / "run"],
+            env=environ_with(settings), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def said_until_ready(process: subprocess.Popen[str]) -> str:
+    """What is logged up to the line that Testcontainers' Kafka module waits for."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "Transitioning from RECOVERY to RUNNING" in line:
+            return said
+    raise AssertionError(said)
+
+
+def test_variables_make_a_broker(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    settings = {
+        "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+        "KAFKA_NODE_ID": "3",
+        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_NUM_PARTITIONS": "3",
+        "KAFKA_HEAP_OPTS": "-Xmx1g",
+    }
+    process = start(settings)
+    assert "unknown setting" not in said_until_ready(process)
+    with Cluster(f"127.0.0.1:{port}", timeout_s=10) as cluster:
+        assert len(cluster.topic("created", create=True).partitions) == 3
+        assert cluster.cluster_id == "4L6g3nShT-eMCtK--X86sw"
+        assert list(cluster.nodes) == [3]
+    healthy = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", "ping", "--container"],
+        env=environ_with(settings), capture_output=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert healthy.returncode == 0, healthy.stderr
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_the_health_check_fails_where_nobody_answers() -> None:
+    settings = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", "ping", "--container"],
+        env=environ_with(settings), capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "connection refused" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("level", "is_logged"), [("", True), ("INFO", True), ("WARN", False), ("ERROR", False)]
+)
+def test_log_level(tmp_path: Path, level: str, is_logged: bool) -> None:
+    """By Log4j's names; an unusable setting ends the start at once here."""
+    settings = {
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": level,
+        "KAFKA_LISTENERS": "PLAINTEXT://no-such-host.invalid:9092",
+        "KAFKA_LOG_DIRS": str(tmp_path),
+    }
+    done = subprocess.run(
+        [ROOT / "docker" / "run"],
+        env=environ_with(settings), capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert ("data in" in done.stderr) == is_logged
+    assert "cannot be resolved" in done.stderr
