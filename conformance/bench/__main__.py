@@ -128,7 +128,11 @@ def measure(
             memory += bench.memory_after_load(brokers)
     if plan.has("first") and names:
         bench.rounds = min(plan.rounds, FIRST_SECONDS_ROUNDS)
-        note = f"Both just started: the {FIRST_SECONDS:.0f} s that follow the first reply."
+        note = (
+            f"The {FIRST_SECONDS:.0f} s that follow the start of the process, which is what a test"
+            " suite sees: a rate is what was done in them by their length, or by the time the"
+            " broker was up; percentiles are of the requests that were answered in them."
+        )
         rows = bench.first_seconds(ROWS, root / "first", names)
         sections.append(Section(f"The first {FIRST_SECONDS:.0f} seconds", note, rows))
     return sections

@@ -7,7 +7,7 @@ import mmap
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +26,9 @@ WARM_SLICE_S = 2.0
 WARM_SLICES_STALE = 2  # so many slices without a new best: the rate has stopped rising
 WARM_GAIN = 1.03  # less than that is not a rise
 SETTLE_S = 0.3  # between turns, for the files of the turn before to go
+
+WHILE_UP = " while up"
+LEFT_MIN_S = 0.5  # measured even when a start takes almost all of the first seconds
 
 Progress = Callable[[str], None]
 _topics = itertools.count()
@@ -101,8 +104,7 @@ class Bench:
         chosen = [broker for broker in brokers if row.runs_on(broker)]
         for broker in chosen:
             self._warm_up(row, broker)
-        targets = {figure.name: figure.target for figure in row.figures}
-        all_series = _series_of(row, targets)
+        all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
         for number in range(self.rounds):
             # A B, B A, A B, ...: neither always comes after the other
             for broker in chosen if number % 2 == 0 else reversed(chosen):
@@ -144,18 +146,18 @@ class Bench:
                 return
 
     def first_seconds(self, rows: Iterable[Row], root: Path, names: Sequence[str]) -> list[Series]:
-        """Each row in the first seconds of brokers that were just started."""
+        """Each row in the seconds that follow the start of the brokers' processes."""
         found = []
         for row in rows:
-            all_series = _series_of(
-                row, {figure.name: FIRST_SECONDS_TARGET for figure in row.figures}
-            )
+            all_series = [
+                Series(row.key, row.title, figure, figure.target)
+                for figure in figures_from_the_start(row)
+            ]
             for number in range(self.rounds):
                 pair = fresh_pair(root, names)
                 for broker in pair if number % 2 == 0 else reversed(pair):
                     self.say(f"first {FIRST_SECONDS:.0f} s, {row.title}: {broker.name}")
-                    with running(broker):
-                        _add(all_series, broker, _just_started(row, broker))
+                    _add(all_series, broker, _from_the_start(row, broker))
             found += all_series
         return found
 
@@ -204,16 +206,32 @@ def fresh_pair(root: Path, names: Sequence[str]) -> list[Broker]:
     return [broker for broker in pair if broker.name in names]
 
 
-def _just_started(row: Row, broker: Broker) -> Figures:
-    """The row from the first reply on, for what its preparation leaves of the first seconds."""
-    began = time.monotonic()
-    topic = new_topic()
-    row.prepare(broker, topic)
-    return row.measure(broker, topic, FIRST_SECONDS - (time.monotonic() - began))
+def figures_from_the_start(row: Row) -> list[Figure]:
+    """The figures of a row in the first seconds: a rate is both what was done in all of them, and
+    what was done in those the broker was up."""
+    wanted = {
+        figure.name: FIRST_SECONDS_TARGET if figure.target is not None else None
+        for figure in row.figures
+    }
+    figures = [replace(figure, target=wanted[figure.name]) for figure in row.figures]
+    rates = [figure for figure in figures if figure.more_is_better]
+    return figures + [replace(rate, name=rate.name + WHILE_UP, target=None) for rate in rates]
 
 
-def _series_of(row: Row, targets: dict[str, float | None]) -> list[Series]:
-    return [Series(row.key, row.title, figure, targets[figure.name]) for figure in row.figures]
+def _from_the_start(row: Row, broker: Broker) -> Figures:
+    """Start the broker, do the row's work until the first seconds are over, stop the broker."""
+    try:
+        start_s = broker.start()
+        started = time.monotonic() - start_s
+        topic = new_topic()
+        row.prepare(broker, topic)
+        left = FIRST_SECONDS - (time.monotonic() - started)
+        sample = row.sample(broker.address, topic, max(left, LEFT_MIN_S))
+    finally:
+        broker.stop()
+    while_up = {name + WHILE_UP: value for name, value in row.figures_of(sample).items()}
+    in_all = row.figures_of(sample._replace(seconds=max(FIRST_SECONDS, sample.seconds)))
+    return while_up | in_all
 
 
 def _add(all_series: list[Series], broker: Broker, figures: Figures) -> None:

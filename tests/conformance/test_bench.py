@@ -11,8 +11,8 @@ from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
 from kwire.conformance.bench import frames, load, report
 from kwire.conformance.bench.brokers import Floor, running
-from kwire.conformance.bench.measure import Series
-from kwire.conformance.bench.rows import Figure
+from kwire.conformance.bench.measure import Series, figures_from_the_start
+from kwire.conformance.bench.rows import ROWS, Figure
 
 HEADER_BYTES = 4 + 2 + 2 + 4 + 2 + len(b"bench") + 1
 
@@ -108,3 +108,9 @@ def test_report_shows_median_spread_and_verdict() -> None:
     text = report.markdown(sections, [("cores", "2")], "how", "peer")
     assert "| latency | p50, µs | 50.0 (40.0-100) | 100 (100-120) | 2.00 (1.00-3.00)" in text
     assert "| ≥ 2 x | yes |" in text
+
+
+def test_first_seconds_count_the_start_and_show_the_rate_while_up() -> None:
+    (row,) = [row for row in ROWS if row.key == "tiny1"]
+    figures = {figure.name: figure.target for figure in figures_from_the_start(row)}
+    assert figures == {"requests": 2.0, "p50": None, "p99": None, "requests while up": None}
