@@ -47,17 +47,18 @@ format: env-dev ## format the sources and mend what the linter can
 generated: env-dev ## write the generated messages anew from codecs/schema
 	$(VENV_PYTHON) -m kwire.codecs.generator
 
-conformance: env-dev ## the broker against Apache Kafka: same requests, same answers
-	$(VENV_PYTHON) -m kwire.conformance
+conformance: env-dev ## stock clients, Kafka's tools and Spark against kwire; clients against both
+	$(VENV_PYTHON) -m pytest tests/clients tests/client tests/spark $(ARGS)
 
-chaos: env-dev ## clients at work while brokers are killed, stopped and cut off
-	$(VENV_PYTHON) -m kwire.conformance.chaos
+chaos: env-dev ## the long hostile and crash runs with a new seed
+	KWIRE_HOSTILE_FRAMES=100000 KWIRE_CRASH_ROUNDS=20 \
+		$(VENV_PYTHON) -m pytest -s --timeout 3600 --seed=random tests/hostile tests/crash
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
-	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s tests/hostile
+	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/hostile
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
-	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s tests/crash
+	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash
 
 bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
 	$(VENV_PYTHON) -m kwire.conformance.bench
