@@ -1,0 +1,112 @@
+"""The one table of what may differ between two brokers that both do right, and why.
+
+`FIELDS` says how a field is compared where not by its value; `EXCUSED` names single cases whose
+difference is known, with the reason. A difference that neither explains is a finding.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import NamedTuple
+
+from kwire.codecs.api_keys import ApiKey
+
+
+class Rule(Enum):
+    """How a value is compared."""
+
+    ANY = auto()
+    """Not at all."""
+    PRESENT = auto()
+    """Null, empty or something."""
+    SIGN = auto()
+    """Negative (none), zero or positive."""
+    ID = auto()
+    """A generated id: which of the ids seen before it is, in order of appearance."""
+    NODE = auto()
+    """A node id: the broker's own, or the number itself."""
+    UNORDERED = auto()
+    """A list whose order says nothing."""
+    OWN = auto()
+    """A list of all there is: what the case made or asked for, the rest is other people's."""
+    SERVED = auto()
+    """A list by API key: the keys that both brokers serve."""
+
+
+class Field(NamedTuple):
+    """`where` is a pattern over Message.field.field, without the indexes of lists."""
+
+    where: str
+    rule: Rule
+    reason: str
+
+
+FIELDS = (
+    Field("*.throttle_time_ms", Rule.ANY, "follows from quotas and the load of the moment"),
+    Field("*.host", Rule.PRESENT, "the brokers listen where they listen"),
+    Field("*.port", Rule.SIGN, "the brokers listen where they listen"),
+    Field("*.cluster_id", Rule.PRESENT, "generated when a cluster is made"),
+    Field("*.node_id", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.broker_id", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.controller_id", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.leader_id", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.replica_nodes", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.isr_nodes", Rule.NODE, "chosen by whoever sets up a broker"),
+    Field("*.topic_id", Rule.ID, "generated when a topic is made"),
+    Field("*.producer_id", Rule.ID, "handed out by each cluster from blocks of its own"),
+    Field("FetchResponse.session_id", Rule.ID, "random"),
+    Field("ProduceResponse.*.log_append_time_ms", Rule.SIGN, "the broker's clock"),
+    Field("*.last_timestamp", Rule.SIGN, "the broker's clock"),
+    Field("DescribeLogDirsResponse.results.log_dir", Rule.PRESENT, "each has its own directory"),
+    Field("DescribeLogDirsResponse.results.total_bytes", Rule.SIGN, "the size of its disk"),
+    Field("DescribeLogDirsResponse.results.usable_bytes", Rule.SIGN, "the room on its disk"),
+    Field("DescribeLogDirsResponse.results.topics", Rule.OWN, "other topics may be there"),
+    Field("MetadataResponse.topics", Rule.OWN, "other topics may be there"),
+    Field("DescribeTopicPartitionsResponse.topics", Rule.OWN, "other topics may be there"),
+    Field("ListGroupsResponse.groups", Rule.OWN, "other groups may be there"),
+    Field("ListConfigResourcesResponse.config_resources", Rule.OWN, "others' topics and groups"),
+    Field("ApiVersionsResponse.api_keys", Rule.SERVED, "what is not served yet is grey instead"),
+    Field("MetadataResponse.topics", Rule.UNORDERED, "the order of a hash map"),
+    Field("DescribeLogDirsResponse.results.topics", Rule.UNORDERED, "the order of a hash map"),
+    Field(
+        "DescribeLogDirsResponse.results.topics.partitions",
+        Rule.UNORDERED,
+        "the order of a hash map",
+    ),
+    Field("ListGroupsResponse.groups", Rule.UNORDERED, "the order of a hash map"),
+    Field(
+        "ListConfigResourcesResponse.config_resources", Rule.UNORDERED, "the order of a hash map"
+    ),
+    Field("DescribeGroupsResponse.groups.members", Rule.UNORDERED, "the order of a hash map"),
+    Field("JoinGroupResponse.members", Rule.UNORDERED, "the order of a hash map"),
+    Field("DescribeConfigsResponse.results.configs", Rule.UNORDERED, "the order of a hash map"),
+)
+
+
+class Excuse(NamedTuple):
+    """A known difference of one case: `where` is a pattern over its path, indexes included."""
+
+    api_key: ApiKey
+    case: str
+    where: str
+    reason: str
+
+
+EXCUSED: tuple[Excuse, ...] = ()
+
+
+@cache
+def rules_of(where: str) -> tuple[Rule, ...]:
+    """The rules of a field, in the table's order."""
+    return tuple(field.rule for field in FIELDS if fnmatchcase(where, field.where))
+
+
+def excuse_of(api_key: int, case: str, path: str) -> Excuse | None:
+    """Why a case may differ at `path`; None if nothing says so."""
+    for excuse in EXCUSED:
+        same_case = excuse.api_key == api_key and fnmatchcase(case, excuse.case)
+        if same_case and fnmatchcase(path, excuse.where):
+            return excuse
+    return None

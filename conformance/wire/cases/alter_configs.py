@@ -1,0 +1,104 @@
+"""AlterConfigs: all settings of a resource replaced."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.describe_configs import BROKER, GROUP, TOPIC
+from kwire.conformance.wire.cases.describe_configs import ask as describe
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.ALTER_CONFIGS)
+
+
+def alter(
+    kind: int, name: str, *configs: tuple[str, str | None], validate_only: bool = False
+) -> AlterConfigsRequest:
+    """One resource's settings."""
+    wanted = [AlterableConfig(key, value) for key, value in configs]
+    return AlterConfigsRequest([AlterConfigsResource(kind, name, wanted)], validate_only)
+
+
+@case("a topic's settings are replaced")
+def replaced(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "1000"}).name
+    shown = describe(TOPIC, name, "retention.ms", "segment.ms", synonyms=True)
+    for configs in ([("segment.ms", "2000")], [("retention.ms", "5")], []):
+        stage.send(alter(TOPIC, name, *configs))
+        stage.send(shown, 4)
+
+
+@case("only validated")
+def validated(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "1000"}).name
+    stage.send(alter(TOPIC, name, ("retention.ms", "5"), validate_only=True))
+    stage.send(alter(TOPIC, name, ("retention.ms", "x"), validate_only=True))
+    stage.send(describe(TOPIC, name, "retention.ms"), 4)
+
+
+@case("values that are wrong")
+def wrong(stage: Stage) -> None:
+    name = stage.topic().name
+    for key, value in (
+        ("retention.ms", "x"),
+        ("retention.ms", "-2"),
+        ("retention.ms", None),
+        ("retention.ms", ""),
+        ("no.such.thing", "1"),
+        ("", "1"),
+        ("cleanup.policy", "shred"),
+        ("compression.gzip.level", "100"),
+    ):
+        stage.send(alter(TOPIC, name, (key, value)))
+
+
+@case("the same setting twice")
+def setting_twice(stage: Stage) -> None:
+    stage.send(alter(TOPIC, stage.topic().name, ("retention.ms", "1"), ("retention.ms", "2")))
+
+
+@case("the same resource twice")
+def twice(stage: Stage) -> None:
+    name = stage.topic().name
+    request = alter(TOPIC, name, ("retention.ms", "1"))
+    request.resources += alter(TOPIC, name, ("retention.ms", "2")).resources
+    stage.send(request)
+
+
+@case("several, one of them unknown")
+def several(stage: Stage) -> None:
+    request = alter(TOPIC, stage.topic().name, ("retention.ms", "1"))
+    request.resources += alter(TOPIC, stage.name("nothing"), ("retention.ms", "2")).resources
+    stage.send(request)
+
+
+@case("resources that are not there")
+def unknown(stage: Stage) -> None:
+    for kind, name in ((TOPIC, ""), (TOPIC, "a b"), (BROKER, "99"), (BROKER, "x"), (GROUP, "")):
+        stage.send(alter(kind, name, ("retention.ms", "1"), validate_only=True))
+
+
+@case("kinds that do not exist")
+def kinds(stage: Stage) -> None:
+    for kind in (0, 1, 3, 64, -1):
+        stage.send(alter(kind, "x", ("retention.ms", "1")))
+
+
+@case("a broker, only validated")
+def broker(stage: Stage) -> None:
+    for name in ("", str(stage.broker.node_id)):
+        for key, value in (
+            ("log.cleaner.threads", "2"),
+            ("log.cleaner.threads", "x"),
+            ("node.id", "5"),
+            ("no.such.thing", "5"),
+        ):
+            stage.send(alter(BROKER, name, (key, value), validate_only=True))
+
+
+case.requests({"no resources": lambda stage: AlterConfigsRequest([])})

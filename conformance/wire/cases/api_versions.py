@@ -1,0 +1,42 @@
+"""ApiVersions: what is served, and what newer clients are told."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.API_VERSIONS)
+
+
+@case("twice on one connection")
+def twice(stage: Stage) -> None:
+    for _ in range(2):
+        stage.send(ApiVersionsRequest("wire", "1.0"))
+
+
+@case("names and versions of client software", since=3)
+def software(stage: Stage) -> None:
+    for name in ("", "a b", "-a", "a-", "a.b-c", "\u00e9", "a" * 300):
+        stage.send(ApiVersionsRequest(name, "1.0"), on=name)
+        stage.send(ApiVersionsRequest("wire", name), on=f"version {name}")
+
+
+@case("a version that does not exist")
+def newer(stage: Stage) -> None:
+    for version in (5, 100, 32_767):
+        stage.send_bytes(b"", version)
+        stage.send_bytes(b"\x05wire\x041.0\x00", version)
+    stage.send(ApiVersionsRequest("wire", "1.0"))
+
+
+@case("an API that does not exist")
+def nobody(stage: Stage) -> None:
+    for key in (93, 1000, -1):
+        stage.send_bytes(b"", 0, api_key=key)
+
+
+@case("a negative version")
+def negative(stage: Stage) -> None:
+    stage.send_bytes(b"", -1)

@@ -1,0 +1,216 @@
+"""Requests and records that the cases of several keys need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.codecs.batches import Compression, Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.codecs.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kwire.codecs.primitives import ZERO_UUID, Records
+from kwire.conformance.wire.broker import NotReady, Topic
+from kwire.conformance.wire.stage import Stage
+
+UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
+BIG = 1 << 20
+TIMEOUT_MS = 5_000
+
+
+def batch(stage: Stage, *values: bytes | None, **options: Any) -> bytearray:  # noqa: ANN401 - build's
+    """Records a millisecond apart, from a second before the run on; `keyed` gives them keys."""
+    keyed = options.pop("keyed", False)
+    first_ms = options.pop("first_ms", stage.now_ms - 1000)
+    found = [
+        Record(i, first_ms + i, b"key-%d" % i if keyed else None, value)
+        for i, value in enumerate(values)
+    ]
+    return build(found, **options)
+
+
+def produce(
+    topic: Topic, records: Records | None, *, partition: int = 0, acks: int = 1, **options: str
+) -> ProduceRequest:
+    """One batch, or whatever the bytes are, to one partition; by name and by id."""
+    data = [PartitionProduceData(partition, records)]
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[TopicProduceData(topic.name, topic.id, data)],
+        **options,  # type: ignore[arg-type] # transactional_id
+    )
+
+
+def fetch(
+    topic: Topic,
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    max_bytes: int = BIG,
+    partition_max_bytes: int = BIG,
+    max_wait_ms: int = 0,
+    min_bytes: int = 0,
+    **of_request: Any,  # noqa: ANN401 - any fields
+) -> FetchRequest:
+    """What one partition has from `offset` on."""
+    place = FetchPartition(
+        partition=partition, fetch_offset=offset, partition_max_bytes=partition_max_bytes
+    )
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic.name, topic.id, [place])],
+        **of_request,
+    )
+
+
+def fill(stage: Stage, topic: Topic, *batches: Records, partition: int = 0) -> None:
+    """Set-up: append batches one after the other."""
+    for records in batches:
+        reply = stage.ask(produce(topic, records, partition=partition))
+        code = reply.responses[0].partition_responses[0].error_code
+        if code:
+            raise NotReady(f"produce to {topic.name}: {ErrorCode(code).name}")
+
+
+def filled_topic(stage: Stage) -> Topic:
+    """A shared topic: partition 0 holds 3 batches of 2, 3 and 1 records, partition 1 nothing."""
+
+    def add(topic: Topic) -> None:
+        fill(
+            stage,
+            topic,
+            batch(stage, b"a", b"b"),
+            batch(stage, b"c" * 100, b"d" * 100, b"e", first_ms=stage.now_ms - 500),
+            batch(stage, b"f", first_ms=stage.now_ms - 100, compression=Compression.GZIP),
+        )
+
+    return stage.shared_topic("filled", 2, add)
+
+
+def append_time_topic(stage: Stage) -> Topic:
+    """A topic of the case's own that takes the broker's time."""
+    return stage.topic(configs={"message.timestamp.type": "LogAppendTime"})
+
+
+UNKNOWN_TOPIC_PARTITIONS = 1
+
+
+def unknown_topic(stage: Stage) -> Topic:
+    """A topic that does not exist."""
+    return Topic(stage.name("no-such-topic"), UNKNOWN_ID, UNKNOWN_TOPIC_PARTITIONS)
+
+
+def no_topic() -> Topic:
+    """A topic without a name and an id."""
+    return Topic("", ZERO_UUID, 1)
+
+
+# -- groups
+
+
+def join(
+    group_id: str,
+    member_id: str = "",
+    *,
+    protocols: tuple[tuple[str, bytes], ...] = (("range", b"x"),),
+    protocol_type: str = "consumer",
+    instance: str | None = None,
+    session_ms: int = 30_000,
+    rebalance_ms: int = 5_000,
+) -> JoinGroupRequest:
+    """A member's wish to join."""
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms,
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=protocol_type,
+        protocols=[JoinGroupRequestProtocol(name, data) for name, data in protocols],
+    )
+
+
+def sync(
+    group_id: str, member_id: str, generation: int = 1, data: bytes = b"mine", **more: Any
+) -> SyncGroupRequest:
+    """The leader's assignment: all to itself."""
+    assignments = [SyncGroupRequestAssignment(member_id, data)]
+    return SyncGroupRequest(
+        group_id=group_id,
+        generation_id=generation,
+        member_id=member_id,
+        assignments=assignments,
+        **more,
+    )
+
+
+def joined(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
+    """Set-up: the group's only member, in a completed join (the group awaits its sync)."""
+    version = 4  # the last one in which a member has no instance id; asks for the id first
+    if options.get("instance"):
+        version = 5
+    member_id = ""
+    for _ in range(2):
+        reply: JoinGroupResponse = stage.ask(join(group_id, member_id, **options), version)
+        if reply.error_code == ErrorCode.NONE:
+            return reply
+        member_id = reply.member_id
+    raise NotReady(f"join {group_id}: {ErrorCode(reply.error_code).name}")
+
+
+def stable(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  # noqa: ANN401 - join's
+    """Set-up: a stable group of one member."""
+    member = joined(stage, group_id, **options)
+    reply = stage.ask(sync(group_id, member.member_id, member.generation_id), 3)
+    if reply.error_code:
+        raise NotReady(f"sync {group_id}: {ErrorCode(reply.error_code).name}")
+    return member
+
+
+def emptied(stage: Stage, group_id: str) -> JoinGroupResponse:
+    """Set-up: a group whose only member has left."""
+    member = stable(stage, group_id)
+    gone = [MemberIdentity(member.member_id)]
+    stage.ask(LeaveGroupRequest(group_id=group_id, members=gone))
+    return member
+
+
+def commit(
+    group_id: str,
+    topic: Topic,
+    offset: int = 5,
+    *,
+    partition: int = 0,
+    metadata: str | None = "note",
+    member_id: str = "",
+    generation: int = -1,
+    leader_epoch: int = -1,
+    **more: Any,  # noqa: ANN401 - any fields
+) -> OffsetCommitRequest:
+    """One partition's offset."""
+    place = OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[OffsetCommitRequestTopic(topic.name, topic.id, [place])],
+        **more,
+    )

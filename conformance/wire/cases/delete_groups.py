@@ -1,0 +1,50 @@
+"""DeleteGroups: in each state."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+)
+from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.DELETE_GROUPS)
+
+
+@case("each state, twice")
+def states(stage: Stage) -> None:
+    names = [stage.name(f"g{number}") for number in range(5)]
+    stable(stage, names[0])
+    joined(stage, names[1])
+    emptied(stage, names[2])
+    stage.ask(commit(names[3], filled_topic(stage)))
+    stage.ask(join(names[4]), 4)
+    for _ in range(2):
+        for name in names:
+            stage.send(DeleteGroupsRequest([name]))
+    stage.send(ask_offsets(names[3], None), 8)
+
+
+@case("several at once")
+def several(stage: Stage) -> None:
+    names = [stage.name(f"g{number}") for number in range(3)]
+    stage.ask(commit(names[0], filled_topic(stage)))
+    stable(stage, names[1])
+    stage.send(DeleteGroupsRequest(names))
+
+
+case.requests(
+    {
+        "an unknown group": lambda stage: DeleteGroupsRequest([stage.name("g")]),
+        "the empty group": lambda stage: DeleteGroupsRequest([""]),
+        "the same group twice": lambda stage: DeleteGroupsRequest([stage.name("g")] * 2),
+    }
+)

@@ -1,0 +1,64 @@
+"""DescribeGroups: each state, and groups that are not there."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.DESCRIBE_GROUPS)
+
+
+@case("each state")
+def states(stage: Stage) -> None:
+    names = [stage.name(f"g{number}") for number in range(5)]
+    stable(stage, names[0])
+    joined(stage, names[1])
+    emptied(stage, names[2])
+    stage.ask(commit(names[3], filled_topic(stage)))
+    stage.ask(join(names[4]), 4)  # told its member id, and has not joined yet
+    for name in names:
+        stage.send(DescribeGroupsRequest([name]))
+    stage.send(DescribeGroupsRequest(names))
+
+
+@case("while members join")
+def rebalancing(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    second = stage.ask(join(group), 4)
+    stage.begin(join(group, second.member_id), 4, on="second")
+    stage.ask(commit(group, filled_topic(stage), member_id=member.member_id, generation=1), 2)
+    stage.send(DescribeGroupsRequest([group]))
+    stage.ask(join(group, member.member_id), 4)
+    stage.end("second")
+
+
+@case("a static member", since=4)
+def static(stage: Stage) -> None:
+    stable(stage, stage.name("g"), instance=stage.name("i"))
+    stage.send(DescribeGroupsRequest([stage.name("g")]))
+
+
+@case("authorized operations", since=3)
+def operations(stage: Stage) -> None:
+    stable(stage, stage.name("g"))
+    stage.send(DescribeGroupsRequest([stage.name("g"), stage.name("none")], True))
+
+
+case.requests(
+    {
+        "an unknown group": lambda stage: DescribeGroupsRequest([stage.name("g")]),
+        "the empty group": lambda stage: DescribeGroupsRequest([""]),
+        "the same group twice": lambda stage: DescribeGroupsRequest([stage.name("g")] * 2),
+    }
+)

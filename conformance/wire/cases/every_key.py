@@ -1,0 +1,84 @@
+"""What can be sent for any API key: nothing in particular, too little, too much."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages import request_class
+from kwire.codecs.messages.produce import ProduceRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.stage import NotApplicable, Stage
+
+VERSION_OF_NOBODY = 1000
+UNKNOWN_TAG = bytes.fromhex("01 63 02 ab cd")  # one tagged field: tag 99, two bytes
+
+CHANGES_EVERYTHING: frozenset[ApiKey] = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE,  # authenticates nobody on a plain listener
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""Nothing is sent of these without a case of its own."""
+
+
+def _empty_body(stage: Stage) -> bytes:
+    """The request with all fields at their defaults, as bytes; one that is answered."""
+    request = request_class(int(stage.api_key))()
+    if isinstance(request, ProduceRequest):
+        request.acks = 1
+    return request.encode(stage.version)
+
+
+def defaults(stage: Stage) -> None:
+    """All fields at their defaults: empty lists, empty strings, zeros."""
+    stage.send_bytes(_empty_body(stage))
+
+
+def no_client_id(stage: Stage) -> None:
+    """The header's client id is null."""
+    stage.send_bytes(_empty_body(stage), client_id=None)
+
+
+def bytes_after(stage: Stage) -> None:
+    """Two bytes follow the message; the connection is used again afterwards."""
+    stage.send_bytes(_empty_body(stage) + b"\0\0")
+    stage.send_bytes(_empty_body(stage))
+
+
+def cut_short(stage: Stage) -> None:
+    """The last byte of the message is missing."""
+    body = _empty_body(stage)
+    if not body:
+        raise NotApplicable
+    stage.send_bytes(body[:-1])
+
+
+def unknown_tag(stage: Stage) -> None:
+    """A tagged field that nobody knows is to be skipped."""
+    flexible_since = request_class(int(stage.api_key)).FLEXIBLE_SINCE
+    if flexible_since is None or stage.version < flexible_since:
+        raise NotApplicable
+    stage.send_bytes(_empty_body(stage)[:-1] + UNKNOWN_TAG)
+
+
+def unknown_version(stage: Stage) -> None:
+    """A version that does not exist; asked once, at the lowest that does."""
+    if stage.version != stage.broker.served[stage.api_key][0] or stage.api_key == 18:
+        raise NotApplicable
+    stage.send_bytes(_empty_body(stage), VERSION_OF_NOBODY)
+
+
+def cases_of(key: ApiKey) -> Cases:
+    """The cases of one key."""
+    case = Cases(key)
+    if key in CHANGES_EVERYTHING:
+        return case
+    case("every field at its default")(defaults)
+    case("null client id")(no_client_id)
+    case("bytes after the message")(bytes_after)
+    case("message cut short")(cut_short)
+    case("unknown tagged field")(unknown_tag)
+    case("a version that does not exist")(unknown_version)
+    return case

@@ -1,0 +1,84 @@
+"""Heartbeat: each state of a group."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.HEARTBEAT)
+
+
+@case("a stable group")
+def member_of_stable(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    for generation in (1, 0, 2, -1):
+        stage.send(HeartbeatRequest(group, generation, member.member_id))
+    stage.send(HeartbeatRequest(group, 1, "nobody"))
+    stage.send(HeartbeatRequest(group, 1, ""))
+
+
+@case("a group that awaits its assignment")
+def awaiting(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    for generation in (1, 2):
+        stage.send(HeartbeatRequest(group, generation, member.member_id))
+
+
+@case("while others join")
+def rebalancing(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    second = stage.ask(join(group), 4)
+    stage.send(HeartbeatRequest(group, 1, second.member_id))
+    stage.begin(join(group, second.member_id), 4, on="second")
+    # On a connection of its own the join may arrive late: the commit is answered after it.
+    stage.ask(commit(group, filled_topic(stage), member_id=member.member_id, generation=1), 2)
+    stage.send(HeartbeatRequest(group, 1, member.member_id))
+    stage.ask(join(group, member.member_id), 4)
+    stage.end("second")
+
+
+@case("an empty group")
+def empty(stage: Stage) -> None:
+    group = stage.name("g")
+    member = emptied(stage, group)
+    stage.send(HeartbeatRequest(group, 1, member.member_id))
+
+
+@case("a group that has only offsets")
+def offsets_only(stage: Stage) -> None:
+    group = stage.name("g")
+    stage.ask(commit(group, filled_topic(stage)))
+    stage.send(HeartbeatRequest(group, 1, "m"))
+
+
+@case("static: the instance and another's", since=3)
+def static(stage: Stage) -> None:
+    group, instance = stage.name("g"), stage.name("i")
+    member = stable(stage, group)
+    other = stage.name("h")
+    fixed = joined(stage, other, instance=instance)
+    stage.send(HeartbeatRequest(group, 1, member.member_id, instance))
+    for name in (instance, "other", None):
+        stage.send(HeartbeatRequest(other, 1, fixed.member_id, name))
+    stage.send(HeartbeatRequest(other, 1, "nobody", instance))
+
+
+case.requests(
+    {
+        "the empty group": lambda stage: HeartbeatRequest("", 1, "m"),
+        "an unknown group": lambda stage: HeartbeatRequest(stage.name("g"), 1, "m"),
+    }
+)

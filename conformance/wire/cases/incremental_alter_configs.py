@@ -1,0 +1,165 @@
+"""IncrementalAlterConfigs: set, delete, append, subtract."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kwire.conformance.wire.cases.describe_configs import ask as describe
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter(
+    kind: int, name: str, *configs: tuple[str, int, str | None], validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """Settings of one resource: name, operation, value."""
+    wanted = [AlterableConfig(*config) for config in configs]
+    resource = AlterConfigsResource(kind, name, wanted)
+    return IncrementalAlterConfigsRequest([resource], validate_only)
+
+
+@case("each operation")
+def operations(stage: Stage) -> None:
+    name = stage.topic(configs={"retention.ms": "1000"}).name
+    shown = describe(TOPIC, name, "retention.ms", "cleanup.policy", synonyms=True)
+    for change in (
+        ("retention.ms", SET, "5"),
+        ("retention.ms", DELETE, None),
+        ("retention.ms", DELETE, "5"),
+        ("cleanup.policy", APPEND, "compact"),
+        ("cleanup.policy", APPEND, "compact"),
+        ("cleanup.policy", SUBTRACT, "delete"),
+        ("cleanup.policy", SUBTRACT, "delete"),
+        ("cleanup.policy", SUBTRACT, "compact"),
+        ("cleanup.policy", APPEND, "compact,delete"),
+        ("cleanup.policy", SET, ""),
+    ):
+        stage.send(alter(TOPIC, name, change))
+        stage.send(shown, 4)
+
+
+@case("what cannot be done")
+def wrong(stage: Stage) -> None:
+    name = stage.topic().name
+    for change in (
+        ("retention.ms", APPEND, "5"),
+        ("retention.ms", SUBTRACT, "5"),
+        ("retention.ms", 4, "5"),
+        ("retention.ms", -1, "5"),
+        ("retention.ms", SET, None),
+        ("retention.ms", SET, "x"),
+        ("retention.ms", SET, "-2"),
+        ("cleanup.policy", APPEND, None),
+        ("cleanup.policy", APPEND, "shred"),
+        ("no.such.thing", SET, "1"),
+        ("no.such.thing", DELETE, None),
+        ("no.such.thing", APPEND, "1"),
+        ("", SET, "1"),
+    ):
+        stage.send(alter(TOPIC, name, change))
+
+
+@case("several settings, one of them wrong")
+def one_wrong(stage: Stage) -> None:
+    name = stage.topic().name
+    changes = (("retention.ms", SET, "5"), ("segment.ms", SET, "x"))
+    stage.send(alter(TOPIC, name, *changes))
+    stage.send(describe(TOPIC, name, "retention.ms"), 4)
+
+
+@case("the same setting twice")
+def setting_twice(stage: Stage) -> None:
+    name = stage.topic().name
+    stage.send(alter(TOPIC, name, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")))
+    stage.send(alter(TOPIC, name, ("retention.ms", SET, "1"), ("retention.ms", DELETE, None)))
+
+
+@case("only validated")
+def validated(stage: Stage) -> None:
+    name = stage.topic().name
+    stage.send(alter(TOPIC, name, ("retention.ms", SET, "5"), validate_only=True))
+    stage.send(alter(TOPIC, name, ("retention.ms", SET, "x"), validate_only=True))
+    stage.send(describe(TOPIC, name, "retention.ms"), 4)
+
+
+@case("the same resource twice")
+def twice(stage: Stage) -> None:
+    name = stage.topic().name
+    request = alter(TOPIC, name, ("retention.ms", SET, "1"))
+    request.resources += alter(TOPIC, name, ("segment.ms", SET, "2")).resources
+    stage.send(request)
+
+
+@case("several, one of them unknown")
+def several(stage: Stage) -> None:
+    request = alter(TOPIC, stage.topic().name, ("retention.ms", SET, "1"))
+    lost = alter(TOPIC, stage.name("nothing"), ("retention.ms", SET, "2"))
+    request.resources += lost.resources
+    stage.send(request)
+
+
+@case("resources that are not there")
+def unknown(stage: Stage) -> None:
+    for kind, name in ((TOPIC, ""), (TOPIC, "a b"), (BROKER, "99"), (BROKER, "x"), (GROUP, "")):
+        stage.send(alter(kind, name, ("retention.ms", SET, "1"), validate_only=True))
+
+
+@case("kinds that do not exist")
+def kinds(stage: Stage) -> None:
+    for kind in (0, 1, 3, 64, -1):
+        stage.send(alter(kind, "x", ("retention.ms", SET, "1")))
+
+
+@case("a broker, only validated")
+def broker(stage: Stage) -> None:
+    for name in ("", str(stage.broker.node_id)):
+        for change in (
+            ("log.cleaner.threads", SET, "2"),
+            ("log.cleaner.threads", SET, "x"),
+            ("log.cleaner.threads", DELETE, None),
+            ("node.id", SET, "5"),
+            ("no.such.thing", SET, "5"),
+        ):
+            stage.send(alter(BROKER, name, change, validate_only=True))
+
+
+@case("a group")
+def group(stage: Stage) -> None:
+    name = stage.name("g")
+    for change in (
+        ("consumer.session.timeout.ms", SET, "50000"),
+        ("consumer.session.timeout.ms", SET, "1"),
+        ("consumer.session.timeout.ms", SET, "x"),
+        ("no.such.thing", SET, "x"),
+        ("consumer.session.timeout.ms", DELETE, None),
+    ):
+        stage.send(alter(GROUP, name, change))
+        stage.send(describe(GROUP, name, "consumer.session.timeout.ms"), 4)
+
+
+@case("client metrics")
+def client_metrics(stage: Stage) -> None:
+    name = stage.name("m")
+    for change in (
+        ("interval.ms", SET, "1000"),
+        ("interval.ms", SET, "1"),
+        ("metrics", SET, "a,b"),
+        ("match", SET, "nonsense"),
+        ("no.such.thing", SET, "x"),
+        ("interval.ms", DELETE, None),
+        ("metrics", DELETE, None),
+    ):
+        stage.send(alter(CLIENT_METRICS, name, change))
+        stage.send(describe(CLIENT_METRICS, name), 4)
+
+
+case.requests({"no resources": lambda stage: IncrementalAlterConfigsRequest([])})

@@ -1,0 +1,148 @@
+"""JoinGroup: each state of a group, and what is wrong with a wish to join."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+    sync,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.JOIN_GROUP)
+
+
+@case("a new group of one")
+def alone(stage: Stage) -> None:
+    group = stage.name("g")
+    first = stage.send(join(group))
+    if first.error_code:
+        stage.send(join(group, first.member_id))
+
+
+@case("again, stable, unchanged and changed")
+def again(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    stage.send(join(group, member.member_id))
+    stage.send(join(group, member.member_id, protocols=(("range", b"y"),)))
+
+
+@case("again, while the group awaits the assignment")
+def awaiting(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    stage.send(join(group, member.member_id))
+    stage.send(join(group, member.member_id, protocols=(("range", b"y"), ("other", b"z"))))
+
+
+@case("two members", since=4)
+def two(stage: Stage) -> None:
+    group = stage.name("g")
+    first = stable(stage, group)
+    second = stage.send(join(group))
+    stage.begin(join(group, second.member_id, protocols=(("range", b"s"),)), on="second")
+    stage.send(join(group, first.member_id), on="first")
+    stage.end("second")
+
+
+@case("a second member whose protocols do not fit")
+def misfit(stage: Stage) -> None:
+    group = stage.name("g")
+    stable(stage, group)
+    stage.send(join(group, protocols=(("other", b"x"),)))
+    stage.send(join(group, protocol_type="connect"))
+    stage.send(join(group, "nobody", protocols=(("other", b"x"),)))
+
+
+@case("a static member, and its return", since=5)
+def static(stage: Stage) -> None:
+    group, instance = stage.name("g"), stage.name("i")
+    first = stage.send(join(group, instance=instance))
+    stage.send(sync(group, first.member_id, first.generation_id, group_instance_id=instance), 5)
+    back = stage.send(join(group, instance=instance))
+    stage.send(join(group, first.member_id, instance=instance))
+    stage.send(join(group, back.member_id, instance=instance))
+    stage.send(join(group, "nobody", instance=instance))
+    stage.send(join(group, "nobody", instance=stage.name("j")))
+
+
+@case("after all have left")
+def after(stage: Stage) -> None:
+    group = stage.name("g")
+    member = emptied(stage, group)
+    stage.send(join(group, member.member_id))
+    first = stage.send(join(group, protocol_type="other", protocols=(("p", b""),)))
+    if first.error_code:
+        again = join(group, first.member_id, protocol_type="other", protocols=(("p", b""),))
+        stage.send(again)
+
+
+@case("a group that has only offsets")
+def offsets_only(stage: Stage) -> None:
+    group = stage.name("g")
+    stage.ask(commit(group, filled_topic(stage)))
+    first = stage.send(join(group))
+    if first.error_code:
+        stage.send(join(group, first.member_id))
+
+
+@case("several protocols, the first that all have is taken")
+def protocols(stage: Stage) -> None:
+    group = stage.name("g")
+    wanted = (("b", b"1"), ("a", b"2"), ("c", b"3"))
+    first = stage.send(join(group, protocols=wanted))
+    if first.error_code:
+        stage.send(join(group, first.member_id, protocols=wanted))
+
+
+@case("the same protocol twice")
+def same_protocol(stage: Stage) -> None:
+    group = stage.name("g")
+    wanted = (("a", b"1"), ("a", b"2"))
+    first = stage.send(join(group, protocols=wanted))
+    if first.error_code:
+        stage.send(join(group, first.member_id, protocols=wanted))
+
+
+case.requests(
+    {
+        "the empty group": lambda stage: join(""),
+        "an unknown member of an unknown group": lambda stage: join(stage.name("g"), "nobody"),
+        "no protocols": lambda stage: join(stage.name("g"), protocols=()),
+        "no protocol type": lambda stage: join(stage.name("g"), protocol_type=""),
+        "a session that is too short": lambda stage: join(stage.name("g"), session_ms=1),
+        "a session that is too long": lambda stage: join(stage.name("g"), session_ms=10**9),
+        "a session of 0": lambda stage: join(stage.name("g"), session_ms=0),
+        "a negative session": lambda stage: join(stage.name("g"), session_ms=-1),
+    }
+)
+
+
+@case("a negative time to rebalance", since=1)
+def negative_rebalance(stage: Stage) -> None:
+    stage.send(join(stage.name("g"), "nobody", rebalance_ms=-5))
+
+
+@case("an empty instance id", since=5)
+def empty_instance(stage: Stage) -> None:
+    stage.send(join(stage.name("g"), instance=""))
+
+
+@case("instance ids that are odd", since=5)
+def odd_instances(stage: Stage) -> None:
+    for number, instance in enumerate(("a b", "..", "x" * 300, "\u00e9")):
+        stage.send(join(stage.name(f"g{number}"), instance=instance))
+
+
+@case("a reason", since=8)
+def reason(stage: Stage) -> None:
+    request = join(stage.name("g"))
+    request.reason = "r" * 300
+    stage.send(request)

@@ -1,0 +1,105 @@
+"""LeaveGroup: one member, several, and who is none."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.LEAVE_GROUP)
+
+
+def leave(stage: Stage, group_id: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
+    """Member and instance ids; the first member id alone where the version takes one."""
+    if stage.version < 3:
+        return LeaveGroupRequest(group_id, member_id=members[0][0])
+    return LeaveGroupRequest(group_id, members=[MemberIdentity(*member) for member in members])
+
+
+@case("the only member, twice")
+def only(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    for _ in range(2):
+        stage.send(leave(stage, group, (member.member_id, None)))
+
+
+@case("while the group awaits its assignment")
+def awaiting(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    stage.send(leave(stage, group, (member.member_id, None)))
+
+
+@case("a member that has not joined yet")
+def pending(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stage.ask(join(group), 4)
+    stage.send(leave(stage, group, (member.member_id, None)))
+    stage.send(leave(stage, group, (member.member_id, None)))
+
+
+@case("nobody's id")
+def nobody(stage: Stage) -> None:
+    group = stage.name("g")
+    stable(stage, group)
+    for name in ("nobody", ""):
+        stage.send(leave(stage, group, (name, None)))
+
+
+@case("an empty group")
+def empty(stage: Stage) -> None:
+    group = stage.name("g")
+    member = emptied(stage, group)
+    stage.send(leave(stage, group, (member.member_id, None)))
+
+
+@case("a group that has only offsets")
+def offsets_only(stage: Stage) -> None:
+    group = stage.name("g")
+    stage.ask(commit(group, filled_topic(stage)))
+    stage.send(leave(stage, group, ("m", None)))
+
+
+@case("several at once", since=3)
+def several(stage: Stage) -> None:
+    group, instance = stage.name("g"), stage.name("i")
+    member = stable(stage, group, instance=instance)
+    stage.send(
+        leave(stage, group, ("nobody", None), ("", "other"), ("", instance), ("nobody", instance))
+    )
+    stage.send(leave(stage, group, (member.member_id, instance)))
+
+
+@case("static: another's id", since=3)
+def fenced(stage: Stage) -> None:
+    group, instance = stage.name("g"), stage.name("i")
+    member = stable(stage, group, instance=instance)
+    stage.send(leave(stage, group, ("nobody", instance)))
+    stage.send(leave(stage, group, (member.member_id, "other")))
+    stage.send(leave(stage, group, (member.member_id, None)))
+
+
+@case("no members", since=3)
+def no_members(stage: Stage) -> None:
+    group = stage.name("g")
+    stage.send(leave(stage, group))
+    stable(stage, group)
+    stage.send(leave(stage, group))
+
+
+case.requests(
+    {
+        "the empty group": lambda stage: leave(stage, "", ("m", None)),
+        "an unknown group": lambda stage: leave(stage, stage.name("g"), ("m", None)),
+    }
+)

@@ -1,0 +1,55 @@
+"""ListGroups: all, by state and by type."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.LIST_GROUPS)
+
+
+def _groups(stage: Stage) -> None:
+    stable(stage, stage.name("stable"))
+    joined(stage, stage.name("awaiting"))
+    emptied(stage, stage.name("empty"))
+    stage.ask(commit(stage.name("offsets"), filled_topic(stage)))
+    stage.ask(join(stage.name("pending")), 4)
+    stable(stage, stage.name("connect"), protocol_type="connect")
+
+
+@case("all")
+def everything(stage: Stage) -> None:
+    _groups(stage)
+    stage.send(ListGroupsRequest())
+
+
+@case("by state", since=4)
+def by_state(stage: Stage) -> None:
+    _groups(stage)
+    for states in (["Stable"], ["stable"], ["EMPTY", "Dead"], ["CompletingRebalance"], ["x", ""]):
+        stage.send(ListGroupsRequest(states))
+
+
+@case("by type", since=5)
+def by_type(stage: Stage) -> None:
+    _groups(stage)
+    for types in (
+        ["classic"],
+        ["Classic"],
+        ["CONSUMER"],
+        ["consumer", "classic"],
+        ["x"],
+        ["share"],
+    ):
+        stage.send(ListGroupsRequest(types_filter=types))
+    stage.send(ListGroupsRequest(["Stable"], ["classic"]))

@@ -1,0 +1,92 @@
+"""Metadata: all topics, some, none, by id, and topics made by asking for them."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import UNKNOWN_ID
+from kwire.conformance.wire.stage import NotApplicable, Stage
+
+case = Cases(ApiKey.METADATA)
+
+
+def ask(stage: Stage, *names: str, create: bool = False) -> MetadataRequest:
+    """Topics by name; they are created only where that cannot be forbidden."""
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics, allow_auto_topic_creation=create or stage.version < 4)
+
+
+@case("topics by name")
+def by_name(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    stage.send(ask(stage, topic.name))
+    stage.send(ask(stage, topic.name, stage.topic("u").name))
+    stage.send(ask(stage, topic.name, topic.name))
+
+
+@case("all topics")
+def everything(stage: Stage) -> None:
+    stage.topic()
+    stage.send(MetadataRequest(None if stage.version else []))
+
+
+@case("no topics", since=1)
+def nothing(stage: Stage) -> None:
+    stage.send(MetadataRequest([]))
+
+
+@case("null topics in the version that has none", until=0)
+def null_topics(stage: Stage) -> None:
+    stage.send_bytes(b"\xff\xff\xff\xff")
+
+
+@case("a topic that is not there", since=4)
+def unknown(stage: Stage) -> None:
+    stage.send(ask(stage, stage.name("nothing")))
+
+
+@case("a topic made by asking for it")
+def created(stage: Stage) -> None:
+    name = stage.name("new")
+    stage.owns(name)
+    stage.send(ask(stage, name, create=True))
+
+
+@case("names that no topic can have")
+def invalid(stage: Stage) -> None:
+    for name in ("", "a b", "..", ".", "n" * 250, "caf\u00e9", "a/b"):
+        stage.send(ask(stage, name, create=True))
+
+
+@case("the coordinators' topics")
+def internal(stage: Stage) -> None:
+    stage.send(ask(stage, "__consumer_offsets"))
+
+
+@case("authorized operations", since=8)
+def operations(stage: Stage) -> None:
+    topic = stage.topic()
+    request = ask(stage, topic.name, stage.name("nothing"))
+    request.include_topic_authorized_operations = True
+    stage.send(request)
+    if stage.version <= 10:
+        request.include_cluster_authorized_operations = True
+        stage.send(request)
+
+
+@case("topics by id", since=10)
+def by_id(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.send(MetadataRequest([MetadataRequestTopic(topic.id, None)]))
+    stage.send(MetadataRequest([MetadataRequestTopic(UNKNOWN_ID, None)]))
+    stage.send(MetadataRequest([MetadataRequestTopic(topic.id, topic.name)]))
+    stage.send(MetadataRequest([MetadataRequestTopic(ZERO_UUID, None)]))
+
+
+@case("null name without an id", since=10)
+def null_name(stage: Stage) -> None:
+    if stage.version < 10:
+        raise NotApplicable
+    stage.send(MetadataRequest([MetadataRequestTopic(ZERO_UUID, None)]))

@@ -1,0 +1,122 @@
+"""OffsetCommit: by members, by nobody, to what is not there."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    joined,
+    no_topic,
+    stable,
+    unknown_topic,
+)
+from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.OFFSET_COMMIT)
+
+
+@case("by nobody, and read back")
+def simple(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.send(commit(group, topic, 5))
+    stage.send(commit(group, topic, 3, metadata=""))
+    stage.send(commit(group, topic, 10**15, partition=1, metadata=None))
+    stage.send(ask_offsets(group, topic, 0, 1), 8)
+
+
+@case("offsets below 0")
+def negative(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    for offset in (-1, -7):
+        stage.send(commit(group, topic, offset))
+    stage.send(ask_offsets(group, topic, 0, 1), 8)
+
+
+@case("the record's leader epoch", since=6)
+def epoch(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    for number in (-1, 0, 7, -5):
+        stage.send(commit(group, topic, 5, leader_epoch=number))
+        stage.send(ask_offsets(group, topic, 0), 8)
+
+
+@case("by a member, in each state")
+def members(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    awaiting, settled, left = (stage.name(name) for name in ("awaiting", "stable", "left"))
+    for group, made in ((awaiting, joined), (settled, stable), (left, emptied)):
+        member = made(stage, group)
+        for generation in (1, 0, 2, -1):
+            stage.send(commit(group, topic, member_id=member.member_id, generation=generation))
+        stage.send(commit(group, topic, member_id="nobody", generation=1))
+        stage.send(commit(group, topic))
+
+
+@case("static: the instance and another's", since=7)
+def static(stage: Stage) -> None:
+    group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
+    member = stable(stage, group, instance=instance)
+    for name in (instance, "other", None):
+        stage.send(
+            commit(group, topic, member_id=member.member_id, generation=1, group_instance_id=name)
+        )
+    stage.send(commit(group, topic, member_id="nobody", generation=1, group_instance_id=instance))
+
+
+@case("long words with the offset")
+def metadata(stage: Stage) -> None:
+    for size in (4096, 4097):
+        stage.send(commit(stage.name("g"), filled_topic(stage), metadata="m" * size))
+
+
+@case("topics and partitions that are not there")
+def unknown(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    request = commit(group, topic)
+    for other, partition in ((unknown_topic(stage), 0), (topic, 9), (no_topic(), 0)):
+        request.topics += commit(group, other, partition=partition).topics
+    stage.send(request)
+    stage.send(commit(group, unknown_topic(stage)))
+    stage.send(commit(group, topic, partition=9))
+    stage.send(commit(group, topic, partition=-1))
+
+
+@case("the same partition twice")
+def twice(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    request = commit(group, topic, 1)
+    request.topics[0].partitions += commit(group, topic, 2).topics[0].partitions
+    stage.send(request)
+    stage.send(ask_offsets(group, topic, 0), 8)
+
+
+@case("a generation without a member")
+def generation(stage: Stage) -> None:
+    stage.send(commit(stage.name("g"), filled_topic(stage), generation=3, member_id="m"))
+    stage.send(commit(stage.name("g"), filled_topic(stage), generation=0))
+    stage.send(commit(stage.name("g"), filled_topic(stage), member_id="m"))
+
+
+case.requests(
+    {
+        "the empty group": lambda stage: commit("", filled_topic(stage)),
+        "no topics": lambda stage: OffsetCommitRequest(stage.name("g")),
+        "no partitions": lambda stage: OffsetCommitRequest(
+            stage.name("g"),
+            topics=[OffsetCommitRequestTopic(filled_topic(stage).name, filled_topic(stage).id)],
+        ),
+    }
+)
+case.requests(
+    {
+        "a time to keep it": lambda stage: commit(
+            stage.name("g"), filled_topic(stage), retention_time_ms=60_000
+        )
+    },
+    until=4,
+)

@@ -1,0 +1,76 @@
+"""OffsetDelete: of groups in each state."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    stable,
+    unknown_topic,
+)
+from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.OFFSET_DELETE)
+
+
+def delete(group_id: str, topic: Topic, *partitions: int) -> OffsetDeleteRequest:
+    """Some partitions of one topic."""
+    places = [OffsetDeleteRequestPartition(partition) for partition in partitions]
+    return OffsetDeleteRequest(group_id, [OffsetDeleteRequestTopic(topic.name, places)])
+
+
+@case("what was committed, and what was not")
+def committed(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.ask(commit(group, topic, 5))
+    stage.ask(commit(group, topic, 5, partition=1))
+    stage.send(delete(group, topic, 0, 9, 0))
+    stage.send(delete(group, unknown_topic(stage), 0))
+    stage.send(ask_offsets(group, None), 8)
+    stage.send(delete(group, topic, 1))
+    stage.send(delete(group, topic, 1))
+    stage.send(ask_offsets(group, None), 8)
+
+
+@case("a group with members")
+def members(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    plain, subscribed = stage.name("plain"), stage.name("subscribed")
+    name = topic.name.encode()
+    subscription = pack(">hih", 0, 1, len(name)) + name + pack(">i", -1)
+    for group, options in (
+        (plain, {}),
+        (subscribed, {"protocols": (("range", subscription),)}),
+        (stage.name("connect"), {"protocol_type": "connect"}),
+    ):
+        member = stable(stage, group, **options)
+        stage.ask(commit(group, topic, 5, member_id=member.member_id, generation=1), 2)
+        stage.send(delete(group, topic, 0))
+
+
+@case("an empty group")
+def empty(stage: Stage) -> None:
+    group = stage.name("g")
+    emptied(stage, group)
+    stage.send(delete(group, filled_topic(stage), 0))
+
+
+case.requests(
+    {
+        "an unknown group": lambda stage: delete(stage.name("g"), filled_topic(stage), 0),
+        "the empty group": lambda stage: delete("", filled_topic(stage), 0),
+        "no topics": lambda stage: OffsetDeleteRequest(stage.name("g")),
+    }
+)

@@ -1,0 +1,130 @@
+"""OffsetFetch: some partitions, all, of groups that are and are not there."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    no_topic,
+    stable,
+    unknown_topic,
+)
+from kwire.conformance.wire.stage import NotApplicable, Stage
+
+case = Cases(ApiKey.OFFSET_FETCH)
+
+
+def ask(group_id: str, topic: Topic | None, *partitions: int) -> OffsetFetchRequest:
+    """The form of many groups, from version 8 on; without a topic all of the group's."""
+    topics = None
+    if topic is not None:
+        topics = [OffsetFetchRequestTopics(topic.name, topic.id, list(partitions))]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=topics)])
+
+
+def either(
+    stage: Stage, group_id: str, topic: Topic | None, *partitions: int
+) -> OffsetFetchRequest:
+    """In the form of the stage's version."""
+    if stage.version >= 8:
+        return ask(group_id, topic, *partitions)
+    if topic is None:
+        return OffsetFetchRequest(group_id, None)
+    return OffsetFetchRequest(group_id, [OffsetFetchRequestTopic(topic.name, list(partitions))])
+
+
+@case("what was committed")
+def committed(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.ask(commit(group, topic, 5))
+    stage.send(either(stage, group, topic, 0))
+    stage.send(either(stage, group, topic, 0, 1, 9, -1, 0))
+    stage.send(either(stage, group, unknown_topic(stage), 0))
+    stage.send(either(stage, group, no_topic(), 0))
+    stage.send(either(stage, group, topic))
+
+
+@case("all", since=2)
+def everything(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.send(either(stage, group, None))
+    stage.ask(commit(group, topic, 5, leader_epoch=0))
+    stage.ask(commit(group, topic, 6, partition=1, metadata=""))
+    stage.send(either(stage, group, None))
+
+
+@case("of a deleted topic")
+def deleted(stage: Stage) -> None:
+    group, topic = stage.name("g"), stage.topic()
+    stage.ask(commit(group, topic, 5))
+    stage.send(either(stage, group, topic, 0))
+
+
+@case("in each state")
+def states(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    settled, left = stage.name("stable"), stage.name("left")
+    stable(stage, settled)
+    emptied(stage, left)
+    for group in (settled, left):
+        stage.send(either(stage, group, topic, 0))
+
+
+@case("stable offsets only", since=7)
+def require_stable(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.ask(commit(group, topic, 5))
+    request = either(stage, group, topic, 0, 1)
+    request.require_stable = True
+    stage.send(request)
+
+
+@case("several groups", since=8)
+def several(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.ask(commit(group, topic, 5))
+    request = ask(group, topic, 0)
+    for other in (stage.name("h"), "", group):
+        request.groups += ask(other, topic, 0, 1).groups
+    request.groups += ask(stage.name("h"), None).groups
+    stage.send(request)
+
+
+@case("as a member", since=9)
+def as_member(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    member = stable(stage, group)
+    for name, epoch in ((member.member_id, 1), (member.member_id, 5), ("nobody", 1), (None, 3)):
+        request = ask(group, topic, 0)
+        request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
+        stage.send(request)
+
+
+@case("no groups", since=8)
+def no_groups(stage: Stage) -> None:
+    stage.send(OffsetFetchRequest())
+
+
+@case("null topics in the version that has none", until=1)
+def null_topics(stage: Stage) -> None:
+    if stage.version > 1:
+        raise NotApplicable
+    stage.send_bytes(b"\0\1g\xff\xff\xff\xff")
+
+
+case.requests(
+    {
+        "an unknown group": lambda stage: either(stage, stage.name("g"), filled_topic(stage), 0),
+        "the empty group": lambda stage: either(stage, "", filled_topic(stage), 0),
+    }
+)

@@ -1,0 +1,268 @@
+"""Produce: batches that are right, wrong in one way each, and for partitions that are not there."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Compression, ControlType, control_batch
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    UNKNOWN_ID,
+    append_time_topic,
+    batch,
+    fetch,
+    filled_topic,
+    no_topic,
+    produce,
+    unknown_topic,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.PRODUCE)
+
+
+@case("one batch after another, and read back")
+def good(stage: Stage) -> None:
+    topic = stage.topic()
+    for acks in (1, -1):
+        stage.send(produce(topic, batch(stage, b"a", b"b", None, keyed=True), acks=acks))
+    stage.send(fetch(topic))
+
+
+@case("acks=0 has no reply")
+def no_acks(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.send_unanswered(produce(topic, batch(stage, b"a"), acks=0))
+    stage.send(produce(topic, batch(stage, b"b")))
+    stage.send(fetch(topic))
+
+
+@case("acks=0 to an unknown topic closes the connection")
+def no_acks_error(stage: Stage) -> None:
+    stage.send_unanswered(produce(unknown_topic(stage), batch(stage, b"a"), acks=0))
+    stage.send(produce(unknown_topic(stage), batch(stage, b"b")))
+
+
+@case("every compression")
+def compressed(stage: Stage) -> None:
+    topic = stage.topic()
+    for codec in Compression:
+        stage.send(produce(topic, batch(stage, b"a" * 500, b"b", compression=codec)))
+    stage.send(fetch(topic))
+
+
+@case("log append time")
+def append_time(stage: Stage) -> None:
+    topic = append_time_topic(stage)
+    stage.send(produce(topic, batch(stage, b"a", b"b")))
+    stage.send(fetch(topic))
+
+
+@case("two partitions, one of them unknown, and an unknown topic")
+def mixed(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=2), unknown_topic(stage)
+    places = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 7, 0)]
+    lost = [PartitionProduceData(0, batch(stage, b"a"))]
+    data = [
+        TopicProduceData(topic.name, topic.id, places),
+        TopicProduceData(other.name, other.id, lost),
+    ]
+    stage.send(ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+
+
+@case("the same partition twice")
+def twice(stage: Stage) -> None:
+    topic = stage.topic()
+    places = [PartitionProduceData(0, batch(stage, value)) for value in (b"a", b"b")]
+    data = [TopicProduceData(topic.name, topic.id, places)]
+    stage.send(ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+    stage.send(fetch(topic))
+
+
+@case("too large for the topic")
+def too_large(stage: Stage) -> None:
+    topic = stage.topic(configs={"max.message.bytes": "200"})
+    stage.send(produce(topic, batch(stage, b"x" * 200)))
+    stage.send(produce(topic, batch(stage, b"x" * 100)))
+
+
+@case("no key on a compacted topic")
+def keyless(stage: Stage) -> None:
+    topic = stage.topic(configs={"cleanup.policy": "compact"})
+    stage.send(produce(topic, batch(stage, b"a", b"b")))
+    stage.send(produce(topic, batch(stage, b"a", keyed=True)))
+
+
+@case("timestamps too far ahead")
+def ahead(stage: Stage) -> None:
+    stage.send(produce(stage.topic(), batch(stage, b"a", first_ms=stage.now_ms + 7_200_000)))
+
+
+@case("min.insync.replicas above the replication factor")
+def min_isr(stage: Stage) -> None:
+    topic = stage.topic(configs={"min.insync.replicas": "2"})
+    for acks in (1, -1):
+        stage.send(produce(topic, batch(stage, b"a"), acks=acks))
+
+
+@case("recompressed by the topic")
+def recompressed(stage: Stage) -> None:
+    topic = stage.topic(configs={"compression.type": "uncompressed"})
+    stage.send(produce(topic, batch(stage, b"a" * 100, b"b", compression=Compression.LZ4)))
+    stage.send(fetch(topic))
+
+
+def _producer(stage: Stage) -> tuple[int, int]:
+    reply = stage.ask(InitProducerIdRequest(None, 60_000), 3)
+    return reply.producer_id, reply.producer_epoch
+
+
+@case("idempotent: in order, again, a gap, an old one, a new epoch")
+def idempotent(stage: Stage) -> None:
+    topic = stage.topic()
+    producer_id, epoch = _producer(stage)
+
+    def send(sequence: int, count: int = 1, of_epoch: int = epoch) -> None:
+        records = batch(
+            stage,
+            *[b"v"] * count,
+            producer_id=producer_id,
+            producer_epoch=of_epoch,
+            base_sequence=sequence,
+        )
+        stage.send(produce(topic, records, acks=-1))
+
+    for sequence in (0, 2, 4):
+        send(sequence, 2)
+    send(4, 2)  # again
+    send(0, 2)  # again, older
+    send(4, 3)  # overlaps
+    send(9)  # a gap
+    send(6)
+    for sequence in range(7, 12):
+        send(sequence)
+    send(0, 2)  # no longer remembered
+    send(0, of_epoch=epoch + 1)
+    send(12)  # the old epoch
+    send(5, of_epoch=epoch + 2)  # a new epoch begins at 0
+    stage.send(fetch(topic))
+
+
+@case("idempotent: an unknown producer that begins in the middle")
+def unknown_producer(stage: Stage) -> None:
+    topic = stage.topic()
+    producer_id, epoch = _producer(stage)
+    records = batch(stage, b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=1000)
+    stage.send(produce(topic, records, acks=-1))
+
+
+@case("idempotent: the sequence wraps")
+def wrapping(stage: Stage) -> None:
+    topic = stage.topic()
+    producer_id, epoch = _producer(stage)
+    for sequence, count in ((2**31 - 2, 3), (1, 1), (3, 1)):
+        records = batch(
+            stage,
+            *[b"v"] * count,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+        stage.send(produce(topic, records, acks=-1))
+
+
+def _spoiled(name: str, position: int, data: bytes) -> None:
+    """A batch with other bytes at one place of its header; its checksum stays as it was."""
+
+    @case(f"batch header: {name}")
+    def play(stage: Stage) -> None:
+        records = batch(stage, b"a", b"b")
+        records[position : position + len(data)] = data
+        topic = filled_topic(stage)
+        stage.send(produce(topic, records, partition=1, acks=1))
+
+
+_spoiled("length above the bytes there are", 8, b"\x00\x00\x7f\xff")
+_spoiled("length below the least", 8, b"\x00\x00\x00\x05")
+_spoiled("negative length", 8, b"\xff\xff\xff\xff")
+_spoiled("magic 3", 16, b"\x03")
+_spoiled("negative magic", 16, b"\xff")
+_spoiled("magic 1", 16, b"\x01")
+_spoiled("magic 0", 16, b"\x00")
+_spoiled("wrong checksum", 17, b"\x12\x34\x56\x78")
+
+
+@case("a control batch")
+def control(stage: Stage) -> None:
+    marker = control_batch(
+        ControlType.COMMIT, 0, producer_id=1, producer_epoch=0, timestamp=stage.now_ms
+    )
+    stage.send(produce(filled_topic(stage), marker, partition=1))
+
+
+@case("two batches in one partition")
+def two_batches(stage: Stage) -> None:
+    stage.send(produce(stage.topic(), batch(stage, b"a") + batch(stage, b"b")))
+
+
+@case("a transactional batch without a transactional id")
+def transactional(stage: Stage) -> None:
+    producer_id, epoch = _producer(stage)
+    records = batch(
+        stage,
+        b"v",
+        transactional=True,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+    )
+    stage.send(produce(stage.topic(), records, acks=-1))
+
+
+@case("base offset of its own")
+def base_offset(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.send(produce(topic, batch(stage, b"a", base_offset=77)))
+    stage.send(fetch(topic))
+
+
+case.requests(
+    {
+        "no topics": lambda stage: ProduceRequest(acks=1, timeout_ms=1000),
+        "no partitions": lambda stage: ProduceRequest(
+            acks=1, topic_data=[TopicProduceData(filled_topic(stage).name, filled_topic(stage).id)]
+        ),
+        "null records": lambda stage: produce(filled_topic(stage), None, partition=1),
+        "empty records": lambda stage: produce(filled_topic(stage), b"", partition=1),
+        "records of 10 bytes": lambda stage: produce(filled_topic(stage), b"x" * 10, partition=1),
+        "unknown topic": lambda stage: produce(unknown_topic(stage), batch(stage, b"a")),
+        "unknown topic, acks=all": lambda stage: produce(
+            unknown_topic(stage), batch(stage, b"a"), acks=-1
+        ),
+        "neither name nor id": lambda stage: produce(no_topic(), batch(stage, b"a")),
+        "unknown partition": lambda stage: produce(
+            filled_topic(stage), batch(stage, b"a"), partition=9
+        ),
+        "negative partition": lambda stage: produce(
+            filled_topic(stage), batch(stage, b"a"), partition=-1
+        ),
+        "acks=2": lambda stage: produce(
+            filled_topic(stage), batch(stage, b"a"), partition=1, acks=2
+        ),
+        "acks=-2": lambda stage: produce(
+            filled_topic(stage), batch(stage, b"a"), partition=1, acks=-2
+        ),
+    }
+)
+case.requests(
+    {
+        "an id that is another topic's name's": lambda stage: ProduceRequest(
+            acks=1,
+            topic_data=[
+                TopicProduceData("", UNKNOWN_ID, [PartitionProduceData(0, batch(stage, b"a"))])
+            ],
+        ),
+    },
+    since=13,
+)

@@ -1,0 +1,97 @@
+"""SyncGroup: each state of a group."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    join,
+    joined,
+    stable,
+    sync,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.SYNC_GROUP)
+
+
+@case("the leader, again, and with other words")
+def leader(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    stage.send(sync(group, member.member_id))
+    stage.send(sync(group, member.member_id, data=b"other"))
+    stage.send(SyncGroupRequest(group, 1, member.member_id))
+
+
+@case("no assignment for its own")
+def unassigned(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    stage.send(SyncGroupRequest(group, 1, member.member_id))
+
+
+@case("a wrong generation or member")
+def wrong(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    for generation in (0, 2, -1):
+        stage.send(sync(group, member.member_id, generation))
+    stage.send(sync(group, "nobody"))
+    stage.send(sync(group, ""))
+
+
+@case("while others join")
+def rebalancing(stage: Stage) -> None:
+    group = stage.name("g")
+    member = stable(stage, group)
+    second = stage.ask(join(group), 4)
+    stage.begin(join(group, second.member_id), 4, on="second")
+    stage.ask(commit(group, filled_topic(stage), member_id=member.member_id, generation=1), 2)
+    stage.send(sync(group, member.member_id))
+    stage.send(sync(group, second.member_id, 2))
+    stage.ask(join(group, member.member_id), 4)
+    stage.end("second")
+
+
+@case("an empty group")
+def empty(stage: Stage) -> None:
+    group = stage.name("g")
+    member = emptied(stage, group)
+    stage.send(sync(group, member.member_id))
+
+
+@case("a group that has only offsets")
+def offsets_only(stage: Stage) -> None:
+    group = stage.name("g")
+    stage.ask(commit(group, filled_topic(stage)))
+    stage.send(sync(group, "m"))
+
+
+@case("static: the instance and another's", since=3)
+def static(stage: Stage) -> None:
+    group, instance = stage.name("g"), stage.name("i")
+    member = joined(stage, group, instance=instance)
+    for name in (instance, "other", None):
+        stage.send(sync(group, member.member_id, group_instance_id=name))
+    stage.send(sync(group, "nobody", group_instance_id=instance))
+
+
+@case("protocol type and name", since=5)
+def protocol(stage: Stage) -> None:
+    group = stage.name("g")
+    member = joined(stage, group)
+    for kind, name in (("other", "range"), ("consumer", "other"), ("consumer", "range")):
+        stage.send(sync(group, member.member_id, protocol_type=kind, protocol_name=name))
+
+
+case.requests(
+    {
+        "the empty group": lambda stage: sync("", "m"),
+        "an unknown group": lambda stage: sync(stage.name("g"), "m"),
+    }
+)

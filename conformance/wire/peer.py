@@ -1,0 +1,165 @@
+"""One connection to a broker, and what may come back on it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, TypeAlias
+
+from kwire.codecs.api_keys import request_header_version, response_header_version
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages.request_header import RequestHeader
+from kwire.codecs.messages.response_header import ResponseHeader
+from kwire.codecs.primitives import DecodeError, Frame, Message
+
+Address = tuple[str, int]
+
+CONNECT_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 10.0
+"""How long a reply may take before the broker counts as silent: twice what a rebalance of the
+cases takes at most, so that only a reply that never comes runs into it."""
+REPLY_SIZE_BYTES_MAX = 100 * 1024 * 1024
+CLIENT_ID = "wire"
+_SIZE = Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply, decoded."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The broker closed the connection instead of answering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Nothing came in time, and the connection is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Bytes that are not the reply which the protocol has here."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is to have no answer of its own."""
+
+
+Outcome: TypeAlias = Reply | Closed | Silent | Unreadable | Sent
+
+
+def frame(
+    api_key: int, version: int, correlation_id: int, body: bytes, client_id: str | None = CLIENT_ID
+) -> bytes:
+    """A request on the wire."""
+    out = Frame()
+    header = RequestHeader(api_key, version, correlation_id, client_id)
+    header.write(out, request_header_version(api_key, version))
+    return _SIZE.pack(len(out) + len(body)) + bytes(out) + body
+
+
+class Peer:
+    """A client's connection: requests go out in order, replies are read in order.
+
+    After Closed, Silent or Unreadable it is of no use: `usable` is False.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.usable = True
+        self._socket = socket.create_connection(address, CONNECT_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+        self._pending: list[tuple[int, int, int]] = []  # (api key, version, correlation id)
+
+    def close(self) -> None:
+        self.usable = False
+        self._socket.close()
+
+    def send(
+        self,
+        api_key: int,
+        version: int,
+        body: bytes,
+        *,
+        client_id: str | None = CLIENT_ID,
+        answered: bool = True,
+    ) -> None:
+        """Write one request; `receive` reads its reply where it is `answered`."""
+        self._correlation_id += 1
+        if answered:
+            self._pending.append((api_key, version, self._correlation_id))
+        self._write(frame(api_key, version, self._correlation_id, body, client_id))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            self.usable = False  # closed by the broker: `receive` says so
+
+    def receive(self, timeout_s: float = REPLY_TIMEOUT_S) -> Outcome:
+        """What comes back for the oldest request that waits for its reply."""
+        api_key, version, correlation_id = self._pending.pop(0)
+        self._socket.settimeout(timeout_s)
+        try:
+            outcome = self._read(api_key, version, correlation_id)
+        except TimeoutError:
+            outcome = Silent()
+        except OSError:
+            outcome = Closed()
+        if not isinstance(outcome, Reply):
+            self.close()
+        return outcome
+
+    def _read(self, api_key: int, version: int, correlation_id: int) -> Outcome:
+        head = self._exactly(_SIZE.size)
+        if head is None:
+            return Closed()
+        size: int = _SIZE.unpack(head)[0]
+        if not 0 <= size <= REPLY_SIZE_BYTES_MAX:
+            return Unreadable(f"a reply of {size} bytes")
+        data = self._exactly(size)
+        if data is None:
+            return Closed()
+        return read_reply(data, api_key, version, correlation_id)
+
+    def _exactly(self, size: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < size:
+            piece = self._socket.recv(min(size - len(data), 1 << 20))
+            if not piece:
+                return None
+            data += piece
+        return bytes(data)
+
+
+def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> Outcome:
+    """The reply in `data`: header, body and nothing after it."""
+    try:
+        header, pos = ResponseHeader.read(data, response_header_version(api_key, version))
+        if header.correlation_id != correlation_id:
+            return Unreadable(f"correlation id {header.correlation_id}, not {correlation_id}")
+        message, end = _read_body(data, api_key, version, pos)
+    except DecodeError as error:
+        return Unreadable(str(error))
+    if end != len(data):
+        return Unreadable(f"{len(data) - end} bytes after the message")
+    return Reply(message)
+
+
+def _read_body(data: bytes, api_key: int, version: int, pos: int) -> tuple[Any, int]:
+    kind = response_class(api_key)
+    if version not in kind.READERS:
+        # What a client of a newer version is told: version 0 with an error and the ranges.
+        return kind.read(data, 0, pos)
+    try:
+        return kind.read(data, version, pos)
+    except DecodeError:
+        return kind.read(data, 0, pos)

@@ -1,0 +1,275 @@
+"""What a run found: for people (HTML, words), for programs (JSON), for build servers (JUnit)."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.allowed import EXCUSED, FIELDS
+from kwire.conformance.wire.compare import shown
+from kwire.conformance.wire.normal import plain
+from kwire.conformance.wire.peer import Sent
+from kwire.conformance.wire.runner import Cell, State, Verdict
+from kwire.conformance.wire.stage import Step
+
+
+class Run(NamedTuple):
+    """One run of the wire part."""
+
+    subject: str
+    oracle: str
+    seconds: float
+    cells: tuple[Cell, ...]
+
+    @property
+    def red(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell.state is State.RED)
+
+
+def name_of(api_key: int) -> str:
+    """`OFFSET_FETCH` as the protocol's documents spell it: OffsetFetch."""
+    if api_key not in ApiKey.__members__.values():
+        return f"key {api_key}"
+    return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
+
+
+def write(run: Run, folder: Path) -> None:
+    """wire.json, wire.xml and wire.html."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.joinpath("wire.json").write_text(json.dumps(as_json(run), indent=1))
+    ElementTree.ElementTree(as_junit(run)).write(
+        folder / "wire.xml", encoding="utf-8", xml_declaration=True
+    )
+    folder.joinpath("wire.html").write_text(as_html(run))
+
+
+def summary(run: Run) -> str:
+    """One sentence of how many."""
+    cells = Counter(cell.state for cell in run.cells)
+    verdicts = [verdict for cell in run.cells for verdict in cell.verdicts]
+    excused = sum(verdict.excuse is not None for verdict in verdicts)
+    return (
+        f"{len(run.cells)} versions of API keys: {cells[State.GREEN]} green, "
+        f"{cells[State.RED]} red, {cells[State.GREY]} grey (not served); {len(verdicts)} cases, {excused} with a known "
+        f"difference, in {run.seconds:.0f} s"
+    )
+
+
+# -- programs
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """All of it; requests and replies only where they differ."""
+    return {
+        "subject": run.subject,
+        "oracle": run.oracle,
+        "seconds": round(run.seconds, 1),
+        "cells": [
+            {
+                "api_key": cell.api_key,
+                "api": name_of(cell.api_key),
+                "version": cell.version,
+                "state": cell.state,
+                "why": cell.why,
+                "cases": [_case_json(verdict) for verdict in cell.verdicts],
+            }
+            for cell in run.cells
+        ],
+    }
+
+
+def _case_json(verdict: Verdict) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": verdict.case.name, "state": verdict.state}
+    if verdict.problem:
+        found["problem"] = verdict.problem
+    if verdict.excuse:
+        found["excuse"] = verdict.excuse.reason
+    if verdict.found:
+        number, difference = verdict.found
+        found["step"] = number
+        found["path"] = difference.path
+        found["subject"], found["oracle"] = difference.left, difference.right
+    if verdict.state is State.RED:
+        found["steps"] = [
+            {"request": request, "subject": left, "oracle": right}
+            for request, left, right in _exchanges(verdict)
+        ]
+    return found
+
+
+def _exchanges(verdict: Verdict) -> Iterable[tuple[Any, Any, Any]]:
+    """(request, the subject's reply, the oracle's) up to the one that differs."""
+    last = verdict.found.number if verdict.found else len(verdict.right)
+    for number in range(last + 1):
+        left = verdict.left[number] if number < len(verdict.left) else None
+        right = verdict.right[number] if number < len(verdict.right) else None
+        if left or right:
+            step = left or right
+            assert step is not None
+            yield _request(step), left and shown(left), right and shown(right)
+
+
+def _request(step: Step) -> dict[str, Any]:
+    body = plain(step.request)
+    title = f"{name_of(step.api_key)} v{step.version}"
+    if isinstance(step.outcome, Sent):
+        title += " (no reply expected)"
+    return {"title": title, "body": body}
+
+
+def as_junit(run: Run) -> ElementTree.Element:
+    """A suite for each API key, a test for each case and version."""
+    suites = ElementTree.Element("testsuites", name="kwire conformance: wire")
+    by_key: dict[int, list[Cell]] = {}
+    for cell in run.cells:
+        by_key.setdefault(cell.api_key, []).append(cell)
+    for api_key, cells in by_key.items():
+        suite = ElementTree.SubElement(suites, "testsuite", name=name_of(api_key))
+        counts: Counter[str] = Counter()
+        for cell in cells:
+            for element, kind in _junit_cases(cell):
+                counts[kind] += 1
+                suite.append(element)
+        suite.set("tests", str(counts.total()))
+        suite.set("failures", str(counts["failure"]))
+        suite.set("skipped", str(counts["skipped"]))
+    return suites
+
+
+def _junit_cases(cell: Cell) -> Iterable[tuple[ElementTree.Element, str]]:
+    group = f"{name_of(cell.api_key)}.v{cell.version}"
+    if not cell.verdicts:
+        element = ElementTree.Element("testcase", classname=group, name="served")
+        kind = "failure" if cell.state is State.RED else "skipped"
+        ElementTree.SubElement(element, kind, message=cell.why)
+        yield element, kind
+    for verdict in cell.verdicts:
+        element = ElementTree.Element("testcase", classname=group, name=verdict.case.name)
+        if verdict.state is State.RED:
+            failure = ElementTree.SubElement(element, "failure", message=what_differs(verdict))
+            failure.text = json.dumps(_case_json(verdict), indent=1)
+        yield element, "failure" if verdict.state is State.RED else "passed"
+
+
+def what_differs(verdict: Verdict) -> str:
+    """One sentence."""
+    if verdict.found is None:
+        return verdict.problem or "nothing"
+    number, difference = verdict.found
+    left, right = (_short(side) for side in (difference.left, difference.right))
+    where = f"{difference.path} of " if difference.path else ""
+    return f"{where}reply {number + 1}: {left}, the oracle says {right}"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 300 else text[:300] + "…"
+
+
+# -- people
+
+STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; max-width: 110em; }
+table { border-collapse: collapse; } td, th { padding: 2px 6px; text-align: left; }
+.matrix td { text-align: center; min-width: 1.6em; border: 1px solid #fff; }
+.green { background: #9fd8a4; } .red { background: #f08a80; } .grey { background: #ddd; }
+.excused { outline: 2px solid #c9a227; outline-offset: -2px; }
+pre { background: #f6f6f6; padding: 6px; max-height: 30em; overflow: auto; white-space: pre-wrap; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; }
+"""
+
+
+def as_html(run: Run) -> str:
+    """One file that needs no other."""
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>Wire conformance</title><style>{STYLE}</style>",
+        f"<h1>{html.escape(run.subject)} compared with {html.escape(run.oracle)}</h1>",
+        f"<p>{html.escape(summary(run))}</p>",
+        _matrix(run.cells),
+        "<h2>Differences</h2>" if run.red else "<h2>No unexplained difference</h2>",
+        *[_cell_html(cell) for cell in run.red],
+        _known(run),
+        _grey(run),
+        _table(),
+    ]
+    return "\n".join(parts)
+
+
+def _matrix(cells: Iterable[Cell]) -> str:
+    by_place = {(cell.api_key, cell.version): cell for cell in cells}
+    versions = range(max((v for _, v in by_place), default=0) + 1)
+    rows = ["<tr><th>API<th>" + "".join(f"<th>{v}" for v in versions)]
+    for key in sorted({key for key, _ in by_place}):
+        row = f"<tr><td style='text-align:left'>{name_of(key)}<td>{key}"
+        for version in versions:
+            cell = by_place.get((key, version))
+            row += _square(cell) if cell else "<td>"
+        rows.append(row)
+    return f"<table class=matrix>{''.join(rows)}</table>"
+
+
+def _square(cell: Cell) -> str:
+    known = any(verdict.excuse for verdict in cell.verdicts)
+    classes = f"{cell.state}{' excused' if known else ''}"
+    count = len(cell.verdicts) or ""
+    text = f"<a href='#{cell.api_key}v{cell.version}'>{count}</a>"
+    shown_text = text if cell.state is State.RED else str(count)
+    return f"<td class='{classes}' title='{html.escape(cell.why, quote=True)}'>{shown_text}"
+
+
+def _cell_html(cell: Cell) -> str:
+    title = f"{name_of(cell.api_key)} v{cell.version}"
+    parts = [f"<h3 id='{cell.api_key}v{cell.version}'>{title}: {html.escape(cell.why)}</h3>"]
+    for verdict in cell.verdicts:
+        if verdict.state is not State.RED:
+            continue
+        parts.append(f"<details><summary><b>{html.escape(verdict.case.name)}</b>: ")
+        parts.append(f"{html.escape(what_differs(verdict))}</summary>")
+        for request, left, right in _exchanges(verdict):
+            parts.append(f"<h4>{request['title']}</h4>{_pre(request['body'])}")
+            parts.append(f"<div class=pair><div>subject{_pre(left)}</div>")
+            parts.append(f"<div>oracle{_pre(right)}</div></div>")
+        parts.append("</details>")
+    return "".join(parts)
+
+
+def _pre(value: object) -> str:
+    return f"<pre>{html.escape(json.dumps(value, indent=1, ensure_ascii=False))}</pre>"
+
+
+def _known(run: Run) -> str:
+    rows = [
+        f"<tr><td>{name_of(cell.api_key)} v{cell.version}<td>{html.escape(verdict.case.name)}"
+        f"<td>{html.escape(what_differs(verdict))}<td>{html.escape(verdict.excuse.reason)}"
+        for cell in run.cells
+        for verdict in cell.verdicts
+        if verdict.excuse
+    ]
+    head = "<tr><th>version<th>case<th>what differs<th>why it may"
+    return f"<h2>Known differences</h2><table>{head}{''.join(rows)}</table>"
+
+
+def _grey(run: Run) -> str:
+    names = sorted({(c.api_key, c.why) for c in run.cells if c.state is State.GREY})
+    items = "".join(f"<li>{name_of(key)} ({key}): {html.escape(why)}" for key, why in names)
+    return f"<h2>Grey</h2><ul>{items}</ul>"
+
+
+def _table() -> str:
+    rows = [
+        f"<tr><td>{html.escape(field.where)}<td>{field.rule.name.lower()}"
+        f"<td>{html.escape(field.reason)}"
+        for field in FIELDS
+    ]
+    rows += [
+        f"<tr><td>{name_of(e.api_key)}, {html.escape(e.case)}<td>{html.escape(e.where)}"
+        f"<td>{html.escape(e.reason)}"
+        for e in EXCUSED
+    ]
+    return f"<h2>What may differ</h2><table>{''.join(rows)}</table>"
