@@ -1,4 +1,4 @@
-"""InitProducerId (key 22): v0-6.
+"""InitProducerId (key 22): v0-5.
 
 Behaviour
 - An idempotent producer (no transactional id) gets a producer id that nobody had before, with
@@ -13,7 +13,7 @@ Behaviour
 - Where the store cannot give a block of ids: COORDINATOR_LOAD_IN_PROGRESS, which clients retry.
 
 Version notes: flexible from v2; the producer's last id and epoch from v3; v4-5 allow more error
-codes; v6 (two-phase commit, KIP-939) is not advertised.
+codes.  v6 (two-phase commit, KIP-939) is not served, as by Apache Kafka unless told to.
 """
 
 from __future__ import annotations

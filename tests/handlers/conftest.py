@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 
 @pytest.fixture

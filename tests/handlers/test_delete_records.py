@@ -10,8 +10,8 @@ from kwire.codecs.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from kwire.testing.node import Node
 from kwire.topic_names import TRANSACTION_STATE_TOPIC
+from tests.handlers.node import Node
 
 
 def delete(

@@ -12,7 +12,7 @@ from kwire.codecs.messages.describe_producers import (
     ProducerState,
     TopicRequest,
 )
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 
 def describe(node: Node, topic: str, *indexes: int) -> list[PartitionResponse]:

@@ -20,7 +20,7 @@ from kwire.codecs.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 BATCH = 146  # bytes of what Node.append writes: five records
 SESSIONLESS = -1

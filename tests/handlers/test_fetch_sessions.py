@@ -14,7 +14,7 @@ from kwire.codecs.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 BATCH = 146
 Told = list[tuple[int, int, int, int]]

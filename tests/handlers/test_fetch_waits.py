@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kwire.codecs.batches import ControlType
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 BATCH = 146
 

@@ -10,8 +10,8 @@ import trio
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kwire.testing.node import Node, as_received
 from kwire.txn.producer_ids import BLOCK_SIZE
+from tests.handlers.node import Node, as_received
 
 REFUSED = InitProducerIdResponse(0, ErrorCode.INVALID_REQUEST, -1, -1)
 

@@ -11,7 +11,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 VERSIONS = range(1, 12)
 NOT_FOUND = (0, -1, -1, -1)

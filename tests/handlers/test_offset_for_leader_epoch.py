@@ -10,7 +10,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 UNKNOWN = (0, -1, -1)
 
