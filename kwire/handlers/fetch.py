@@ -108,6 +108,7 @@ class Fetch:
         self.answers: Answers = []
         self.unknown: Answers = []
         self.at_once = False
+        self.waiting = False
         self.available_bytes = 0
         self.watermarks = 0
         self.plan = broker.fetch_sessions.plan(
@@ -139,12 +140,14 @@ class Fetch:
                     continue
             found += 1
             asked = target.asked
+            log = partition.log
             watermark = partition.high_watermark
             watermarks += watermark
             if (  # nothing to read and nothing to tell: most partitions of a session, most times
                 incremental
                 and asked.fetch_offset == watermark == target.high_watermark
-                and target.log_start_offset == partition.log.log_start_offset
+                and target.log_start_offset == log.log_start_offset
+                and not log.offline
                 and asked.current_leader_epoch in (-1, partition.leader_epoch)
                 and asked.last_fetched_epoch < 0
                 and (not committed_only or partition.last_stable_offset == watermark)
@@ -173,6 +176,7 @@ class Fetch:
 
     def _find(self, target: FetchTarget) -> Partition | None:
         """Who serves `target`; None after noting why nobody does."""
+        was_here = self.waiting and target.partition is not None
         target.partition = None
         if target.topic is None:
             target.topic = self.broker.topic_name(target.topic_id)
@@ -181,7 +185,12 @@ class Fetch:
                 return None
         partition = self.broker.partition(target.topic, target.asked.partition)
         if partition is None:
-            self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if was_here:  # deleted meanwhile: told as any other error of a read
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                self.answers.append((target, _nothing(target.asked, error)))
+                self.at_once = True
+            else:
+                self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return None
         if self.by_topic_id and partition.topic_id != target.topic_id:
             error = ErrorCode.INCONSISTENT_TOPIC_ID  # the session is older than the topic
@@ -201,6 +210,8 @@ class Fetch:
             partition.check_leader_epoch(asked.current_leader_epoch)
         if self.replica_id >= 0:
             raise LogError(_not_a_follower(asked))
+        log = partition.log
+        log.check_online()
         watermark = partition.high_watermark
         stable = partition.last_stable_offset
         end = stable if self.committed_only else watermark
@@ -208,7 +219,7 @@ class Fetch:
             partition_index=asked.partition,
             high_watermark=watermark,
             last_stable_offset=stable,
-            log_start_offset=partition.log.log_start_offset,
+            log_start_offset=log.log_start_offset,
             aborted_transactions=[] if self.committed_only else None,
             records=b"",
         )
@@ -314,6 +325,7 @@ class Fetch:
 
     async def wait(self, max_wait_ms: int) -> FetchResponse:
         """Read again as records arrive, until it is enough or `max_wait_ms` have passed."""
+        self.waiting = True
         targets = self.plan.targets.values()
         partitions = [target.partition for target in targets if target.partition is not None]
         with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(partitions) as parked:

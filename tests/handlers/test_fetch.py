@@ -379,6 +379,19 @@ def test_a_partition_led_elsewhere(node: Node) -> None:
     assert data.current_leader == LeaderIdAndEpoch(2, 1)
 
 
+@pytest.mark.parametrize("offset", [0, 15])
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)],
+)
+def test_a_partition_whose_disk_failed(
+    full: Node, offset: int, version: int, error: ErrorCode
+) -> None:
+    """Old clients do not know the error, but they know to look for another leader."""
+    full.partition("t").log.take_offline()
+    assert told(full.call(request(("t", [asked(0, offset)])), version)) == [(0, error, 0)]
+
+
 # Transactions
 
 

@@ -224,6 +224,14 @@ def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None
     assert client.fetch() == [(0, ErrorCode.FENCED_LEADER_EPOCH, -1, 0)]
 
 
+def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    assert client.fetch() == []
+    t.partition("t").log.take_offline()
+    assert client.fetch() == [(0, ErrorCode.KAFKA_STORAGE_ERROR, -1, 0)]
+
+
 async def test_a_wait_in_a_session_ends_with_the_one_partition_that_got_records(
     t: Node, autojump_clock: MockClock
 ) -> None:
