@@ -94,6 +94,7 @@ class Fetch:
         "replica_id",
         "unknown",
         "version",
+        "waiting",
         "watermarks",
     )
 
