@@ -199,6 +199,7 @@ async def test_a_partition_that_goes_away_ends_the_wait(
         nursery.start_soon(appended_every_100_ms, t, lambda: change(t))
         reply, seconds = await t.wait_for(fetch((1, 0)), 12)
     assert (told(reply), seconds) == ([(1, error, 0)], 0.1)
+    assert reply.responses[0].partitions[0].aborted_transactions is None
 
 
 async def test_records_from_before_the_wait_began_are_not_missed(
