@@ -10,6 +10,7 @@ Behaviour
   counts as that).  It does not wait when a partition has an error or a diverging epoch, when there
   is nothing to wait for, or when a partition's records end within an older segment.  Partitions
   that do not exist are told at the end of the reply and do not hasten it.
+- Of what does not exist the unknown topic ids are told first, then the unknown partitions.
 - Consumers read up to the high watermark, or with read_committed up to the last stable offset;
   they then get the aborted transactions of what they read, an empty list where there are none and
   null with read_uncommitted or an error (KIP-98).
@@ -51,6 +52,7 @@ from kwire.log import LogError, Region
 from kwire.partition import Partition
 from kwire.purgatory import ParkedFetch
 
+DIVERGING_EPOCH_SINCE = 12
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
 CURRENT_LEADER_SINCE = 16
@@ -62,7 +64,7 @@ def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return _failed(request)
+        return _failed(request, context.api_version)
     fetch = Fetch(broker, request, context.api_version)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
@@ -310,6 +312,7 @@ class Fetch:
             )
         answers = self.answers
         if self.unknown:
+            self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
         session_id = NO_SESSION
         if session is not None:
@@ -368,6 +371,10 @@ def _diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOff
     return None
 
 
+def _any_diverging(answers: Answers) -> bool:
+    return any(data.diverging_epoch is not None for _, data in answers)
+
+
 def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(producer_id, first_offset)
@@ -402,9 +409,14 @@ def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     return topics
 
 
-def _failed(request: FetchRequest) -> FetchResponse:
-    """Kafka's answer to an isolation level that does not exist: an error of its own for all."""
+def _failed(request: FetchRequest, version: int) -> FetchResponse:
+    """Kafka's answer to an isolation level that does not exist: an error of its own for all.
+
+    Of topics that are named by id it has not looked up the names yet, and leaves them out.
+    """
     error = ErrorCode.UNKNOWN_SERVER_ERROR
+    if version >= TOPIC_IDS_SINCE:
+        return FetchResponse(error_code=error)
     topics = []
     for topic in request.topics:
         partitions = [_nothing(asked, error) for asked in topic.partitions]

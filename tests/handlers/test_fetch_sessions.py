@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -230,6 +231,23 @@ def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
     assert client.fetch() == []
     t.partition("t").log.take_offline()
     assert client.fetch() == [(0, ErrorCode.KAFKA_STORAGE_ERROR, -1, 0)]
+
+
+def test_a_session_goes_on_at_an_older_version_that_cannot_tell_of_a_diverging_epoch(
+    t: Node,
+) -> None:
+    client = Client(t)
+    request = client.request(p0=9)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    assert client.take(t.call(request, 12)) == [(0, 0, 0, 0)]
+    client.version = 11
+    assert client.fetch() == []
+    assert client.reply == FetchResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, session_id=client.session
+    )
+    client.version = 12
+    assert client.fetch() == [(0, 0, 0, 0)]
+    assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 0)
 
 
 async def test_a_wait_in_a_session_ends_with_the_one_partition_that_got_records(
