@@ -1,0 +1,41 @@
+"""`python -m kwire.conformance.behaviour SUBJECT ORACLE [--brisk] [NAME...]`: which parts differ.
+
+SUBJECT and ORACLE are HOST:PORT; a NAME plays the scenarios whose name contains it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kwire.conformance.behaviour.runner import Runner
+from kwire.conformance.behaviour.scenario import BRISK
+from kwire.conformance.behaviour.scenarios import SCENARIOS
+from kwire.conformance.wire.broker import Broker, address_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m kwire.conformance.behaviour")
+    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, judged")
+    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, is right")
+    settings = " ".join(f"{name}={value}" for name, value in BRISK.items())
+    parser.add_argument("--brisk", action="store_true", help=f"both were started with {settings}")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    chosen = [
+        scenario
+        for scenario in SCENARIOS
+        if (given.brisk or not scenario.brisk)
+        and (not given.names or any(name in scenario.name for name in given.names))
+    ]
+    runner = Runner(Broker(given.subject), Broker(given.oracle))
+    runner.prepare()
+    differ = [verdict for verdict in runner.run(chosen) if not verdict.agrees]
+    for verdict in differ:
+        print(verdict)
+    print(f"{len(chosen)} scenarios, {len(differ)} differ")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,180 @@
+"""Requests and readings that several scenarios need, beside those of the wire cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kwire.codecs.batches import BatchHeader, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kwire.codecs.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.codecs.messages.fetch import FetchRequest
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kwire.conformance.behaviour.stage import ScenarioStage
+from kwire.conformance.wire.broker import NotReady, Topic
+from kwire.conformance.wire.cases.build import batch, fetch, produce
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC, BROKER = 2, 4
+TIMEOUT_MS = 10_000
+
+
+def list_offsets(
+    topic: Topic, *timestamps: int, partition: int = 0, epoch: int = -1
+) -> ListOffsetsRequest:
+    """One partition's offsets, once for each timestamp."""
+    places = [ListOffsetsPartition(partition, epoch, timestamp) for timestamp in timestamps]
+    return ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, places)], TIMEOUT_MS)
+
+
+def delete_records(topic: Topic, *offsets: int, partition: int = 0) -> DeleteRecordsRequest:
+    places = [DeleteRecordsPartition(partition, offset) for offset in offsets]
+    return DeleteRecordsRequest([DeleteRecordsTopic(topic.name, places)], TIMEOUT_MS)
+
+
+def alter(
+    name: str, *changes: tuple[str, int, str | None], kind: int = TOPIC, validate: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """Changes of one resource: (config, operation, value)."""
+    configs = [AlterableConfig(*change) for change in changes]
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)], validate)
+
+
+def configure(stage: ScenarioStage, topic: Topic, **settings: str) -> None:
+    """Set a topic's configs, dots written as underscores; it is compared."""
+    changes = [(name.replace("_", "."), SET, value) for name, value in settings.items()]
+    stage.send(alter(topic.name, *changes))
+    stage.settle()
+
+
+def create_topic(
+    name: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    *,
+    validate: bool = False,
+    **settings: str,
+) -> CreateTopicsRequest:
+    configs = [CreatableTopicConfig(k.replace("_", "."), v) for k, v in settings.items()]
+    topic = CreatableTopic(name, partitions, replicas, [], configs)
+    return CreateTopicsRequest([topic], TIMEOUT_MS, validate)
+
+
+def delete_topic(name: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest([DeleteTopicState(name)], [], TIMEOUT_MS)
+
+
+def add_partitions(
+    name: str, count: int, brokers: Sequence[int] | None = None, *, validate: bool = False
+) -> CreatePartitionsRequest:
+    """`brokers` holds the one replica of each new partition."""
+    assignments = (
+        None if brokers is None else [CreatePartitionsAssignment([broker]) for broker in brokers]
+    )
+    topic = CreatePartitionsTopic(name, count, assignments)
+    return CreatePartitionsRequest([topic], TIMEOUT_MS, validate)
+
+
+def offset_fetch(
+    group_id: str, topic: Topic | None, *partitions: int, stable: bool = False
+) -> OffsetFetchRequest:
+    """One group's offsets; of no topic: all of them."""
+    topics = None
+    if topic is not None:
+        topics = [OffsetFetchRequestTopics(topic.name, topic.id, list(partitions))]
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id, topics=topics)], require_stable=stable
+    )
+
+
+def one_of_session(session_id: int, epoch: int, request: FetchRequest) -> FetchRequest:
+    """The same request within a session."""
+    request.session_id, request.session_epoch = session_id, epoch
+    return request
+
+
+# -- idempotent producers
+
+
+def producer(stage: ScenarioStage) -> tuple[int, int]:
+    """A new producer id and its epoch; not the very first id, 0, which looks like none.
+
+    Right after its start a broker may still be fetching its first block of ids (trap 54)."""
+    while True:
+        reply = stage.ask(InitProducerIdRequest(None, 60_000))
+        if reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            stage.settle()
+        elif reply.error_code:
+            raise NotReady(f"InitProducerId: {ErrorCode(reply.error_code).name}")
+        elif reply.producer_id > 0:
+            return reply.producer_id, reply.producer_epoch
+
+
+def send_sequence(
+    stage: ScenarioStage,
+    topic: Topic,
+    of: tuple[int, int],
+    sequence: int,
+    count: int = 1,
+    **more: Any,  # noqa: ANN401 - produce's
+) -> None:
+    """An idempotent batch; what comes back is compared."""
+    records = batch(
+        stage, *[b"v"] * count, producer_id=of[0], producer_epoch=of[1], base_sequence=sequence
+    )
+    stage.send(produce(topic, records, acks=-1, **more))
+
+
+# -- reading
+
+
+def read(stage: ScenarioStage, topic: Topic, offset: int = 0, partition: int = 0) -> bytes:
+    """Set-up: the bytes from `offset` on."""
+    reply = stage.ask(fetch(topic, offset, partition=partition))
+    found = reply.responses[0].partitions[0]
+    if found.error_code:
+        raise NotReady(f"fetch from {topic.name}: {ErrorCode(found.error_code).name}")
+    return bytes(found.records or b"")
+
+
+def headers(data: bytes) -> list[BatchHeader]:
+    """The headers of the whole batches."""
+    return [header for _, header in iter_batches(data)]
+
+
+def offset_of(stage: ScenarioStage, topic: Topic, timestamp: int, partition: int = 0) -> int:
+    """Set-up: one offset, -1 for none."""
+    reply = stage.ask(list_offsets(topic, timestamp, partition=partition))
+    found: int = reply.topics[0].partitions[0].offset
+    return found

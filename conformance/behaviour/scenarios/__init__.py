@@ -1,0 +1,22 @@
+"""All scenarios, by rooms: each module holds those of one."""
+
+from __future__ import annotations
+
+from kwire.conformance.behaviour.scenario import Scenario
+from kwire.conformance.behaviour.scenarios import (
+    configs,
+    fetching,
+    framing,
+    listing,
+    producing,
+    topics,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    *framing.scenario,
+    *listing.scenario,
+    *fetching.scenario,
+    *producing.scenario,
+    *topics.scenario,
+    *configs.scenario,
+)
