@@ -10,12 +10,23 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import machine, report
-from kwire.conformance.bench.brokers import Apache, Broker, External, Floor, Kwire, running
+from kwire.conformance.bench.brokers import (
+    Apache,
+    Broker,
+    BrokerFailed,
+    External,
+    Floor,
+    Kwire,
+    running,
+)
+from kwire.conformance.bench.frames import BrokerRefused
 from kwire.conformance.bench.measure import Bench, Series, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
 from kwire.conformance.bench.stock import STOCK
+from kwire.conformance.java import JavaMissing
 
 PARTS = ("start", *(row.key for row in ROWS), *(client.key for client in STOCK), "first")
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
@@ -47,6 +58,7 @@ class Plan:
         return key in self.only if self.only else not (self.quick and key in NOT_QUICK)
 
 
+FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, BrokerRefused)
 NOT_QUICK = frozenset({"first", *(client.key for client in STOCK)})
 
 
@@ -95,7 +107,10 @@ def main(
         with console.status("memory") as status:
             if not quick:
                 touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
-            sections = measure(plan, brokers, root, status.update)
+            try:
+                sections = measure(plan, brokers, root, status.update)
+            except FAILURES as failure:
+                raise click.ClickException(str(failure)) from failure
     for section in sections:
         report.print_section(console, section, Apache.name)
     if output is None and not (only or quick or only_kwire or bootstrap):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -75,11 +76,14 @@ def wait_for_reply(address: Address, process: subprocess.Popen[bytes], log_file:
 
 
 def rss_mb(pid: int) -> float | None:
-    """Resident memory of a process and its children, by ps."""
-    command = ["ps", "-o", "rss=", "-p", str(pid), "--ppid", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    sizes = [int(line) for line in done.stdout.split()]
-    return sum(sizes) * 1024 / 1e6 if sizes else None
+    """Resident memory of a process and its children; None where there is no /proc."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        statuses = [Path(f"/proc/{each}/status").read_text() for each in (pid, *children)]
+    except OSError:
+        return None
+    sizes = [re.search(r"^VmRSS:\s+(\d+) kB", status, re.M) for status in statuses]
+    return sum(int(size[1]) for size in sizes if size) * 1024 / 1e6
 
 
 class ProcessBroker(Broker):

@@ -21,11 +21,19 @@ from rich.progress import (
 
 from kwire.demo import flights, group, produce, reduce, results
 from kwire.demo.flights import DataMissing, Statistics
-from kwire.testing import BrokerProcess
+from kwire.testing import BrokerProcess, BrokerStartError
 
 PARTITIONS = 6
 RESULT_PARTITIONS = 3
 FILE_COLUMNS = 140  # a table into a file or pipe is not squeezed into 80
+FAILURES = (
+    BrokerStartError,
+    DataMissing,
+    group.GroupError,
+    produce.ProduceError,
+    reduce.SparkFailed,
+    reduce.SparkMissing,
+)
 OWN_ENTRIES = ("broker", "checkpoint", "delays.parquet", "spark.log")
 """What a run leaves in its directory, and the next one removes."""
 
@@ -76,8 +84,8 @@ def main(bootstrap: str | None, directory: Path, every: int) -> None:
         with own as broker, Progress(*columns, console=console) as progress:
             address = broker.bootstrap if broker is not None else str(bootstrap)
             expected, wrong, notes = run(address, directory, every, Steps(progress))
-    except (DataMissing, reduce.SparkMissing) as missing:
-        raise click.ClickException(str(missing)) from None
+    except FAILURES as failure:
+        raise click.ClickException(str(failure)) from failure
     console.print(results.table(expected))
     for note in notes:
         console.print(note)
