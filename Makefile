@@ -47,8 +47,8 @@ format: env-dev ## format the sources and mend what the linter can
 generated: env-dev ## write the generated messages anew from codecs/schema
 	$(VENV_PYTHON) -m kwire.codecs.generator
 
-conformance: env-dev ## stock clients, Kafka's tools and Spark against kwire; clients against both
-	$(VENV_PYTHON) -m pytest tests/clients tests/client tests/spark $(ARGS)
+conformance: env-dev ## kwire against Apache Kafka: the same requests, the same answers
+	$(VENV_PYTHON) -m kwire.conformance $(ARGS)
 
 chaos: env-dev ## the long hostile and crash runs with a new seed
 	KWIRE_HOSTILE_FRAMES=100000 KWIRE_CRASH_ROUNDS=20 \

@@ -69,11 +69,13 @@ def test_modules_hold_one_noun() -> None:
 
 
 def test_lines_fit_the_window() -> None:
+    """Less an ignore and its reason, which must stand on the line they are about."""
+    pragma = re.compile(r"\s+# (noqa|type: ignore).*")
     wide = [
         f"{path}:{number}"
         for path, text, _ in sources()
         for number, line in enumerate(text.splitlines(), 1)
-        if len(line) > LINE_COLUMNS_MAX
+        if len(pragma.sub("", line)) > LINE_COLUMNS_MAX
     ]
     assert not wide, "\n".join(wide)
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
     "ping": "Tell whether a cluster answers.",
+    "conformance": "Compare a broker with Apache Kafka, request by request.",
 }
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""
@@ -107,7 +108,7 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=30.0,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
-    def run(*args: Any, bootstrap_server: str, timeout: float, **kwargs: Any) -> R:  # noqa: ANN401 - click passes options by name
+    def run(*args: Any, bootstrap_server: str, timeout: float, **kwargs: Any) -> R:  # noqa: ANN401 - click passes them
         def with_cluster() -> R:
             from kwire.client.cluster import Cluster
 
