@@ -164,7 +164,8 @@ def _whole_batch_size(view: memoryview) -> int | None:
     if len(view) <= _MAGIC_POS:
         return None
     if view[_MAGIC_POS] > MAGIC:
-        raise _corrupt(f"Invalid magic found in record: {view[_MAGIC_POS]}")
+        magic = int.from_bytes(view[_MAGIC_POS : _MAGIC_POS + 1], signed=True)
+        raise _corrupt(f"Invalid magic found in record: {magic}")
     return None if length + LOG_OVERHEAD > len(view) else length + LOG_OVERHEAD
 
 

@@ -7,7 +7,8 @@ Behaviour
   error then closes the connection, since the client has no other way to learn of it.
 - Any other acks is INVALID_REQUIRED_ACKS for every partition.
 - Topics are not created by Produce; clients ask for that with Metadata.
-- A partition named twice is written twice and answered once, with the last result.
+- A partition named twice in a topic is written and answered once, with what was named last.
+- A topic without partitions is left out of the reply.
 - A transactional batch without a transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and one
   whose id the transaction coordinator does not know INVALID_PRODUCER_ID_MAPPING: that is every id,
   since this broker hands out none.
@@ -59,7 +60,8 @@ def handle(
     if not -1 <= acks <= 1:
         return _refuse_acks(request)
     work = _Produce(broker, request, context.api_version)
-    response = ProduceResponse([work.write(topic) for topic in request.topic_data])
+    topics = [topic for topic in request.topic_data if topic.partition_data]
+    response = ProduceResponse([work.write(topic) for topic in topics])
     if acks == 0:
         if work.failed:
             _close(response)
@@ -85,14 +87,20 @@ class _Produce:
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append what the request has for one topic."""
         name: str | None = topic.name
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._version >= TOPIC_IDS_SINCE:
             name = self._broker.topic_name(topic.topic_id)
+            if name is None:
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID
         hosted = self._broker.partitions.get(name) if name is not None else None
         answers = []
-        for data in topic.partition_data:
+        partitions = topic.partition_data
+        if len(partitions) > 1:
+            partitions = list({data.index: data for data in partitions}.values())
+        for data in partitions:
             try:
                 if hosted is None or data.index not in hosted:
-                    raise LogError(_unknown(self._version))
+                    raise LogError(unknown)
                 partition = hosted[data.index]
                 result = _append(partition, data, self._request, self._version, self._now_ms)
             except LogError as error:
@@ -109,8 +117,6 @@ class _Produce:
             if self._request.acks == -1 and result.last_offset >= partition.high_watermark:
                 self.uncommitted.append((partition, result.last_offset + 1, answer))
             answers.append(answer)
-        if len(answers) > 1:
-            answers = list({answer.index: answer for answer in answers}.values())
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
 
@@ -146,12 +152,6 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
         ],
         error_message=error.message,
     )
-
-
-def _unknown(version: int) -> ErrorCode:
-    if version >= TOPIC_IDS_SINCE:
-        return ErrorCode.UNKNOWN_TOPIC_ID
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _refuse_acks(request: ProduceRequest) -> ProduceResponse:

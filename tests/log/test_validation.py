@@ -153,9 +153,11 @@ def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
             f"timestamp should be within [{NOW_MS - (2**63 - 1)}, {NOW_MS + 3_600_000}]",
         )
     ]
-    with pytest.raises(LogError) as caught:
-        log_at_9.append(with_field(plain(), MAGIC_POS, ">b", 3), leader_epoch=0, now_ms=NOW_MS)
-    assert caught.value.message == "Invalid magic found in record: 3"
+    for magic in (3, -1):
+        batch = with_field(plain(), MAGIC_POS, ">b", magic)
+        with pytest.raises(LogError) as caught:
+            log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
+        assert caught.value.message == f"Invalid magic found in record: {magic}"
 
 
 ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [

@@ -1,0 +1,76 @@
+"""Produce: what is told of partitions that are named twice, not at all, or are not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.context import Context
+from kwire.handlers import produce
+from tests.handlers.node import Node, as_received
+
+UNKNOWN_ID = bytes(range(16))
+
+
+def send(node: Node, *topics: TopicProduceData, version: int) -> ProduceResponse:
+    """What comes back for acks=1."""
+    wire = bytearray(ProduceRequest(None, 1, 1000, list(topics)).encode(version))
+    request = ProduceRequest.decode(wire, version)  # the buffer is stamped in place
+    key = ApiKey.PRODUCE
+    context = Context("PLAINTEXT", "127.0.0.1", "test-1", api_key=key, api_version=version)
+    reply = produce.handle(node.broker, request, context)
+    assert isinstance(reply, ProduceResponse)
+    return as_received(reply, version)
+
+
+def batch(value: bytes) -> PartitionProduceData:
+    return PartitionProduceData(0, build([Record(0, 1000, None, value)]))
+
+
+def told(reply: ProduceResponse) -> list[tuple[str, int, int, int]]:
+    """(topic, partition, error, base offset)."""
+    return [
+        (topic.name, answer.index, answer.error_code, answer.base_offset)
+        for topic in reply.responses
+        for answer in topic.partition_responses
+    ]
+
+
+def test_a_partition_named_twice_is_written_once_as_named_last(node: Node) -> None:
+    node.create("t")
+    first, second = batch(b"first"), batch(b"second")
+    reply = send(node, TopicProduceData("t", ZERO_UUID, [first, second]), version=9)
+    assert told(reply) == [("t", 0, ErrorCode.NONE, 0)]
+    region = node.partition("t").log.read(0, 1000, max_offset=10, min_one_batch=True)
+    assert region is not None
+    assert b"second" in region.read()
+    assert node.partition("t").log.log_end_offset == 1
+
+
+def test_a_topic_without_partitions_is_left_out(node: Node) -> None:
+    node.create("t")
+    assert send(node, TopicProduceData("t", ZERO_UUID, []), version=9).responses == []
+
+
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("index", [9, -1])
+def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: int) -> None:
+    topic_id = node.create("t")
+    data = TopicProduceData("t", topic_id, [PartitionProduceData(index, batch(b"v").records)])
+    (answer,) = send(node, data, version=version).responses[0].partition_responses
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_unknown_topic_id(node: Node) -> None:
+    (topic,) = send(node, TopicProduceData("", UNKNOWN_ID, [batch(b"v")]), version=13).responses
+    assert topic.topic_id == UNKNOWN_ID
+    assert topic.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
