@@ -143,6 +143,14 @@ class Broker:
         answer = self.ask(peer, request)
         return any(p.error_code in TRANSIENT for p in answer.topics[0].partitions)
 
+    def wait_until_gone(self, peer: Peer, topic: Topic) -> None:
+        """Return once no partition of a deleted topic answers."""
+
+        def served() -> bool:
+            return not self._is_missing(peer, topic.name, topic.partitions)
+
+        self._until(served, f"topic {topic.name} is still there")
+
     def shared(self, kind: str, make: Callable[[], Topic]) -> Topic:
         """The one topic of its kind that all cases of a run may read."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -27,24 +28,18 @@ class StepDifference(NamedTuple):
     difference: Difference
 
 
-def first_difference(left: Tree, right: Tree, path: str = "") -> Difference | None:
-    """The first place, in the order of the fields, where two trees differ."""
+def differences(left: Tree, right: Tree, path: str = "") -> Iterator[Difference]:
+    """The places where two trees differ, in the order of the fields."""
     if isinstance(left, dict) and isinstance(right, dict):
         names = [*left, *(name for name in right if name not in left)]
         for name in names:
             below = f"{path}.{name}" if path else name
-            found = first_difference(left.get(name, ABSENT), right.get(name, ABSENT), below)
-            if found:
-                return found
-        return None
-    if isinstance(left, list) and isinstance(right, list):
+            yield from differences(left.get(name, ABSENT), right.get(name, ABSENT), below)
+    elif isinstance(left, list) and isinstance(right, list):
         for index, (a, b) in enumerate(zip_longest(left, right, fillvalue=ABSENT)):
-            found = first_difference(a, b, f"{path}[{index}]")
-            if found:
-                return found
-        return None
-    # True == 1 in Python; on the wire they are two types, but never of one field.
-    return None if left == right and type(left) is type(right) else Difference(path, left, right)
+            yield from differences(a, b, f"{path}[{index}]")
+    elif left != right or type(left) is not type(right):  # True == 1 in Python
+        yield Difference(path, left, right)
 
 
 def outcome_tree(step: Step, normaliser: Normaliser) -> Tree:
@@ -65,15 +60,13 @@ def shown(step: Step) -> Tree:
     return type(step.outcome).__name__
 
 
-def first_step_difference(
+def step_differences(
     left: list[Step], right: list[Step], of_left: Normaliser, of_right: Normaliser
-) -> StepDifference | None:
-    """The first step that differs; later ones may differ only because it did."""
+) -> Iterator[StepDifference]:
+    """All differences, in order; later ones may be there only because of the first."""
     for number, (a, b) in enumerate(zip(left, right, strict=False)):
-        found = first_difference(outcome_tree(a, of_left), outcome_tree(b, of_right))
-        if found:
-            return StepDifference(number, found)
+        for found in differences(outcome_tree(a, of_left), outcome_tree(b, of_right)):
+            yield StepDifference(number, found)
     if len(left) != len(right):
         number = min(len(left), len(right))
-        return StepDifference(number, Difference("steps", len(left), len(right)))
-    return None
+        yield StepDifference(number, Difference("steps", len(left), len(right)))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
-from kwire.conformance.wire.allowed import Rule, rules_of
+from kwire.conformance.wire.allowed import ITEMS, TEXTS, Rule, rules_of
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
@@ -52,6 +52,7 @@ class Normaliser:
         self._common_keys = common_keys
         self._ids: dict[str, dict[Any, str]] = {}
         self._asked = ""
+        self._blind = False
 
     def reply(self, message: Message, request: Message | bytes) -> Tree:
         """The tree of a reply to `request`."""
@@ -84,13 +85,19 @@ class Normaliser:
             items = [item for item in items if item.api_key in self._common_keys]
         if Rule.NODE in rules:
             return [self._by_rule(Rule.NODE, item, where) for item in items]
+        dropped = [item.name for item in ITEMS if item.where == where]
+        if dropped:
+            items = [item for item in items if item.name not in dropped]
         if Rule.UNORDERED in rules:
-            # Before ids are given their words, which follow from the order of appearance.
-            items = sorted(items, key=self._order)
+            items = sorted(items, key=lambda item: self._order(item, where))
         return [self._value(item, where) for item in items]
 
-    def _order(self, item: Any) -> str:  # noqa: ANN401 - any part of a message
-        return UUID.sub("uuid", repr(item))
+    def _order(self, item: Any, where: str) -> str:  # noqa: ANN401 - any part of a message
+        """Its tree without the numbers of ids, which follow from the order of appearance."""
+        was_blind, self._blind = self._blind, True
+        tree = self._value(item, where)
+        self._blind = was_blind
+        return repr(tree)
 
     def _is_own(self, item: Struct) -> bool:
         name = str(getattr(item, item.__slots__[0], ""))
@@ -106,11 +113,11 @@ class Normaliser:
             case Rule.ANY:
                 return "any"
             case Rule.PRESENT:
-                return "something" if value else value  # type: ignore[no-any-return]
+                return "something" if value else value
             case Rule.SIGN:
                 return "positive" if value > 0 else "none" if value < 0 else 0
             case Rule.NODE:
-                return "self" if value == self._node_id else value  # type: ignore[no-any-return]
+                return "self" if value == self._node_id else value
             case Rule.ID:
                 return self._id(kind, value)
         raise AssertionError(f"{rule} is for lists")
@@ -120,6 +127,8 @@ class Normaliser:
             return self._bytes(value, "") if isinstance(value, bytes) else value
         if value in self._topics:
             return f"id of {self._text(self._topics[value])}"
+        if self._blind:
+            return kind
         known = self._ids.setdefault(kind, {})
         return known.setdefault(value, f"{kind} {len(known) + 1}")
 
@@ -130,6 +139,8 @@ class Normaliser:
             spelled = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
             if spelled in text:
                 text = text.replace(spelled, f"<id of {self._text(name)}>")
+        for masked in TEXTS:
+            text = masked.pattern.sub(masked.instead, text)
         return UUID.sub(lambda found: str(self._id("uuid", found[0])), text)
 
     def _bytes(self, data: bytes, where: str) -> Tree:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.conformance.wire.allowed import EXCUSED, FIELDS
+from kwire.conformance.wire.allowed import EXCUSED, FIELDS, ITEMS, TEXTS
 from kwire.conformance.wire.compare import shown
 from kwire.conformance.wire.normal import plain
 from kwire.conformance.wire.peer import Sent
@@ -53,11 +53,11 @@ def summary(run: Run) -> str:
     """One sentence of how many."""
     cells = Counter(cell.state for cell in run.cells)
     verdicts = [verdict for cell in run.cells for verdict in cell.verdicts]
-    excused = sum(verdict.excuse is not None for verdict in verdicts)
+    excused = sum(bool(verdict.excuses) for verdict in verdicts)
     return (
         f"{len(run.cells)} versions of API keys: {cells[State.GREEN]} green, "
-        f"{cells[State.RED]} red, {cells[State.GREY]} grey (not served); {len(verdicts)} cases, {excused} with a known "
-        f"difference, in {run.seconds:.0f} s"
+        f"{cells[State.RED]} red, {cells[State.GREY]} grey (not served); {len(verdicts)} cases, "
+        f"{excused} with a known difference, in {run.seconds:.0f} s"
     )
 
 
@@ -88,8 +88,8 @@ def _case_json(verdict: Verdict) -> dict[str, Any]:
     found: dict[str, Any] = {"name": verdict.case.name, "state": verdict.state}
     if verdict.problem:
         found["problem"] = verdict.problem
-    if verdict.excuse:
-        found["excuse"] = verdict.excuse.reason
+    if verdict.excuses:
+        found["excuses"] = [excuse.reason for excuse in verdict.excuses]
     if verdict.found:
         number, difference = verdict.found
         found["step"] = number
@@ -215,7 +215,7 @@ def _matrix(cells: Iterable[Cell]) -> str:
 
 
 def _square(cell: Cell) -> str:
-    known = any(verdict.excuse for verdict in cell.verdicts)
+    known = any(verdict.excuses for verdict in cell.verdicts)
     classes = f"{cell.state}{' excused' if known else ''}"
     count = len(cell.verdicts) or ""
     text = f"<a href='#{cell.api_key}v{cell.version}'>{count}</a>"
@@ -246,10 +246,10 @@ def _pre(value: object) -> str:
 def _known(run: Run) -> str:
     rows = [
         f"<tr><td>{name_of(cell.api_key)} v{cell.version}<td>{html.escape(verdict.case.name)}"
-        f"<td>{html.escape(what_differs(verdict))}<td>{html.escape(verdict.excuse.reason)}"
+        f"<td>{html.escape(what_differs(verdict))}<td>{html.escape(excuse.reason)}"
         for cell in run.cells
         for verdict in cell.verdicts
-        if verdict.excuse
+        for excuse in verdict.excuses
     ]
     head = "<tr><th>version<th>case<th>what differs<th>why it may"
     return f"<h2>Known differences</h2><table>{head}{''.join(rows)}</table>"
@@ -266,6 +266,15 @@ def _table() -> str:
         f"<tr><td>{html.escape(field.where)}<td>{field.rule.name.lower()}"
         f"<td>{html.escape(field.reason)}"
         for field in FIELDS
+    ]
+    rows += [
+        f"<tr><td>{html.escape(item.where)}: {item.name}<td>left out<td>{html.escape(item.reason)}"
+        for item in ITEMS
+    ]
+    rows += [
+        f"<tr><td>texts: {html.escape(text.pattern.pattern)}<td>replaced"
+        f"<td>{html.escape(text.reason)}"
+        for text in TEXTS
     ]
     rows += [
         f"<tr><td>{name_of(e.api_key)}, {html.escape(e.case)}<td>{html.escape(e.where)}"

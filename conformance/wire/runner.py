@@ -15,7 +15,7 @@ from kwire.codecs.primitives import EncodeError
 from kwire.conformance.wire.allowed import Excuse, excuse_of
 from kwire.conformance.wire.broker import Broker, NotReady
 from kwire.conformance.wire.case import Case
-from kwire.conformance.wire.compare import StepDifference, first_step_difference
+from kwire.conformance.wire.compare import StepDifference, step_differences
 from kwire.conformance.wire.normal import Normaliser
 from kwire.conformance.wire.peer import Peer
 from kwire.conformance.wire.stage import NotApplicable, Stage, Step, delete_topics
@@ -42,7 +42,8 @@ class Verdict:
     left: list[Step] = field(default_factory=list)
     right: list[Step] = field(default_factory=list)
     found: StepDifference | None = None
-    excuse: Excuse | None = None
+    """The first difference that nothing excuses, or else the first that something does."""
+    excuses: tuple[Excuse, ...] = ()
     problem: str | None = None
     """Why it could not be played to the end, where it could not."""
 
@@ -174,19 +175,22 @@ class Runner:
         if any(isinstance(p, EncodeError | NotApplicable) for p in problems):
             return Verdict(case, version, State.GREY, problem=f"no such request: {problems}")
         common = self.subject.served.keys() & self.oracle.served.keys()
-        found = first_step_difference(
-            left,
-            right,
-            *(
-                Normaliser(s.prefix, s.broker.node_id, s.topics, common, self._prefix(s.broker))
-                for s in stages
-            ),
+        normalisers = (
+            Normaliser(s.prefix, s.broker.node_id, s.topics, common, self._prefix(s.broker))
+            for s in stages
         )
-        verdict = Verdict(case, version, State.GREEN, left, right, found)
-        if found:
-            verdict.excuse = excuse_of(case.api_key, case.name, found.difference.path)
-            verdict.state = State.GREEN if verdict.excuse else State.RED
-        elif any(problems):
+        verdict = Verdict(case, version, State.GREEN, left, right)
+        for found in step_differences(left, right, *normalisers):
+            excuse = excuse_of(case.api_key, case.name, found.difference.path)
+            if excuse is None:
+                verdict.found, verdict.state = found, State.RED
+                break
+            verdict.found = verdict.found or found
+            if excuse not in verdict.excuses:
+                verdict.excuses += (excuse,)
+        if verdict.found:
+            return verdict
+        if any(problems):
             said = "; ".join(
                 f"{name}: {problem}"
                 for name, problem in zip(("subject", "oracle"), problems, strict=True)

@@ -87,6 +87,19 @@ class Stage:
         self.topics[topic.id] = topic.name
         return topic
 
+    def fence(self) -> None:
+        """Set-up: wait until the broker has taken in all changes of the cluster so far.
+
+        They come to it in order, some time after whoever asked for them was answered; so once it
+        has a topic that is made now, it has everything before.
+        """
+        self.topic(f"fence{len(self._own_topics)}")
+
+    def gone(self, topic: Topic) -> None:
+        """Set-up: delete a topic and wait until its partitions are not served any longer."""
+        delete_topics(self.broker, self._peer(SETUP), [topic.name])
+        self.broker.wait_until_gone(self._peer(SETUP), topic)
+
     def owns(self, topic_name: str) -> None:
         """Delete this topic afterwards: a request of the case created it."""
         self._own_topics.append(topic_name)

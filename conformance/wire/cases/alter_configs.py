@@ -30,6 +30,7 @@ def replaced(stage: Stage) -> None:
     shown = describe(TOPIC, name, "retention.ms", "segment.ms", synonyms=True)
     for configs in ([("segment.ms", "2000")], [("retention.ms", "5")], []):
         stage.send(alter(TOPIC, name, *configs))
+        stage.fence()
         stage.send(shown, 4)
 
 
@@ -91,14 +92,22 @@ def kinds(stage: Stage) -> None:
 
 @case("a broker, only validated")
 def broker(stage: Stage) -> None:
-    for name in ("", str(stage.broker.node_id)):
-        for key, value in (
-            ("log.cleaner.threads", "2"),
-            ("log.cleaner.threads", "x"),
-            ("node.id", "5"),
-            ("no.such.thing", "5"),
-        ):
-            stage.send(alter(BROKER, name, (key, value), validate_only=True))
+    _validate(stage, str(stage.broker.node_id))
+
+
+@case("all brokers, only validated")
+def all_brokers(stage: Stage) -> None:
+    _validate(stage, "")
+
+
+def _validate(stage: Stage, name: str) -> None:
+    for key, value in (
+        ("log.cleaner.threads", "2"),
+        ("log.cleaner.threads", "x"),
+        ("node.id", "5"),
+        ("no.such.thing", "5"),
+    ):
+        stage.send(alter(BROKER, name, (key, value), validate_only=True))
 
 
 case.requests({"no resources": lambda stage: AlterConfigsRequest([])})

@@ -6,6 +6,7 @@ from typing import Any
 
 from kwire.codecs.batches import Compression, Record, build
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.codecs.messages.join_group import (
     JoinGroupRequest,
@@ -53,7 +54,7 @@ def produce(
         acks=acks,
         timeout_ms=TIMEOUT_MS,
         topic_data=[TopicProduceData(topic.name, topic.id, data)],
-        **options,  # type: ignore[arg-type] # transactional_id
+        **options,
     )
 
 
@@ -149,7 +150,11 @@ def join(
 
 
 def sync(
-    group_id: str, member_id: str, generation: int = 1, data: bytes = b"mine", **more: Any
+    group_id: str,
+    member_id: str,
+    generation: int = 1,
+    data: bytes = b"mine",
+    **more: Any,  # noqa: ANN401 - any fields
 ) -> SyncGroupRequest:
     """The leader's assignment: all to itself."""
     assignments = [SyncGroupRequestAssignment(member_id, data)]
@@ -182,6 +187,19 @@ def stable(stage: Stage, group_id: str, **options: Any) -> JoinGroupResponse:  #
     reply = stage.ask(sync(group_id, member.member_id, member.generation_id), 3)
     if reply.error_code:
         raise NotReady(f"sync {group_id}: {ErrorCode(reply.error_code).name}")
+    return member
+
+
+def rebalancing(stage: Stage, group_id: str, on: str) -> JoinGroupResponse:
+    """Set-up: a stable group whose member is to join again, because a second one waits to.
+
+    The second one's join has been begun on connection `on`; returns the first member.
+    """
+    member = stable(stage, group_id)
+    second: JoinGroupResponse = stage.ask(join(group_id), 4)
+    stage.begin(join(group_id, second.member_id), 4, on=on)
+    while stage.ask(DescribeGroupsRequest([group_id])).groups[0].group_state == "Stable":
+        pass  # each look is a round trip to the broker
     return member
 
 

@@ -31,6 +31,7 @@ def numbers(stage: Stage) -> None:
     topic = stage.topic(partitions=2)
     for count in (2, 1, 0, -1, 4):
         stage.send(grow(topic.name, count))
+    stage.fence()
     stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
 
 
@@ -45,7 +46,7 @@ def validated(stage: Stage) -> None:
 @case("assignments")
 def assigned(stage: Stage) -> None:
     topic, node = stage.topic(), stage.broker.node_id
-    for assignments in (
+    tried: list[list[list[int]]] = [
         [],
         [[node], [node]],
         [[99]],
@@ -54,7 +55,8 @@ def assigned(stage: Stage) -> None:
         [[node, 99]],
         [[-1]],
         [[node]],
-    ):
+    ]
+    for assignments in tried:
         stage.send(grow(topic.name, 2, assignments))
 
 

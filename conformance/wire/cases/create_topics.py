@@ -140,19 +140,18 @@ def too_many(stage: Stage) -> None:
 @case("assignments")
 def assigned(stage: Stage) -> None:
     node = stage.broker.node_id
-    for number, assignments in enumerate(
-        (
-            {0: [node], 1: [node]},
-            {1: [node]},
-            {0: [node], 2: [node]},
-            {0: []},
-            {0: [node, node]},
-            {0: [99]},
-            {0: [node, 99]},
-            {0: [-1]},
-            {-1: [node]},
-        )
-    ):
+    tried: list[dict[int, list[int]]] = [
+        {0: [node], 1: [node]},
+        {1: [node]},
+        {0: [node], 2: [node]},
+        {0: []},
+        {0: [node, node]},
+        {0: [99]},
+        {0: [node, 99]},
+        {0: [-1]},
+        {-1: [node]},
+    ]
+    for number, assignments in enumerate(tried):
         stage.send(create(stage, wanted(stage.name(f"t{number}"), -1, -1, None, assignments)))
 
 

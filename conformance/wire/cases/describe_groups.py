@@ -11,6 +11,7 @@ from kwire.conformance.wire.cases.build import (
     filled_topic,
     join,
     joined,
+    rebalancing,
     stable,
 )
 from kwire.conformance.wire.stage import Stage
@@ -32,12 +33,9 @@ def states(stage: Stage) -> None:
 
 
 @case("while members join")
-def rebalancing(stage: Stage) -> None:
+def while_joining(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
-    second = stage.ask(join(group), 4)
-    stage.begin(join(group, second.member_id), 4, on="second")
-    stage.ask(commit(group, filled_topic(stage), member_id=member.member_id, generation=1), 2)
+    member = rebalancing(stage, group, "second")
     stage.send(DescribeGroupsRequest([group]))
     stage.ask(join(group, member.member_id), 4)
     stage.end("second")

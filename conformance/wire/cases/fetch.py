@@ -177,7 +177,7 @@ def session_errors(stage: Stage) -> None:
 @case("records by a topic that was deleted")
 def deleted(stage: Stage) -> None:
     topic = stage.topic()
-    stage.finish()
+    stage.gone(topic)
     stage.send(fetch(topic))
     stage.send(produce(topic, batch(stage, b"a")), min(stage.version, 13))
 

@@ -11,6 +11,7 @@ from kwire.conformance.wire.cases.build import (
     filled_topic,
     join,
     joined,
+    rebalancing,
     stable,
 )
 from kwire.conformance.wire.stage import Stage
@@ -37,14 +38,9 @@ def awaiting(stage: Stage) -> None:
 
 
 @case("while others join")
-def rebalancing(stage: Stage) -> None:
+def while_joining(stage: Stage) -> None:
     group = stage.name("g")
-    member = stable(stage, group)
-    second = stage.ask(join(group), 4)
-    stage.send(HeartbeatRequest(group, 1, second.member_id))
-    stage.begin(join(group, second.member_id), 4, on="second")
-    # On a connection of its own the join may arrive late: the commit is answered after it.
-    stage.ask(commit(group, filled_topic(stage), member_id=member.member_id, generation=1), 2)
+    member = rebalancing(stage, group, "second")
     stage.send(HeartbeatRequest(group, 1, member.member_id))
     stage.ask(join(group, member.member_id), 4)
     stage.end("second")
@@ -62,6 +58,14 @@ def offsets_only(stage: Stage) -> None:
     group = stage.name("g")
     stage.ask(commit(group, filled_topic(stage)))
     stage.send(HeartbeatRequest(group, 1, "m"))
+
+
+@case("a member that has not joined yet")
+def pending(stage: Stage) -> None:
+    group = stage.name("g")
+    stable(stage, group)
+    second = stage.ask(join(group), 4)
+    stage.send(HeartbeatRequest(group, 1, second.member_id))
 
 
 @case("static: the instance and another's", since=3)

@@ -26,6 +26,7 @@ def everything(stage: Stage) -> None:
     metrics = alter(CLIENT_METRICS, stage.name("m"), ("interval.ms", SET, "1000"))
     for request in (group, metrics):
         stage.ask(request)
+    stage.fence()
     stage.send(ListConfigResourcesRequest())
 
 
