@@ -311,6 +311,9 @@ class Fetch:
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id
             )
         answers = self.answers
+        if self.version < DIVERGING_EPOCH_SINCE and _any_diverging(answers):
+            assert session is not None  # opened by a version that can ask and tell
+            return FetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, session_id=session.id)
         if self.unknown:
             self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
