@@ -94,6 +94,7 @@ class Fetch:
         "min_bytes",
         "plan",
         "replica_id",
+        "request",
         "unknown",
         "version",
         "waiting",
@@ -102,6 +103,7 @@ class Fetch:
 
     def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
         self.broker = broker
+        self.request = request
         self.version = version
         self.by_topic_id = version >= TOPIC_IDS_SINCE
         self.replica_id = _replica_id(request, version)
@@ -312,8 +314,8 @@ class Fetch:
             )
         answers = self.answers
         if self.version < DIVERGING_EPOCH_SINCE and _any_diverging(answers):
-            assert session is not None  # opened by a version that can ask and tell
-            return FetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, session_id=session.id)
+            # the session was opened by a version that can ask for this and tell it
+            return _failed(self.request, ErrorCode.UNSUPPORTED_VERSION)
         if self.unknown:
             self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
@@ -412,14 +414,8 @@ def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     return topics
 
 
-def _failed(request: FetchRequest, version: int) -> FetchResponse:
-    """Kafka's answer to an isolation level that does not exist: an error of its own for all.
-
-    Of topics that are named by id it has not looked up the names yet, and leaves them out.
-    """
-    error = ErrorCode.UNKNOWN_SERVER_ERROR
-    if version >= TOPIC_IDS_SINCE:
-        return FetchResponse(error_code=error)
+def _failed(request: FetchRequest, error: ErrorCode) -> FetchResponse:
+    """Kafka's answer to a request that it could not carry out: the same error for all it names."""
     topics = []
     for topic in request.topics:
         partitions = [_nothing(asked, error) for asked in topic.partitions]
@@ -430,4 +426,4 @@ def _failed(request: FetchRequest, version: int) -> FetchResponse:
                 topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    return FetchResponse(error_code=error, responses=topics)
+    return FetchResponse(error_code=error, session_id=request.session_id, responses=topics)

@@ -63,7 +63,8 @@ class Client:
 
     def fetch(self, topic: str | bytes = "t", **fields: int) -> Told:
         """(partition, error, high watermark, bytes of records) of the next reply."""
-        return self.take(self.node.call(self.request(topic, **fields), self.version))  # type: ignore[arg-type]  # fields by name
+        request = self.request(topic, **fields)  # type: ignore[arg-type]  # by name
+        return self.take(self.node.call(request, self.version))
 
     def take(self, reply: FetchResponse) -> Told:
         self.reply = reply
@@ -241,12 +242,11 @@ def test_a_session_goes_on_at_an_older_version_that_cannot_tell_of_a_diverging_e
     request.topics[0].partitions[0].last_fetched_epoch = 0
     assert client.take(t.call(request, 12)) == [(0, 0, 0, 0)]
     client.version = 11
-    assert client.fetch() == []
-    assert client.reply == FetchResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, session_id=client.session
-    )
+    error = ErrorCode.UNSUPPORTED_VERSION
+    assert client.fetch(p1=0) == [(1, error, -1, 0)]
+    assert (client.reply.error_code, client.reply.session_id) == (error, client.session)
     client.version = 12
-    assert client.fetch() == [(0, 0, 0, 0)]
+    assert client.fetch() == [(0, 0, 0, 0), (1, 0, 0, 0)]
     assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 0)
 
 
