@@ -108,7 +108,12 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=30.0,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
-    def run(*args: Any, bootstrap_server: str, timeout: float, **kwargs: Any) -> R:  # noqa: ANN401 - click passes them
+    def run(
+        *args: Any,  # noqa: ANN401 - whatever the command takes
+        bootstrap_server: str,
+        timeout: float,
+        **kwargs: Any,  # noqa: ANN401 - whatever the command takes
+    ) -> R:
         def with_cluster() -> R:
             from kwire.client.cluster import Cluster
 

@@ -198,7 +198,10 @@ def fetch_offsets(
     return at_coordinator(cluster, group_id, ask)
 
 
-def _committed(group_id: str, answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - two classes of equal shape
+def _committed(
+    group_id: str,
+    answer: Any,  # noqa: ANN401 - of two classes alike
+) -> dict[TopicPartition, Committed]:
     check(answer.error_code, f"offsets of group {group_id}")
     found = {}
     for topic in answer.topics:

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from kwire.codecs.batches import ControlType
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kwire.codecs.primitives import records_size
 from tests.handlers.node import Node
 
 BATCH = 146
@@ -41,7 +42,7 @@ def fetch(
 def told(response: FetchResponse) -> list[tuple[int, int, int]]:
     """(partition, error, bytes of records)."""
     return [
-        (data.partition_index, data.error_code, len(data.records or b""))  # type: ignore[arg-type]  # records are bytes here
+        (data.partition_index, data.error_code, records_size(data.records or b""))
         for topic in response.responses
         for data in topic.partitions
     ]

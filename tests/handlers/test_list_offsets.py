@@ -191,8 +191,10 @@ def test_read_committed_does_not_find_what_it_may_not_read(empty: Node) -> None:
 
     def offsets(isolation_level: int, replica_id: int = -1) -> list[int]:
         asked = [(0, timestamp) for timestamp in (-1, -2, -3, 1001, 1002)]
-        level = {"isolation_level": isolation_level, "replica_id": replica_id}
-        return [ask(empty, each, **level)[0][2] for each in asked]  # type: ignore[arg-type]  # fields by name
+        return [
+            ask(empty, each, isolation_level=isolation_level, replica_id=replica_id)[0][2]
+            for each in asked
+        ]
 
     assert offsets(0) == [5, 0, 4, 1, 2]
     assert offsets(1) == [2, 0, -1, 1, -1]

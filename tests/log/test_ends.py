@@ -35,7 +35,9 @@ def log(open_log: OpenLog, append: Append) -> Log:
 
 class TestRetention:
     def retain(self, log: Log, now_ms: int, high_watermark: int = 14, **configs: int) -> int:
-        log.update_config(LogConfig(segment_bytes=320, **{"retention_ms": -1, **configs}))  # type: ignore[arg-type]  # configs by name
+        configs = {"retention_ms": -1, **configs}
+        config = LogConfig(segment_bytes=320, **configs)  # type: ignore[arg-type]  # by name
+        log.update_config(config)
         return log.delete_expired_segments(now_ms, high_watermark)
 
     def test_by_age_of_the_newest_record(self, log: Log) -> None:

@@ -65,7 +65,7 @@ class Disk(Files):
         super().remove(path)
         self._named(removed=path)
 
-    def fsync(self, fd: int) -> None:  # type: ignore[override]
+    def fsync(self, fd: int) -> None:  # type: ignore[override]  # plain there
         status = os.fstat(fd)
         if os.path.isdir(f"/proc/self/fd/{fd}"):
             self.certain = len(self.names) - 1

@@ -1,0 +1,54 @@
+"""A disk that fails when it is told to."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from kwire.codecs.primitives import Buffer
+from kwire.log.files import Files, OpenFile
+
+
+def path_of(fd: int) -> str:
+    return os.readlink(f"/proc/self/fd/{fd}")
+
+
+class FailingDisk(Files):
+    """Fails for paths that hold `word`, in the calls named in `calls`, once it is `broken`."""
+
+    def __init__(self, word: str, *calls: str, code: int = errno.EIO) -> None:
+        self.word = word
+        self.calls = calls
+        self.error = OSError(code, "made up")
+        self.broken = False
+
+    def _check(self, call: str, path: str) -> None:
+        if self.broken and call in self.calls and self.word in path:
+            raise self.error
+
+    def open(self, path: Path | str) -> OpenFile:
+        self._check("open", str(path))
+        return super().open(path)
+
+    def pwrite(  # type: ignore[override]  # a plain function there
+        self, fd: int, data: Buffer, pos: int
+    ) -> int:
+        if self.broken and "short write" in self.calls and self.word in path_of(fd):
+            if len(data) > 10:
+                return Files.pwrite(fd, memoryview(data)[:10], pos)
+            raise self.error
+        self._check("pwrite", path_of(fd))
+        return Files.pwrite(fd, data, pos)
+
+    def pread(self, fd: int, size: int, pos: int) -> bytes:
+        self._check("pread", path_of(fd))
+        return Files.pread(fd, size, pos)
+
+    def fsync(self, fd: int) -> None:  # type: ignore[override]  # a plain function there
+        self._check("fsync", path_of(fd))
+        Files.fsync(fd)
+
+    def rename(self, source: Path | str, target: Path | str) -> None:
+        self._check("rename", str(source))
+        super().rename(source, target)
