@@ -27,7 +27,7 @@ from kwire.groups.java import partition_for, string_hash
 from kwire.log import Origin
 from kwire.partition import Partition
 from kwire.runtime import ShardState
-from kwire.testing.node import NODE_ID, Node, as_received
+from tests.handlers.node import NODE_ID, Node, as_received
 
 AnyMessage = Any
 """A request or response of any kind."""

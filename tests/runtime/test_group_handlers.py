@@ -34,7 +34,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.testing.node import NODE_ID, Node
+from tests.handlers.node import NODE_ID, Node
 
 AnyMessage = Any
 """A request or response of any kind."""

@@ -19,7 +19,7 @@ from kwire.codecs.messages import request_class, response_class
 from kwire.conformance.group_script import GroupScript
 from kwire.context import Context
 from kwire.routes import bind
-from kwire.testing.node import Node
+from tests.handlers.node import Node
 
 AnyMessage = Any
 """A request or response of any kind."""
