@@ -64,7 +64,7 @@ def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return _failed(request, context.api_version)
+        return _failed(request, context.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     fetch = Fetch(broker, request, context.api_version)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
@@ -315,7 +315,7 @@ class Fetch:
         answers = self.answers
         if self.version < DIVERGING_EPOCH_SINCE and _any_diverging(answers):
             # the session was opened by a version that can ask for this and tell it
-            return _failed(self.request, ErrorCode.UNSUPPORTED_VERSION)
+            return _failed(self.request, self.version, ErrorCode.UNSUPPORTED_VERSION)
         if self.unknown:
             self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
@@ -414,16 +414,16 @@ def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     return topics
 
 
-def _failed(request: FetchRequest, error: ErrorCode) -> FetchResponse:
-    """Kafka's answer to a request that it could not carry out: the same error for all it names."""
+def _failed(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
+    """Kafka's answer to a request that it could not carry out.
+
+    Clients of old versions look at their partitions only, so all that the request names get the
+    error; from version 13 on it is told once.
+    """
     topics = []
-    for topic in request.topics:
+    for topic in request.topics if version < TOPIC_IDS_SINCE else ():
         partitions = [_nothing(asked, error) for asked in topic.partitions]
         for data in partitions:
             data.aborted_transactions = []
-        topics.append(
-            FetchableTopicResponse(
-                topic=topic.topic, topic_id=topic.topic_id, partitions=partitions
-            )
-        )
+        topics.append(FetchableTopicResponse(topic=topic.topic, partitions=partitions))
     return FetchResponse(error_code=error, session_id=request.session_id, responses=topics)
