@@ -305,6 +305,18 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 200))
         assert log.recovery_point == 8
 
+    def test_a_log_deleted_under_its_flush_is_no_failed_disk(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+        append(log)
+        (job,) = [job for job in manager.maintain(clock.now_ms + 100) if "flush" in job.what]
+        manager.delete("t", 0)
+        run_all([job])
+        assert not manager.offline_dirs
+        manager.create("t", TOPIC_ID, 0, LogConfig())
+
     def test_a_rolled_segment_is_made_durable(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
