@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire import topic_creation
@@ -45,6 +46,7 @@ class Broker:
         self.config = config
         self.store = store
         self.logs = logs
+        logs.on_dir_offline = self._dir_failed
         self.image = ClusterImage(cluster_id)
         self.node_id: int = config.node_id
         self.partitions: dict[str, dict[int, Partition]] = {}
@@ -196,6 +198,14 @@ class Broker:
                 self.groups.resign(index)
             if (name, index) in self.logs.logs:
                 self.logs.delete(name, index)
+
+    def _dir_failed(self, path: Path, problem: OSError, lost: list[Log]) -> None:
+        """A log directory is gone: whoever waits for its partitions is told now."""
+        log.error("%d partitions of %s are offline: %s", len(lost), path, problem)
+        for found in lost:
+            partition = self.partition(found.topic, found.partition)
+            if partition is not None:
+                partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
 
     # -- configs
 

@@ -104,7 +104,7 @@ class Partition:
         if self.is_leader:
             self.log.assign_epoch(self.leader_epoch, self.log.log_end_offset)
         else:
-            self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.release_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """LogError if `epoch`, named as the current one, is an older or a later one (KIP-320)."""
@@ -172,9 +172,10 @@ class Partition:
     def stop(self, error: ErrorCode) -> None:
         """The partition is deleted or led elsewhere: nobody may wait for it any longer."""
         self.leader = -1
-        self._release_all(error)
+        self.release_waiters(error)
 
-    def _release_all(self, error: ErrorCode) -> None:
+    def release_waiters(self, error: ErrorCode) -> None:
+        """Answer everybody who waits here: there will be nothing to wait for."""
         waiters, self._commit_waiters = self._commit_waiters, []
         for _, _, callback in waiters:
             callback(error)
