@@ -60,6 +60,9 @@ def _selections(
     "--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Write wire.html, wire.json and wire.xml (JUnit) there.",
 )  # fmt: skip
+@click.option(
+    "--short", is_flag=True, help="Of each API its first, last and first flexible version only."
+)
 @click.option("--workers", default=WORKERS, show_default=True, help="Cases under way at once.")
 def run_command(
     bootstrap: str | None,
@@ -67,6 +70,7 @@ def run_command(
     oracle: str,
     only: tuple[Selection, ...],
     report: Path | None,
+    short: bool,
     workers: int,
 ) -> None:
     """Send the same requests to both brokers and compare what comes back.
@@ -76,7 +80,7 @@ def run_command(
     """
     try:
         with _brokers(bootstrap, against, oracle) as (subject, right):
-            found = _run(Runner(subject, right, all_cases(), workers), only)
+            found = _run(Runner(subject, right, all_cases(), workers), only, short)
     except (NotReady, OSError, RuntimeError, ValueError) as error:
         click.echo(f"kwire: {error}", err=True)
         raise SystemExit(EXIT_NOT_RUN) from error
@@ -107,7 +111,7 @@ def _brokers(
         yield Broker(address_of(bootstrap)), Broker(address_of(against))
 
 
-def _run(runner: Runner, only: tuple[Selection, ...]) -> Run:
+def _run(runner: Runner, only: tuple[Selection, ...], short: bool) -> Run:
     began = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -117,6 +121,6 @@ def _run(runner: Runner, only: tuple[Selection, ...]) -> Run:
             described = f"{name_of(verdict.case.api_key)} v{verdict.version}"
             bar.update(task, advance=1, total=total, description=described)
 
-        cells = runner.run(only, progress)
+        cells = runner.run(only, progress, short=short)
     names = (runner.subject.bootstrap, runner.oracle.bootstrap)
     return Run(*names, time.monotonic() - began, tuple(cells))

@@ -25,7 +25,10 @@ class Rule(Enum):
     SIGN = auto()
     """Negative (none), zero or positive."""
     ID = auto()
-    """A generated id: which of the ids seen before it is, in order of appearance."""
+    """A generated id: which of the ids seen before it is, in order of appearance.
+
+    Null, all zeros and negative numbers are no ids.
+    """
     NODE = auto()
     """A node id: the broker's own, or the number itself."""
     UNORDERED = auto()
@@ -57,7 +60,7 @@ FIELDS = (
     Field("*.isr_nodes", Rule.NODE, "chosen by whoever sets up a broker"),
     Field("*.topic_id", Rule.ID, "generated when a topic is made"),
     Field("*.producer_id", Rule.ID, "handed out by each cluster from blocks of its own"),
-    Field("FetchResponse.session_id", Rule.ID, "random"),
+    Field("FetchResponse.session_id", Rule.SIGN, "random; 0 is none"),
     Field("ProduceResponse.*.log_append_time_ms", Rule.SIGN, "the broker's clock"),
     Field("*.documentation", Rule.PRESENT, "in everybody's own words"),
     Field(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Set
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
@@ -32,7 +32,7 @@ def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         return "0x" + data.hex() if len(data) <= 2000 else f"{len(data)} bytes 0x{data[:200].hex()}"
-    return value  # type: ignore[no-any-return]
+    return cast(Tree, value)
 
 
 class Normaliser:
@@ -74,7 +74,7 @@ class Normaliser:
             return self._text(value)
         if isinstance(value, bytes | bytearray | memoryview):
             return self._bytes(bytes(value), where)
-        return value  # type: ignore[no-any-return]
+        return cast(Tree, value)
 
     def _list(self, items: list[Any], where: str, rules: tuple[Rule, ...]) -> Tree:
         if Rule.ANY in rules:
@@ -123,7 +123,7 @@ class Normaliser:
         raise AssertionError(f"{rule} is for lists")
 
     def _id(self, kind: str, value: Any) -> Tree:  # noqa: ANN401 - any scalar
-        if value is None or value == ZERO_UUID or (isinstance(value, int) and value <= 0):
+        if value is None or value == ZERO_UUID or (isinstance(value, int) and value < 0):
             return self._bytes(value, "") if isinstance(value, bytes) else value
         if value in self._topics:
             return f"id of {self._text(self._topics[value])}"

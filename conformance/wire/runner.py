@@ -11,13 +11,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages import request_class
 from kwire.codecs.primitives import EncodeError
 from kwire.conformance.wire.allowed import Excuse, excuse_of
 from kwire.conformance.wire.broker import Broker, NotReady
 from kwire.conformance.wire.case import Case
 from kwire.conformance.wire.compare import StepDifference, step_differences
 from kwire.conformance.wire.normal import Normaliser
-from kwire.conformance.wire.peer import Peer
+from kwire.conformance.wire.peer import REPLY_TIMEOUT_S, Peer
 from kwire.conformance.wire.stage import NotApplicable, Stage, Step, delete_topics
 
 WORKERS = 4
@@ -86,11 +87,17 @@ class Runner:
     """`subject` is judged, `oracle` is right. Both keep running; what cases made is removed."""
 
     def __init__(
-        self, subject: Broker, oracle: Broker, cases: Iterable[Case], workers: int = WORKERS
+        self,
+        subject: Broker,
+        oracle: Broker,
+        cases: Iterable[Case],
+        workers: int = WORKERS,
+        reply_timeout_s: float = REPLY_TIMEOUT_S,
     ) -> None:
         self.subject = subject
         self.oracle = oracle
         self._workers = workers
+        self._reply_timeout_s = reply_timeout_s
         self._cases: dict[int, list[Case]] = {}
         for case in cases:
             self._cases.setdefault(case.api_key, []).append(case)
@@ -98,12 +105,21 @@ class Runner:
         self._now_ms = time.time_ns() // 1_000_000
 
     def run(
-        self, only: Sequence[Selection] = (), progress: Progress = lambda *_: None
+        self,
+        only: Sequence[Selection] = (),
+        progress: Progress = lambda *_: None,
+        *,
+        short: bool = False,
     ) -> list[Cell]:
-        """All cells, in the order of keys and versions. Raises NotReady or OSError."""
+        """All cells, in the order of keys and versions. Raises NotReady or OSError.
+
+        `short`: of each key the lowest version, the highest and the first flexible one.
+        """
         for broker in (self.subject, self.oracle):
             self._prepare(broker)
         cells = [c for c in self._versions() if not only or any(s.takes(*c) for s in only)]
+        if short:
+            cells = [cell for cell in cells if cell[1] in self._telling_versions(cell[0])]
         verdicts: dict[tuple[int, int], list[Verdict]] = {cell: [] for cell in cells}
         jobs = [
             (case, version)
@@ -161,6 +177,12 @@ class Runner:
         }
         return sorted(found)
 
+    def _telling_versions(self, api_key: int) -> set[int]:
+        """Where most differs from the versions before and after."""
+        ranges = [b.served[api_key] for b in (self.subject, self.oracle) if api_key in b.served]
+        lowest, highest = max(low for low, _ in ranges), min(high for _, high in ranges)
+        return {lowest, highest, request_class(api_key).FLEXIBLE_SINCE or lowest}
+
     # -- judging
 
     def _judge(self, case: Case, version: int) -> Verdict:
@@ -169,7 +191,8 @@ class Runner:
         stages = []
         for broker in (self.subject, self.oracle):
             prefix = f"{self._prefix(broker)}-{suffix}"
-            stages.append(Stage(broker, case.api_key, version, prefix, self._now_ms))
+            told = (broker, case.api_key, version, prefix, self._now_ms, self._reply_timeout_s)
+            stages.append(Stage(*told))
         problems = [self._play(case, stage) for stage in stages]
         left, right = (stage.steps for stage in stages)
         if any(isinstance(p, EncodeError | NotApplicable) for p in problems):

@@ -48,6 +48,7 @@ class Stage:
     prefix: str
     now_ms: int
     """The run's time, the same on both brokers: for records that are to be young."""
+    reply_timeout_s: float = REPLY_TIMEOUT_S
     steps: list[Step] = field(default_factory=list)
     topics: dict[bytes, str] = field(default_factory=dict)
     """The names of topics by the ids this broker gave them."""
@@ -116,7 +117,7 @@ class Stage:
         version: int | None = None,
         *,
         on: str = "main",
-        wait_s: float = REPLY_TIMEOUT_S,
+        wait_s: float | None = None,
     ) -> Any:  # noqa: ANN401 - any response
         """Send on connection `on`; the reply's message, None where there is none."""
         self.begin(request, version, on=on)
@@ -132,10 +133,10 @@ class Stage:
         self._peer(on).send(request.API_KEY, version, body)
         self._waiting.setdefault(on, []).append((request.API_KEY, version, request))
 
-    def end(self, on: str = "main", wait_s: float = REPLY_TIMEOUT_S) -> Any:  # noqa: ANN401 - any response
+    def end(self, on: str = "main", wait_s: float | None = None) -> Any:  # noqa: ANN401 - any response
         """The reply to the oldest request begun on that connection."""
         api_key, version, request = self._waiting[on].pop(0)
-        outcome = self._peers[on].receive(wait_s)
+        outcome = self._peers[on].receive(wait_s or self.reply_timeout_s)
         self.steps.append(Step(api_key, version, request, outcome))
         return outcome.message if isinstance(outcome, Reply) else None
 
@@ -160,7 +161,7 @@ class Stage:
         number = self.version if version is None else version
         peer = self._peer(on)
         peer.send(key, number, body, client_id=client_id)
-        self.steps.append(Step(key, number, body, peer.receive()))
+        self.steps.append(Step(key, number, body, peer.receive(self.reply_timeout_s)))
 
     def _peer(self, on: str) -> Peer:
         peer = self._peers.get(on)

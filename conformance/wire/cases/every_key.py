@@ -67,7 +67,7 @@ def unknown_version(stage: Stage) -> None:
     """A version that does not exist; asked once, at the lowest that does."""
     if stage.version != stage.broker.served[stage.api_key][0] or stage.api_key == 18:
         raise NotApplicable
-    stage.send_bytes(_empty_body(stage), VERSION_OF_NOBODY)
+    stage.send_bytes(b"\0" * 8, VERSION_OF_NOBODY)
 
 
 def cases_of(key: ApiKey) -> Cases:

@@ -30,6 +30,11 @@ def good(stage: Stage) -> None:
     stage.send(fetch(topic))
 
 
+@case("a version that is advertised for old clients' sake and not served", until=2)
+def old(stage: Stage) -> None:
+    stage.send_bytes(bytes.fromhex("0001 000003e8 00000000"))  # acks=1, no topics
+
+
 @case("acks=0 has no reply")
 def no_acks(stage: Stage) -> None:
     topic = stage.topic()

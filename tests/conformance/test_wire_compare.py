@@ -1,0 +1,255 @@
+"""What counts as a difference between two replies, and what does not."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Record, TimestampType, build
+from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kwire.codecs.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kwire.codecs.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from kwire.codecs.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kwire.codecs.messages.init_producer_id import InitProducerIdResponse
+from kwire.codecs.messages.join_group import JoinGroupResponse
+from kwire.codecs.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kwire.codecs.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from kwire.codecs.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kwire.codecs.primitives import Message
+from kwire.conformance.wire import allowed
+from kwire.conformance.wire.compare import Difference, differences, step_differences
+from kwire.conformance.wire.normal import Normaliser, Tree
+from kwire.conformance.wire.peer import Closed, Outcome, Reply, Silent
+from kwire.conformance.wire.runner import Selection
+from kwire.conformance.wire.stage import Step
+
+LEFT_ID, RIGHT_ID = bytes([1] * 16), bytes([2] * 16)
+
+
+def normaliser(side: int) -> Normaliser:
+    """Of two brokers with node ids 1 and 2, each with an id of its own for topic `p-t`."""
+    topics = {(LEFT_ID, RIGHT_ID)[side - 1]: "p-t"}
+    return Normaliser("p", side, topics, {0, 1}, "shared")
+
+
+def paths(left: Message, right: Message, request: Message | bytes = b"") -> list[str]:
+    mine, its = normaliser(1).reply(left, request), normaliser(2).reply(right, request)
+    return [found.path for found in differences(mine, its)]
+
+
+def test_differences_are_found_in_the_order_of_the_fields() -> None:
+    left: Tree = {"a": [1, {"b": 2}], "c": 3}
+    right: Tree = {"a": [1, {"b": 5}, 6], "c": 4}
+    assert list(differences(left, right)) == [
+        Difference("a[1].b", 2, 5),
+        Difference("a[2]", "(nothing)", 6),
+        Difference("c", 3, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [(True, 1), (None, 0), ("", None), ([], None), ({}, []), (0, "0")]
+)
+def test_what_python_or_people_take_for_equal_differs(left: Tree, right: Tree) -> None:
+    assert list(differences(left, right)) != []
+
+
+def test_addresses_and_the_brokers_own_ids_may_differ() -> None:
+    def metadata(node: int, host: str, port: int, leader: int) -> MetadataResponse:
+        brokers = [MetadataResponseBroker(node, host, port)]
+        return MetadataResponse(0, brokers, host, leader)
+
+    assert paths(metadata(1, "a", 1, 1), metadata(2, "b", 2, 2)) == []
+    assert paths(metadata(1, "a", 1, 1), metadata(2, "b", 2, 7)) == ["controller_id"]
+    assert paths(metadata(1, "a", 1, 1), metadata(2, "", -1, 2)) == [
+        "brokers[0].host",
+        "brokers[0].port",
+        "cluster_id",
+    ]
+
+
+def test_the_same_topic_has_another_id_and_another_topic_is_another() -> None:
+    def produced(topic_id: bytes) -> ProduceResponse:
+        return ProduceResponse([TopicProduceResponse("", topic_id)])
+
+    assert paths(produced(LEFT_ID), produced(RIGHT_ID)) == []
+    assert paths(produced(LEFT_ID), produced(bytes([9] * 16))) == ["responses[0].topic_id"]
+    assert paths(produced(LEFT_ID), produced(bytes(16))) == ["responses[0].topic_id"]
+
+
+def test_a_generated_id_is_compared_by_when_it_was_seen_first() -> None:
+    left, right = normaliser(1), normaliser(2)
+
+    def trees(mine: int, its: int) -> tuple[object, object]:
+        replies = (InitProducerIdResponse(0, 0, mine), InitProducerIdResponse(0, 0, its))
+        return left.reply(replies[0], b""), right.reply(replies[1], b"")
+
+    assert len({str(tree) for tree in trees(0, 4000)}) == 1
+    assert len({str(tree) for tree in trees(1, 4001)}) == 1
+    assert len({str(tree) for tree in trees(0, 4001)}) == 2
+    assert len({str(tree) for tree in trees(-1, 4002)}) == 2
+
+
+def test_member_ids_are_compared_but_for_their_random_part() -> None:
+    uuids = ("0f0f0f0f-0000-0000-0000-000000000001", "0f0f0f0f-0000-0000-0000-000000000002")
+
+    def reply(member_id: str, leader: str) -> JoinGroupResponse:
+        return JoinGroupResponse(member_id=member_id, leader=leader)
+
+    assert (
+        paths(reply(f"c-{uuids[0]}", f"c-{uuids[0]}"), reply(f"c-{uuids[1]}", f"c-{uuids[1]}"))
+        == []
+    )
+    assert paths(reply(f"c-{uuids[0]}", "x"), reply(f"d-{uuids[1]}", "x")) == ["member_id"]
+    assert paths(reply(uuids[0], uuids[0]), reply(uuids[0], uuids[1])) == ["member_id"]
+
+
+def test_names_and_ids_within_texts_are_the_cases_own() -> None:
+    def refused(topic_id: bytes, name: str) -> CreateTopicsResponse:
+        spelled = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+        words = f"Topic {name} has id {spelled}"
+        return CreateTopicsResponse(0, [CreatableTopicResult("p-t", error_message=words)])
+
+    assert paths(refused(LEFT_ID, "p-t"), refused(RIGHT_ID, "p-t")) == []
+    assert paths(refused(LEFT_ID, "p-t"), refused(RIGHT_ID, "p-u")) == ["topics[0].error_message"]
+
+
+def test_lists_of_hash_maps_have_no_order_and_other_peoples_items_do_not_count() -> None:
+    def listed(*names: str) -> ListGroupsResponse:
+        return ListGroupsResponse(groups=[ListedGroup(name) for name in names])
+
+    asked = ListGroupsRequest()
+    assert paths(listed("p-a", "p-b"), listed("p-b", "theirs", "p-a"), asked) == []
+    assert paths(listed("p-a"), listed("p-a", "p-b"), asked) == ["groups[1]"]
+
+
+def test_what_was_asked_for_by_name_counts() -> None:
+    def answered(error: int) -> MetadataResponse:
+        return MetadataResponse(topics=[MetadataResponseTopic(error, "theirs")])
+
+    assert paths(answered(0), answered(3), MetadataRequest()) == []
+    for asked in (MetadataRequest([MetadataRequestTopic(name="theirs")]), b"theirs"):
+        assert paths(answered(0), answered(3), asked) == ["topics[0].error_code"]
+
+
+def test_keys_that_only_one_serves_are_left_out() -> None:
+    left = ApiVersionsResponse(0, [ApiVersion(0, 3, 13), ApiVersion(7, 0, 0)])
+    right = ApiVersionsResponse(0, [ApiVersion(0, 3, 12)])
+    assert paths(left, right) == ["api_keys[0].max_version"]
+
+
+def test_a_config_that_only_one_kind_of_cluster_has_is_left_out() -> None:
+    def described(*names: str) -> DescribeConfigsResponse:
+        configs = [DescribeConfigsResourceResult(name, "1") for name in names]
+        return DescribeConfigsResponse(0, [DescribeConfigsResult(configs=configs)])
+
+    assert paths(described("retention.ms"), described("min.insync.replicas", "retention.ms")) == []
+
+
+def test_the_clock_within_a_sentence_is_left_out() -> None:
+    def refused(first: int, last: int, offset: int = 0) -> ProduceResponse:
+        words = f"Timestamp 5 of message with offset {offset} is within [{first}, {last}]"
+        errors = [BatchIndexAndErrorMessage(0, words)]
+        answer = PartitionProduceResponse(record_errors=errors)
+        return ProduceResponse([TopicProduceResponse("p-t", partition_responses=[answer])])
+
+    assert paths(refused(-5, 70), refused(-4, 71)) == []
+    assert len(paths(refused(-5, 70), refused(-5, 70, 1))) == 1
+
+
+def fetched(records: bytes) -> FetchResponse:
+    return FetchResponse(
+        responses=[FetchableTopicResponse("p-t", partitions=[PartitionData(records=records)])]
+    )
+
+
+def test_records_are_compared_decoded() -> None:
+    here = "responses[0].partitions[0].records"
+
+    def batch(value: bytes, **options: object) -> bytes:
+        return bytes(build([Record(0, 1000, b"k", value)], **options))  # type: ignore[arg-type] # build's
+
+    good = batch(b"v")
+    assert paths(fetched(good), fetched(good)) == []
+    assert paths(fetched(good), fetched(batch(b"w"))) == [f"{here}[0].records[0].value"]
+    assert paths(fetched(good), fetched(batch(b"v", partition_leader_epoch=3))) == [
+        f"{here}[0].partition_leader_epoch"
+    ]
+    assert paths(fetched(good), fetched(good + good[:20])) == [f"{here}[1]"]
+    spoiled = good[:-1] + bytes([good[-1] ^ 1])
+    assert f"{here}[0].corrupt" in paths(fetched(good), fetched(spoiled))
+
+
+def test_the_brokers_time_in_records_may_differ() -> None:
+    def stamped(now_ms: int) -> bytes:
+        kind = TimestampType.LOG_APPEND_TIME
+        record = Record(0, 1000, None, b"v")
+        return bytes(build([record], timestamp_type=kind, max_timestamp=now_ms))
+
+    assert paths(fetched(stamped(5000)), fetched(stamped(6000))) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (Silent(), Closed()),
+        (Reply(ListGroupsResponse()), Silent()),
+        (Reply(ListGroupsResponse()), Closed()),
+    ],
+)
+def test_a_reply_a_silence_and_an_end_are_three_things(left: Outcome, right: Outcome) -> None:
+    mine, its = ([Step(16, 0, b"", outcome)] for outcome in (left, right))
+    (found,) = step_differences(mine, its, normaliser(1), normaliser(2))
+    assert (found.number, found.difference.path) == (0, "")
+    assert list(step_differences(mine, mine, normaliser(1), normaliser(2))) == []
+
+
+def test_a_script_that_ended_early_differs() -> None:
+    step = Step(16, 0, b"", Closed())
+    (found,) = step_differences([step], [step, step], normaliser(1), normaliser(2))
+    assert (found.number, found.difference.path) == (1, "steps")
+
+
+def test_an_excuse_is_for_its_case_and_place_only() -> None:
+    excuse = allowed.excuse_of(ApiKey.CREATE_PARTITIONS, "too many", "results[0].error_code")
+    assert excuse is not None
+    assert allowed.excuse_of(ApiKey.CREATE_PARTITIONS, "too many", "results[0].name") is None
+    assert allowed.excuse_of(ApiKey.CREATE_PARTITIONS, "numbers", "results[0].error_code") is None
+    assert allowed.excuse_of(ApiKey.CREATE_TOPICS, "too many", "results[0].error_code") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "api_key", "version"),
+    [
+        ("Fetch", ApiKey.FETCH, None),
+        ("fetch:12", ApiKey.FETCH, 12),
+        ("OFFSET_FETCH", ApiKey.OFFSET_FETCH, None),
+        ("offsetfetch:8", ApiKey.OFFSET_FETCH, 8),
+        ("1:4", ApiKey.FETCH, 4),
+    ],
+)
+def test_only_takes_names_and_numbers(text: str, api_key: ApiKey, version: int | None) -> None:
+    assert Selection.parse(text) == (api_key, version)
+
+
+@pytest.mark.parametrize("text", ["Fetsch", "Fetch:x", "", "1000"])
+def test_only_refuses_what_there_is_not(text: str) -> None:
+    with pytest.raises(ValueError, match=r"there is no API|invalid literal"):
+        Selection.parse(text)

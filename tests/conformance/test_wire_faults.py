@@ -1,0 +1,182 @@
+"""The wire part finds faults: a broker is compared with itself behind a proxy that spoils replies.
+
+What is compared is one broker, so whatever differs is the proxy's doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.cases import all_cases
+from kwire.conformance.wire.runner import Cell, Runner, Selection, State
+from kwire.testing import BrokerProcess
+from tests.conformance.fault_proxy import FaultProxy, Spoil, changed
+
+pytestmark = pytest.mark.slow
+
+REPLY_TIMEOUT_S = 3.0
+"""Of a reply that never comes; above all waits of the cases."""
+
+
+def compare(broker: BrokerProcess, spoil: Spoil, only: str, case: str | None = None) -> list[Cell]:
+    cases = [each for each in all_cases() if case in (None, each.name)]
+    address = address_of(broker.bootstrap)
+    with FaultProxy(address, spoil) as proxy:
+        runner = Runner(
+            Broker(proxy.address), Broker(address), cases, reply_timeout_s=REPLY_TIMEOUT_S
+        )
+        return runner.run([Selection.parse(only)])
+
+
+def first_path(cells: list[Cell]) -> tuple[str, str]:
+    """(case, path without indexes) of the first red case."""
+    for cell in cells:
+        for verdict in cell.verdicts:
+            if verdict.state is State.RED:
+                assert verdict.found is not None, verdict.problem
+                return verdict.case.name, verdict.found.difference.path
+    raise AssertionError("no fault was found")
+
+
+@pytest.mark.parametrize(
+    "only", ["Produce:13", "Fetch:12", "Metadata:9", "JoinGroup:9", "CreateTopics:7", "ListGroups"]
+)
+def test_a_broker_agrees_with_itself(shared_broker: BrokerProcess, only: str) -> None:
+    cells = compare(shared_broker, lambda key, version, message, data: data, only)
+    red = [v for cell in cells for v in cell.verdicts if v.state is State.RED]
+    assert [(v.case.name, v.found, v.problem) for v in red] == []
+    assert all(cell.state is State.GREEN for cell in cells)
+
+
+def set_to(path: str, value: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Change the field at `path` (through all items of lists) by `value` of what it is."""
+    *way, last = path.split(".")
+
+    def change(message: Any) -> None:  # noqa: ANN401 - any response
+        places = [message]
+        for name in way:
+            places = [item for place in places for item in (getattr(place, name) or [])]
+        for place in places:
+            setattr(place, last, value(getattr(place, last)))
+
+    return change
+
+
+def one_bit(records: Any) -> Any:  # noqa: ANN401 - bytes or null
+    data = bytearray(records or b"")
+    if data:
+        data[-1] ^= 1
+    return bytes(data)
+
+
+FAULTS = {
+    "an error code is another": (
+        "Heartbeat:4",
+        "a stable group",
+        changed(ApiKey.HEARTBEAT, set_to("error_code", lambda code: 22 if code == 25 else code)),
+        "error_code",
+    ),
+    "an error is swallowed": (
+        "Produce:9",
+        "unknown topic",
+        changed(ApiKey.PRODUCE, set_to("responses.partition_responses.error_code", lambda code: 0)),
+        "responses[0].partition_responses[0].error_code",
+    ),
+    "the high watermark is one too high": (
+        "Fetch:11",
+        "from every offset",
+        changed(ApiKey.FETCH, set_to("responses.partitions.high_watermark", lambda mark: mark + 1)),
+        "responses[0].partitions[0].high_watermark",
+    ),
+    "a field is dropped at one version": (
+        "Metadata:7",
+        "topics by name",
+        changed(ApiKey.METADATA, set_to("topics.partitions.leader_epoch", lambda epoch: -1), 7),
+        "topics[0].partitions[0].leader_epoch",
+    ),
+    "null is sent for empty": (
+        "Fetch:12",
+        "read committed",
+        changed(
+            ApiKey.FETCH, set_to("responses.partitions.aborted_transactions", lambda found: None)
+        ),
+        "responses[0].partitions[0].aborted_transactions",
+    ),
+    "a bit of a record is wrong": (
+        "Fetch:12",
+        "from every offset",
+        changed(ApiKey.FETCH, set_to("responses.partitions.records", one_bit)),
+        "responses[0].partitions[0].records[2].corrupt",
+    ),
+    "a timestamp is missing": (
+        "ListOffsets:5",
+        "by time",
+        changed(ApiKey.LIST_OFFSETS, set_to("topics.partitions.timestamp", lambda time: -1)),
+        "topics[0].partitions[0].timestamp",
+    ),
+    "words are missing": (
+        "CreateTopics:7",
+        "one, again, and several",
+        changed(ApiKey.CREATE_TOPICS, set_to("topics.error_message", lambda words: None)),
+        "topics[0].error_message",
+    ),
+    "a member is given another id": (
+        "JoinGroup:7",
+        "a new group of one",
+        changed(ApiKey.JOIN_GROUP, set_to("leader", lambda leader: leader and "x" + leader)),
+        "leader",
+    ),
+    "an offset is one too low": (
+        "OffsetFetch:8",
+        "what was committed",
+        changed(
+            ApiKey.OFFSET_FETCH,
+            set_to("groups.topics.partitions.committed_offset", lambda offset: offset - 1),
+        ),
+        "groups[0].topics[0].partitions[0].committed_offset",
+    ),
+    "a reply is withheld": (
+        "FindCoordinator:4",
+        "no keys",
+        lambda key, version, message, data: data if key != ApiKey.FIND_COORDINATOR else _only(data),
+        "",
+    ),
+    "the connection is closed": (
+        "DescribeCluster:1",
+        "brokers",
+        lambda key, version, message, data: None if key == ApiKey.DESCRIBE_CLUSTER else data,
+        "",
+    ),
+    "bytes follow the reply": (
+        "ListGroups:3",
+        "all",
+        lambda key, version, message, data: data + b"\0" * (key == ApiKey.LIST_GROUPS),
+        "",
+    ),
+    "another's reply": (
+        "DescribeLogDirs:4",
+        "no topics",
+        lambda key, version, message, data: (
+            b"\x7f" + data[1:] if key == ApiKey.DESCRIBE_LOG_DIRS else data
+        ),
+        "",
+    ),
+}
+"""What is wrong: where it is looked for, in which case, the fault, the path that differs."""
+
+
+def _only(data: bytes) -> bytes:
+    """Withhold the reply, but not the one that a run begins with (of version 3)."""
+    return b"" if len(data) < 12 else data
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(shared_broker: BrokerProcess, fault: str) -> None:
+    only, case, spoil, path = FAULTS[fault]
+    cells = compare(shared_broker, spoil, only, case)
+    assert first_path(cells) == (case, path)
