@@ -105,7 +105,7 @@ class Maintenance:
     def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
         self._flushing.discard(id(log))
         if log.offline:
-            return  # deleted meanwhile, so that its folder has another name, or known to have failed
+            return  # deleted meanwhile, so that its folder has another name; or failed already
         _guarded(log, partial(log.flushed, flush))
 
     # Removing

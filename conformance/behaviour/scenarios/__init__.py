@@ -7,6 +7,7 @@ from kwire.conformance.behaviour.scenarios import (
     configs,
     fetching,
     framing,
+    groups,
     listing,
     producing,
     topics,
@@ -19,4 +20,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *producing.scenario,
     *topics.scenario,
     *configs.scenario,
+    *groups.scenario,
 )

@@ -90,7 +90,6 @@ def append_and_subtract(stage: ScenarioStage) -> None:
         ("leader.replication.throttled.replicas", APPEND, "0:1"),
         ("leader.replication.throttled.replicas", APPEND, "1:1"),
         ("leader.replication.throttled.replicas", SUBTRACT, "0:1"),
-        (key, 9, "delete"),
     ):
         stage.send(alter(topic.name, change))
         stage.settle()

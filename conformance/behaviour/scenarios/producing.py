@@ -246,11 +246,6 @@ def several_partitions_one_bad(stage: ScenarioStage) -> None:
         reply = stage.ask(request)
         for topic, word in ((good, "good"), (small, "small")):  # a hash map has their order
             found = [answer for answer in reply.responses if answer.topic_id == topic.id]
-            stage.note(
-                f"{word} with acks {acks}",
-                [
-                    [a.index, a.error_code, a.base_offset]
-                    for f in found
-                    for a in f.partition_responses
-                ],
-            )
+            answers = [a for f in found for a in f.partition_responses]
+            told = sorted([a.index, a.error_code, a.base_offset] for a in answers)
+            stage.note(f"{word} with acks {acks}", [list(map(int, one)) for one in told])

@@ -1,0 +1,461 @@
+"""Consumer groups: joining, syncing, leaving, fencing, offsets and what their topic holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.codecs.batches import records
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kwire.conformance.behaviour.asking import LATEST, offset_fetch, offset_of, read
+from kwire.conformance.behaviour.scenario import Scenarios
+from kwire.conformance.behaviour.stage import ScenarioStage
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.build import (
+    batch,
+    commit,
+    emptied,
+    join,
+    joined,
+    produce,
+    stable,
+    sync,
+    unknown_topic,
+)
+
+scenario = Scenarios("groups")
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def beat(group: str, member: str, generation: int = 1, **more: Any) -> HeartbeatRequest:  # noqa: ANN401 - fields
+    return HeartbeatRequest(group_id=group, generation_id=generation, member_id=member, **more)
+
+
+def leave(group: str, *members: tuple[str, str | None]) -> LeaveGroupRequest:
+    return LeaveGroupRequest(
+        group_id=group, members=[MemberIdentity(member, instance) for member, instance in members]
+    )
+
+
+def described(stage: ScenarioStage, *groups: str) -> None:
+    stage.send(DescribeGroupsRequest(list(groups)))
+
+
+@scenario(35)
+def member_id_required(stage: ScenarioStage) -> None:
+    """Trap 35: from version 4 on a new member is first told its id; before, it is let in."""
+    group = stage.name("g")
+    first = stage.send(join(group))
+    stage.send(join(group, "nobody"))
+    stage.send(beat(group, first.member_id, -1))
+    stage.send(join(group, first.member_id))
+    old = stage.name("h")
+    stage.send(join(old), 3)
+    static = stage.name("s")
+    stage.send(join(static, instance="i"))
+
+
+@scenario(36)
+def static_member_comes_back(stage: ScenarioStage) -> None:
+    """Trap 36: a static member that comes back gets a new id and no rebalance."""
+    group = stage.name("g")
+    before = stable(stage, group, instance="i")
+    old, generation = before.member_id, before.generation_id
+    described(stage, group)
+    back = stage.send(join(group, instance="i"))
+    described(stage, group)
+    stage.send(beat(group, old, generation, group_instance_id="i"))
+    stage.send(beat(group, old, generation))
+    stage.send(beat(group, back.member_id, generation, group_instance_id="i"))
+    stage.send(beat(group, back.member_id, generation, group_instance_id="other"))
+    stage.send(join(group, old, instance="i"))
+    stage.send(sync(group, old, generation, group_instance_id="i"))
+    asked = SyncGroupRequest(group, back.generation_id, back.member_id, "i", "consumer", "range")
+    stage.send(asked)
+    topic = stage.topic()
+    for member in (old, back.member_id):
+        request = commit(group, topic, member_id=member, generation=generation)
+        request.group_instance_id = "i"
+        stage.send(request)
+    described(stage, group)
+
+
+@scenario(36)
+def static_member_with_other_protocols(stage: ScenarioStage) -> None:
+    """Trap 36: a static leader that comes back with another subscription makes a rebalance."""
+    group = stage.name("g")
+    stable(stage, group, instance="i")
+    stage.send(join(group, instance="i", protocols=(("range", b"y"),)))
+    described(stage, group)
+    stage.send(join(group, instance="i", protocols=(("other", b"y"),)))
+    described(stage, group)
+
+
+@scenario(36)
+def static_member_is_removed(stage: ScenarioStage) -> None:
+    """Trap 36: an administrator removes a member by its instance, or by an id and an instance."""
+    group = stage.name("g")
+    member = stable(stage, group, instance="i")
+    for who in (
+        ("", "nobody"),
+        ("wrong", "i"),
+        ("wrong", None),
+        (member.member_id, "other"),
+        ("", "i"),
+        ("", "i"),
+    ):
+        stage.send(leave(group, who))
+    described(stage, group)
+    stage.send(beat(group, member.member_id, member.generation_id, group_instance_id="i"))
+
+
+@scenario(37)
+def empty_assignment(stage: ScenarioStage) -> None:
+    """Trap 37: a member without an assignment gets empty bytes."""
+    group = stage.name("g")
+    member = joined(stage, group)
+    request = sync(group, member.member_id, member.generation_id)
+    request.assignments = []
+    for version in (0, 3, 4, 5):
+        if version >= 5:
+            request.protocol_type, request.protocol_name = "consumer", "range"
+        stage.send(request, version)
+    described(stage, group)
+    request.assignments = [SyncGroupRequestAssignment(member.member_id, b"late")]
+    stage.send(request)
+
+
+@scenario(38)
+def second_member_joins(stage: ScenarioStage) -> None:
+    """Trap 38: two members: one rebalance for the one who comes, none more than that."""
+    group = stage.name("g")
+    first = stable(stage, group)
+    second = stage.send(join(group), on="second")
+    stage.begin(join(group, second.member_id, protocols=(("range", b"y"),)), on="second")
+    stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
+    stage.send(beat(group, first.member_id, 1))
+    stage.send(sync(group, first.member_id, 1))
+    topic = stage.topic()
+    stage.send(commit(group, topic, member_id=first.member_id, generation=1))
+    stage.send(join(group, first.member_id))
+    stage.end("second")
+    described(stage, group)
+    stage.send(beat(group, first.member_id, 1))
+    stage.send(beat(group, first.member_id, 2))
+    stage.begin(sync(group, second.member_id, 2, group_instance_id=None), on="second")
+    both = sync(group, first.member_id, 2, b"of first")
+    both.assignments.append(SyncGroupRequestAssignment(second.member_id, b"of second"))
+    stage.send(both)
+    stage.end("second")
+    for member in (first, second):
+        stage.send(beat(group, member.member_id, 2))
+        stage.send(sync(group, member.member_id, 2))
+    again = join(group, second.member_id, protocols=(("range", b"y"),))
+    stage.send(again, on="second")  # a follower, nothing new
+    described(stage, group)
+
+
+@scenario(38)
+def five_join_at_once(stage: ScenarioStage) -> None:
+    """Trap 38: members that join together end in one generation with one leader."""
+    group = stage.name("g")
+    names = [f"m{i}" for i in range(5)]
+    ids = {name: stage.ask(join(group)).member_id for name in names}
+    first = stage.ask(join(group, ids["m0"]))
+    stage.note("alone", [first.generation_id, len(first.members)])
+    for name in names[1:]:
+        stage.begin(join(group, ids[name]), on=name)
+    stage.until("all wait", lambda: _members(stage, group) == 5)
+    leader = stage.ask(join(group, ids["m0"]))
+    stage.note("together", [leader.generation_id, len(leader.members)])
+    for name in names[1:]:
+        stage.end(name)
+    assigned = sync(group, ids["m0"], leader.generation_id)
+    for name in names[1:]:
+        assigned.assignments.append(SyncGroupRequestAssignment(ids[name], name.encode()))
+    stage.send(assigned)
+    for name in names[1:]:
+        stage.send(sync(group, ids[name], leader.generation_id), on=name)
+    stage.note("state", _state(stage, group))
+
+
+@scenario(38)
+def the_late_are_dropped(stage: ScenarioStage) -> None:
+    """Trap 38: who does not rejoin within the rebalance timeout is out."""
+    group = stage.name("g")
+    first = stable(stage, group, rebalance_ms=700)
+    second = stage.ask(join(group, rebalance_ms=700)).member_id
+    with stage.lasts("the rebalance timeout", 0.6, 5.0):
+        stage.send(join(group, second, rebalance_ms=700), on="second")
+    stage.send(beat(group, first.member_id, 1))
+    stage.send(join(group, first.member_id, rebalance_ms=700))
+    described(stage, group)
+
+
+def _state(stage: ScenarioStage, group: str) -> str:
+    state: str = stage.ask(DescribeGroupsRequest([group])).groups[0].group_state
+    return state
+
+
+def _members(stage: ScenarioStage, group: str) -> int:
+    return len(stage.ask(DescribeGroupsRequest([group])).groups[0].members)
+
+
+@scenario(38)
+def leaves(stage: ScenarioStage) -> None:
+    """Trap 38: who leaves is unknown from then on; the last one leaves the group empty."""
+    group = stage.name("g")
+    member = stable(stage, group)
+    stage.send(leave(group, (member.member_id, None), ("nobody", None)))
+    described(stage, group)
+    stage.send(beat(group, member.member_id, 1))
+    stage.send(sync(group, member.member_id, 1))
+    stage.send(join(group, member.member_id))
+    stage.send(leave(group, (member.member_id, None)))
+    stage.send(leave(stage.name("none"), ("x", None)))
+    stage.send(leave(group))
+
+
+@scenario(38)
+def sessions_expire(stage: ScenarioStage) -> None:
+    """Trap 38: session timeouts are within the broker's bounds; a silent member is dropped."""
+    for session_ms in (1, 5999, 1_800_001, 0, -1):
+        stage.send(join(stage.name("g"), session_ms=session_ms))
+
+
+@scenario(38)
+def wrong_generations(stage: ScenarioStage) -> None:
+    """Trap 38: each request with another generation, member or protocol, in each state."""
+    for state, make in (("stable", stable), ("syncing", joined), ("empty", emptied)):
+        group = stage.name(state)
+        member = make(stage, group)
+        topic = stage.topic(state)
+        for member_id in (member.member_id, "nobody", ""):
+            for generation in (0, 2, -1):
+                stage.send(beat(group, member_id, generation))
+                stage.send(sync(group, member_id, generation), on="sync")
+                stage.send(commit(group, topic, member_id=member_id, generation=generation))
+        stage.send(join(group, member.member_id, protocol_type="other"))
+        stage.send(join(group, protocol_type="other"))
+        stage.send(join(group, protocols=()))
+        stage.send(join(group, protocols=(("nobody's", b""),)))
+        named = sync(group, member.member_id, 1)
+        named.protocol_type, named.protocol_name = "other", "range"
+        stage.send(named)
+        named.protocol_type, named.protocol_name = "consumer", "other"
+        stage.send(named)
+        described(stage, group)
+
+
+@scenario(38)
+def protocols_in_common(stage: ScenarioStage) -> None:
+    """Trap 38: the protocol is one that all have, by the members' votes."""
+    group = stage.name("g")
+    abc = (("a", b"1"), ("b", b"2"), ("c", b"3"))
+    first = joined(stage, group, protocols=abc)
+    second = stage.ask(join(group, protocols=(("c", b"4"), ("b", b"5")))).member_id
+    stage.begin(join(group, second, protocols=(("c", b"4"), ("b", b"5"))), on="second")
+    stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
+    stage.send(join(group, protocols=(("a", b"6"),)), on="third")
+    stage.send(join(group, first.member_id, protocols=abc))
+    stage.end("second")
+    described(stage, group)
+
+
+# -- offsets
+
+
+@scenario(39)
+def offsets_and_metadata(stage: ScenarioStage) -> None:
+    """Trap 39: offsets, epochs and metadata come back as they were; limits on metadata."""
+    topic = stage.topic(partitions=3)
+    group = stage.name("g")
+    for metadata in ("note", "", None, "\u00e9" * 2048, "x" * 4096, "x" * 4097):
+        stage.send(commit(group, topic, 7, metadata=metadata, leader_epoch=0))
+        stage.send(offset_fetch(group, topic, 0))
+    stage.send(commit(group, topic, 0, partition=1))
+    stage.send(commit(group, topic, -1, partition=2))
+    stage.send(commit(group, topic, -5, partition=2))
+    stage.send(commit(group, topic, 2**62, partition=2, leader_epoch=9))
+    stage.send(offset_fetch(group, topic, 2, 0, 1, 7))
+    stage.send(offset_fetch(group, topic, 0, 1, stable=True))
+
+
+@scenario(39)
+def offsets_of_what_is_not_there(stage: ScenarioStage) -> None:
+    """Trap 39: unknown partitions, topics and groups: an error to commit, -1 to fetch."""
+    topic, nobody = stage.topic(), unknown_topic(stage)
+    group = stage.name("g")
+    stage.send(offset_fetch(group, topic, 0))
+    stage.send(offset_fetch(group, None))
+    stage.send(commit(group, topic, partition=9))
+    stage.send(commit(group, nobody))
+    stage.send(commit(group, nobody), 9)
+    stage.send(commit(group, topic, member_id="m", generation=3))
+    stage.send(commit(group, topic))
+    stage.send(offset_fetch(group, topic, 9))
+    stage.send(offset_fetch(group, nobody, 0))
+    stage.send(offset_fetch(group, nobody, 0), 9)
+    stage.send(commit("", topic))
+    stage.send(offset_fetch("", topic, 0))
+    described(stage, group)
+
+
+@scenario(39)
+def offsets_are_deleted(stage: ScenarioStage) -> None:
+    """Trap 39: OffsetDelete spares what a member subscribes to; DeleteGroups wants no members."""
+    topic = stage.topic()
+    group = stage.name("g")
+    stage.send(commit(group, topic))
+    place = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(8)]
+    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, place)])
+    stage.send(request)
+    stage.send(request)
+    described(stage, group)
+    stage.send(commit(group, topic))
+    member = stable(stage, group)
+    stage.send(request)
+    stage.send(DeleteGroupsRequest([group]))
+    stage.send(leave(group, (member.member_id, None)))
+    stage.send(request)
+    stage.send(DeleteGroupsRequest([group]))
+    stage.send(DeleteGroupsRequest([group]))
+    described(stage, group)
+    stage.send(OffsetDeleteRequest(stage.name("none"), request.topics))
+    stage.send(offset_fetch(group, topic, 0))
+
+
+@scenario(39)
+def simple_commit_to_a_live_group(stage: ScenarioStage) -> None:
+    """Trap 39: who is no member may commit to an empty group only."""
+    topic = stage.topic()
+    group = stage.name("g")
+    member = stable(stage, group)
+    stage.send(commit(group, topic))
+    stage.send(commit(group, topic, member_id=member.member_id, generation=1))
+    stage.send(leave(group, (member.member_id, None)))
+    stage.send(commit(group, topic, 9))
+    stage.send(commit(group, topic, 9, member_id=member.member_id, generation=1))
+    stage.send(offset_fetch(group, topic, 0))
+
+
+@scenario()
+def listed_and_described(stage: ScenarioStage) -> None:
+    """ListGroups by state and type; a group described that is not there."""
+    live, empty, simple = (stage.name(name) for name in ("live", "empty", "simple"))
+    stable(stage, live)
+    emptied(stage, empty)
+    stage.send(commit(simple, stage.topic()))
+    for states, types in (
+        ([], []),
+        (["Stable"], []),
+        (["stable", "EMPTY"], []),
+        (["nonsense"], []),
+        ([], ["classic"]),
+        ([], ["CONSUMER"]),
+        (["Dead"], ["Classic"]),
+    ):
+        stage.send(ListGroupsRequest(states, types))
+    described(stage, live, empty, simple, stage.name("none"), "")
+    for version in (0, 4, 5):
+        stage.send(DescribeGroupsRequest([stage.name("none")]), version)
+
+
+@scenario(33, 54)
+def coordinators(stage: ScenarioStage) -> None:
+    """Traps 33 and 54: every group has a coordinator; kinds and keys that are none."""
+    group = stage.name("g")
+    for version in (0, 3, 4):
+        key_type = 0
+        keys = [group, "", stage.name("h")]
+        request = FindCoordinatorRequest(key=group, key_type=key_type)
+        if version >= 4:
+            request.key, request.coordinator_keys = "", keys
+        stage.send(request, version)
+    for key_type in (2, 7, -1):
+        stage.send(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]))
+    described(stage, group)
+
+
+# -- what is written
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode, which chooses a group's partition."""
+    found = 0
+    for unit in text.encode("utf-16-be").hex(" ", 2).split():
+        found = (31 * found + int(unit, 16)) & 0xFFFFFFFF
+    return found - (1 << 32) if found >= 1 << 31 else found
+
+
+@scenario(41)
+def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
+    """Trap 41: keys and values of __consumer_offsets, in the versions that tools read."""
+    group = stage.name("g")
+    topic = stage.topic()
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    known = stage.ask(asked).topics[0]
+    stage.note("partitions", [len(known.partitions), known.is_internal])
+    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    partition = (java_hash(group) & 0x7FFFFFFF) % offsets.partitions
+    start = offset_of(stage, offsets, LATEST, partition)
+    member = stable(stage, group)
+    stage.send(commit(group, topic, 5, member_id=member.member_id, generation=1, leader_epoch=0))
+    stage.send(leave(group, (member.member_id, None)))
+    stage.send(DeleteGroupsRequest([group]))
+    data = read(stage, offsets, start, partition)
+    pos = 0
+    while pos < len(data):
+        size = 12 + int.from_bytes(data[pos + 8 : pos + 12])
+        for record in records(data, pos):
+            _note_record(stage, group, bytes(record.key or b""), record.value)
+        pos += size
+
+
+def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | None) -> None:
+    if group.encode() not in key:
+        return  # of a group of somebody else
+    kind = int.from_bytes(key[:2])
+    stage.note("key", key.replace(stage.prefix.encode(), b"~").hex())
+    if value is None:
+        stage.note("value", None)
+        return
+    version = int.from_bytes(value[:2])
+    stage.note("value version", [kind, version])
+    if kind == 2:
+        assert GroupMetadataKey.decode(key, 0, 2).group == group
+        state = GroupMetadataValue.decode(value, version, 2)
+        stage.note("state", [state.protocol_type, state.generation, state.protocol])
+        stage.note("has a leader", state.leader is not None)
+        for one in state.members:
+            stage.note("timeouts", [one.session_timeout, one.rebalance_timeout])
+            stage.note("member", [one.client_id, one.client_host, one.group_instance_id])
+            stage.note("bytes", [bytes(one.subscription).hex(), bytes(one.assignment).hex()])
+    else:
+        assert OffsetCommitKey.decode(key, 0, 2).group == group
+        offset = OffsetCommitValue.decode(value, version, 2)
+        stage.note("offset", [offset.offset, offset.leader_epoch, offset.metadata])
+        stage.note("expires", offset.expire_timestamp)
+        stage.note("committed lately", abs(offset.commit_timestamp - stage.now_ms) < 600_000)
+
+    """Trap 41: clients may not write to __consumer_offsets."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    known = stage.ask(asked).topics[0]
+    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    reply = stage.ask(produce(offsets, batch(stage, b"x", keyed=True), partition=0))
+    error = reply.responses[0].partition_responses[0].error_code
+    stage.note("produce", ErrorCode(error).name)
