@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -94,6 +95,8 @@ def command(
         chosen = _partitions(cluster, topics, wanted)
         consumer.assign(_positions(cluster, chosen, from_beginning, offset, since))
     printer = _printer(form, key_separator)
+    # `timeout` and service managers send SIGTERM: a member then leaves its group, as at Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         count = _print_all(consumer, printer, max_messages, exit_at_end, group is not None)
     finally:

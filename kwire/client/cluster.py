@@ -30,7 +30,8 @@ from kwire.codecs.messages.metadata import (
 T = TypeVar("T")
 
 BACKOFF_S: Final = 0.1
-"""Pause between tries: Kafka's retry.backoff.ms."""
+BACKOFF_S_MAX: Final = 1.0
+"""Pause between tries, doubled each time: Kafka's retry.backoff.ms and retry.backoff.max.ms."""
 UNKNOWN_TOPIC_GRACE_S: Final = 3.0
 """How long a topic may stay unknown: one that was created a moment ago is not known everywhere at
 once (KAFKA-8264), and automatic creation answers "unknown" first."""
@@ -243,7 +244,7 @@ class Cluster:
 
         A topic that is unknown is not waited for longer than its grace: it seldom comes.
         """
-        start = time.monotonic()
+        start, backoff_s = time.monotonic(), BACKOFF_S
         while True:
             try:
                 return attempt()
@@ -256,9 +257,10 @@ class Cluster:
                     patience = 0.0  # never reached: the address is wrong, or nothing runs there
                 elif isinstance(error, RequestTimedOut):
                     patience = 0.0  # it has had all the time there was
-                if not error.retriable or time.monotonic() - start + BACKOFF_S > patience:
+                if not error.retriable or time.monotonic() - start + backoff_s > patience:
                     raise
-                time.sleep(BACKOFF_S)
+                time.sleep(backoff_s)
+                backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:

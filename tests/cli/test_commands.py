@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -100,6 +102,23 @@ def test_a_group(kwire: Kwire, unique: str) -> None:
     kwire("groups", "delete-offsets", unique, "-t", f"{unique}:0")
     kwire("groups", "delete", unique)
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
+
+
+def test_sigterm_lets_a_member_leave(kwire: Kwire, bootstrap: str, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "1")
+    kwire("produce", unique, stdin="1\n")
+    member = subprocess.Popen(
+        [sys.executable, "-m", "kwire.cli", "consume", unique, "-b", bootstrap, "-g", unique,
+         "--from-beginning"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert member.stdout is not None
+    assert member.stdout.readline() == "1\n"
+    member.terminate()
+    assert member.wait(20) == 0
+    member.stdout.close()
+    described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
+    assert (described["state"], described["partitions"][0]["committed"]) == ("Empty", 1)
 
 
 def test_settings(kwire: Kwire, unique: str) -> None:
