@@ -28,15 +28,26 @@ NAMES_LAST = 12
 
 
 def several(
-    topic: Topic, offsets: Sequence[int], *, each: int = BIG, order: Sequence[int] = (), **more: int
+    topic: Topic,
+    offsets: Sequence[int],
+    *,
+    each: int = BIG,
+    order: Sequence[int] = (),
+    max_bytes: int = BIG,
+    max_wait_ms: int = 0,
+    min_bytes: int = 0,
 ) -> FetchRequest:
-    """All partitions of a topic at their offsets, in `order`."""
+    """All partitions of a topic at their offsets, in `order`; `each` limits a partition's bytes."""
     places = [
         FetchPartition(i, fetch_offset=offsets[i], partition_max_bytes=each)
         for i in order or range(len(offsets))
     ]
-    limits = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": BIG} | more
-    return FetchRequest(topics=[FetchTopic(topic.name, topic.id, places)], **limits)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic.name, topic.id, places)],
+    )
 
 
 @scenario(18)
@@ -45,10 +56,10 @@ def first_batch_is_whole(stage: ScenarioStage) -> None:
     topic = stage.topic(partitions=3)
     for partition in range(3):
         fill(stage, topic, batch(stage, b"x" * 300), batch(stage, b"y"), partition=partition)
-    for limits in ({"max_bytes": 10}, {"each": 10}, {"each": 10, "max_bytes": 10}):
-        stage.send(several(topic, (0, 0, 0), **limits))
-        stage.send(several(topic, (2, 0, 0), **limits))
-        stage.send(several(topic, (2, 0, 0), order=(2, 1, 0), **limits))
+    for in_all, each in ((10, BIG), (BIG, 10), (10, 10), (0, 0)):
+        for offset, order in ((0, ()), (2, ()), (2, (2, 1, 0))):
+            request = several(topic, (offset, 0, 0), each=each, order=order, max_bytes=in_all)
+            stage.send(request)
 
 
 @scenario(18)

@@ -157,7 +157,8 @@ def offsets_of_a_deleted_topic(stage: ScenarioStage) -> None:
 def _committed(stage: ScenarioStage, group: str) -> list[Tree]:
     """All offsets of a group, by the topics' names: a hash map has their order."""
     found = stage.ask(offset_fetch(group, None), 9).groups[0].topics
-    return sorted(f"{t.name[-4:]} {p.committed_offset}" for t in found for p in t.partitions)
+    lines = sorted(f"{t.name[-4:]} {p.committed_offset}" for t in found for p in t.partitions)
+    return list(lines)
 
 
 @scenario(46)
@@ -225,7 +226,7 @@ def twice_in_one_request(stage: ScenarioStage) -> None:
     reply = stage.ask(request)
     found = sorted((t.name == stage.name("once"), t.error_code) for t in reply.topics)
     stage.note("results", [list(map(int, pair)) for pair in found])
-    request = delete_topic(stage.name("once"))
-    request.topics += delete_topic(stage.name("once")).topics
+    deletion = delete_topic(stage.name("once"))
+    deletion.topics += delete_topic(stage.name("once")).topics
     stage.settle()
-    stage.send(request)
+    stage.send(deletion)
