@@ -7,8 +7,11 @@ Behaviour
   error then closes the connection, since the client has no other way to learn of it.
 - Any other acks is INVALID_REQUIRED_ACKS for every partition.
 - Topics are not created by Produce; clients ask for that with Metadata.
+- Internal topics take records from their coordinators, not from clients: INVALID_TOPIC_EXCEPTION,
+  but for the client id that Kafka's own tools use.
 - A partition named twice in a topic is written and answered once, with what was named last.
 - A topic without partitions is left out of the reply.
+- Clients may not write to the coordinators' topics: INVALID_TOPIC_EXCEPTION.
 - A transactional batch without a transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and one
   whose id the transaction coordinator does not know INVALID_PRODUCER_ID_MAPPING: that is every id,
   since this broker hands out none.
@@ -39,12 +42,15 @@ from kwire.codecs.messages.produce import (
 from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError
 from kwire.partition import Partition
+from kwire.topic_names import INTERNAL_TOPICS
+from kwire.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
 
 ZSTD_SINCE = 7
 TOPIC_IDS_SINCE = 13
+ADMIN_CLIENT_ID = "__admin_client"
 Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
 """A partition, the high watermark that commits what was appended, and the answer to settle."""
 
@@ -59,7 +65,7 @@ def handle(
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_acks(request)
-    work = _Produce(broker, request, context.api_version)
+    work = _Produce(broker, request, context)
     topics = [topic for topic in request.topic_data if topic.partition_data]
     response = ProduceResponse([work.write(topic) for topic in topics])
     if acks == 0:
@@ -74,12 +80,21 @@ def handle(
 class _Produce:
     """One request's way through the partitions."""
 
-    __slots__ = ("_broker", "_now_ms", "_request", "_version", "failed", "uncommitted")
+    __slots__ = (
+        "_broker",
+        "_client_id",
+        "_now_ms",
+        "_request",
+        "_version",
+        "failed",
+        "uncommitted",
+    )
 
-    def __init__(self, broker: Broker, request: ProduceRequest, version: int) -> None:
+    def __init__(self, broker: Broker, request: ProduceRequest, context: Context) -> None:
         self._broker = broker
         self._request = request
-        self._version = version
+        self._version = context.api_version
+        self._client_id = context.client_id
         self._now_ms = broker.now_ms()
         self.failed = False
         self.uncommitted: list[Uncommitted] = []
@@ -92,7 +107,11 @@ class _Produce:
             name = self._broker.topic_name(topic.topic_id)
             if name is None:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if name in INTERNAL_TOPICS:
+            unknown = ErrorCode.INVALID_TOPIC_EXCEPTION
+            name = None
         hosted = self._broker.partitions.get(name) if name is not None else None
+        guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
         answers = []
         partitions = topic.partition_data
         if len(partitions) > 1:
@@ -101,6 +120,8 @@ class _Produce:
             try:
                 if hosted is None or data.index not in hosted:
                     raise LogError(unknown)
+                if guarded:
+                    raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 partition = hosted[data.index]
                 result = _append(partition, data, self._request, self._version, self._now_ms)
             except LogError as error:
@@ -135,7 +156,9 @@ def _append(
         if request.transactional_id is None:
             raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise LogError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if version < ZSTD_SINCE and attributes & _COMPRESSION_MASK == _ZSTD:
+    if version < ZSTD_SINCE and attributes & _COMPRESSION_MASK >= _ZSTD:
+        if attributes & _COMPRESSION_MASK > _ZSTD:  # what it is not, Kafka fails to name
+            raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return partition.append(records, now_ms=now_ms, required_acks=request.acks)
 

@@ -21,12 +21,15 @@ from tests.handlers.node import Node, as_received
 UNKNOWN_ID = bytes(range(16))
 
 
-def send(node: Node, *topics: TopicProduceData, version: int) -> ProduceResponse:
+def send(
+    node: Node, *topics: TopicProduceData, version: int, client_id: str | None = None
+) -> ProduceResponse:
     """What comes back for acks=1."""
     wire = bytearray(ProduceRequest(None, 1, 1000, list(topics)).encode(version))
     request = ProduceRequest.decode(wire, version)  # the buffer is stamped in place
     key = ApiKey.PRODUCE
     context = Context("PLAINTEXT", "127.0.0.1", "test-1", api_key=key, api_version=version)
+    context.client_id = client_id
     reply = produce.handle(node.broker, request, context)
     assert isinstance(reply, ProduceResponse)
     return as_received(reply, version)
@@ -70,7 +73,32 @@ def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: 
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.parametrize("name", ["__transaction_state", "__transaction_state"])
+def test_clients_may_not_write_to_the_coordinators_topics(node: Node, name: str) -> None:
+    node.create(name)
+    reply = send(node, TopicProduceData(name, ZERO_UUID, [batch(b"v")]), version=12)
+    assert told(reply) == [(name, 0, ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
+    assert node.partition(name).log.log_end_offset == 0
+
+
 def test_an_unknown_topic_id(node: Node) -> None:
     (topic,) = send(node, TopicProduceData("", UNKNOWN_ID, [batch(b"v")]), version=13).responses
     assert topic.topic_id == UNKNOWN_ID
     assert topic.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("client_id", "error", "offset"),
+    [
+        (None, ErrorCode.INVALID_TOPIC_EXCEPTION, -1),
+        ("anyone", ErrorCode.INVALID_TOPIC_EXCEPTION, -1),
+        ("__admin_client", ErrorCode.NONE, 0),
+    ],
+)
+def test_internal_topics_take_nothing_from_clients(
+    node: Node, client_id: str | None, error: ErrorCode, offset: int
+) -> None:
+    node.create("__transaction_state")
+    data = TopicProduceData("__transaction_state", ZERO_UUID, [batch(b"x")])
+    reply = send(node, data, version=9, client_id=client_id)
+    assert told(reply) == [("__transaction_state", 0, error, offset)]
