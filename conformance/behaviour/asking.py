@@ -134,7 +134,7 @@ def producer(stage: ScenarioStage) -> tuple[int, int]:
     while True:
         reply = stage.ask(InitProducerIdRequest(None, 60_000))
         if reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            stage.settle()
+            stage.pause()
         elif reply.error_code:
             raise NotReady(f"InitProducerId: {ErrorCode(reply.error_code).name}")
         elif reply.producer_id > 0:

@@ -71,13 +71,17 @@ class Runner:
                 peer.close()
 
     def run(self, scenarios: Iterable[Scenario]) -> Iterator[Verdict]:
-        """A verdict for each, in their order, as they come."""
+        """A verdict for each, as they come: in their order, but those that are alone last."""
         numbered = list(enumerate(scenarios))
+        together = [one for one in numbered if not one[1].alone]
         with (
             ThreadPoolExecutor(self._pairs) as pairs,
             ThreadPoolExecutor(2 * self._pairs) as players,
         ):
-            yield from pairs.map(lambda one: self._judge(players, *one), numbered)
+            yield from pairs.map(lambda one: self._judge(players, *one), together)
+            for number, scenario in numbered:
+                if scenario.alone:
+                    yield self._judge(players, number, scenario)
 
     def _judge(self, players: ThreadPoolExecutor, number: int, scenario: Scenario) -> Verdict:
         sides = [

@@ -19,6 +19,8 @@ class Scenario:
     traps: tuple[int, ...] = ()
     brisk: bool = False
     """Whether both brokers must look after their logs every second or so: see `BRISK`."""
+    alone: bool = False
+    """Whether it uses up what others need: it is played when they are done."""
     excuse: str | None = None
     """Why brokers that both do right may differ here."""
 
@@ -47,12 +49,16 @@ class Scenarios:
         return iter(self._all)
 
     def __call__(
-        self, *traps: int, brisk: bool = False, excuse: str | None = None
+        self,
+        *traps: int,
+        brisk: bool = False,
+        alone: bool = False,
+        excuse: str | None = None,
     ) -> Callable[[Play], Play]:
         """Decorate the function that plays it."""
 
         def add(play: Play) -> Play:
-            self._all.append(Scenario(self.room, play, traps, brisk, excuse))
+            self._all.append(Scenario(self.room, play, traps, brisk, alone, excuse))
             return play
 
         return add

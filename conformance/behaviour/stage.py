@@ -14,8 +14,8 @@ from kwire.conformance.wire.normal import Normaliser, Tree
 from kwire.conformance.wire.stage import Stage
 
 POLL_S = 0.05
-SETTLE_S = 0.3
-"""An Apache Kafka node takes a few tens of milliseconds from decision to effect."""
+SETTLE_S = 0.05
+"""Configs are in force a moment after a topic of the same time is there."""
 
 
 class Note(NamedTuple):
@@ -38,6 +38,7 @@ class ScenarioStage(Stage):
     """A stage that can also take notes, measure and wait."""
 
     notes: list[Note] = field(default_factory=list)
+    _settled: int = 0
 
     def note(self, what: str, value: Tree) -> None:
         """Write down what replies alone do not show; it is compared."""
@@ -68,8 +69,17 @@ class ScenarioStage(Stage):
         self.note(what, "done")
 
     def settle(self) -> None:
-        """Let the broker learn what its controller has just decided: it replies before it does."""
+        """Wait until the broker knows what its controller has decided so far: it replies before.
+
+        What a controller decides is learned in its order, so a topic that is made now comes last.
+        """
+        self._settled += 1
+        self.topic(f"settled{self._settled}")
         time.sleep(SETTLE_S)
+
+    def pause(self) -> None:
+        """Between two looks at what takes its time."""
+        time.sleep(POLL_S)
 
     def transcript(self, common_keys: set[int], shared_prefix: str) -> list[Entry]:
         """All that was seen, without what may differ between brokers."""

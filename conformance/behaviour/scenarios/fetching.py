@@ -330,3 +330,55 @@ def recreated_topic_by_old_id(stage: ScenarioStage) -> None:
     stage.settle()
     stage.send(fetch(topic), 13)
     stage.send(produce(topic, batch(stage, b"b")))
+
+
+SLOTS = 1000
+"""max.incremental.fetch.session.cache.slots, by default; young sessions are not displaced."""
+
+
+@scenario(22, alone=True)
+def sessions_run_out(stage: ScenarioStage) -> None:
+    """Trap 22: with all slots taken a fetch is served without a session; one that ends frees one.
+
+    Apache Kafka deals the slots to eight shards and new sessions to any of them: hence the spare.
+    """
+    topic = stage.topic()
+    fill(stage, topic, batch(stage, b"a"))
+    full = fetch(topic, session_epoch=0)
+    opened = [stage.ask(full).session_id for _ in range(SLOTS + 400)]
+    stage.note("refused", opened.count(0) >= 400)
+    stage.send(full)
+    stage.note("taken", len(set(opened)) > SLOTS * 3 // 4)
+    for session in opened:
+        if session:
+            stage.ask(one_of_session(session, -1, FetchRequest(max_wait_ms=0)))
+    stage.note("free again", stage.ask(fetch(topic, session_epoch=0)).session_id != 0)
+
+
+@scenario()
+def deleted_again_and_again(stage: ScenarioStage) -> None:
+    """Topics that come and go while they are written, flushed and read leave nothing broken."""
+    for number in range(20):
+        topic = stage.topic(f"t{number}", partitions=3, configs={"flush.ms": "1"})
+        for partition in range(3):
+            fill(stage, topic, batch(stage, b"x" * 1000), partition=partition)
+        stage.begin(fetch(topic, 1, max_wait_ms=9_000, min_bytes=1), on="waits")
+        stage.ask(delete_topic(topic.name))
+        found = stage.end("waits").responses[0].partitions[0]
+        stage.note("what the waiting got", found.error_code)
+    last = stage.topic()
+    stage.send(produce(last, batch(stage, b"a")))
+    stage.send(fetch(last))
+
+
+@scenario()
+def hangs_up_while_waiting(stage: ScenarioStage) -> None:
+    """A client that goes away under its long poll takes nobody with it."""
+    topic = stage.topic()
+    for number in range(10):
+        name = f"gone {number}"
+        stage.begin(fetch(topic, max_wait_ms=9_000, min_bytes=1), on=name)
+        stage.close_connection(name)
+    stage.begin(fetch(topic, max_wait_ms=9_000, min_bytes=1))
+    fill(stage, topic, batch(stage, b"a"))
+    stage.end()

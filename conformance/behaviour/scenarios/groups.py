@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.codecs.batches import records
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
@@ -238,6 +237,56 @@ def sessions_expire(stage: ScenarioStage) -> None:
 
 
 @scenario(38)
+def a_silent_member_is_dropped(stage: ScenarioStage) -> None:
+    """Trap 38: a member that says nothing for its session timeout is out; one that beats is not."""
+    group, other = stage.name("silent"), stage.name("beats")
+    silent = stable(stage, group, session_ms=6000)
+    beats = stable(stage, other, session_ms=6000)
+    with stage.lasts("the session timeout", 5.5, 9.0):
+        while _state(stage, group) == "Stable":
+            stage.ask(beat(other, beats.member_id, beats.generation_id))
+            stage.pause()
+    described(stage, group, other)
+    stage.send(beat(group, silent.member_id, silent.generation_id))
+    stage.send(beat(other, beats.member_id, beats.generation_id))
+
+
+@scenario(38)
+def hangs_up_while_joining(stage: ScenarioStage) -> None:
+    """Trap 38: a member whose connection ends under its join is a member still."""
+    group = stage.name("g")
+    first = stable(stage, group)
+    second = stage.ask(join(group)).member_id
+    stage.begin(join(group, second), on="second")
+    stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
+    stage.close_connection("second")
+    reply = stage.ask(join(group, first.member_id))
+    stage.note("members", [reply.generation_id, len(reply.members)])
+    stage.send(sync(group, first.member_id, reply.generation_id))
+    stage.send(beat(group, second, reply.generation_id), on="second again")
+    stage.send(sync(group, second, reply.generation_id), on="second again")
+
+
+@scenario(38)
+def a_leader_that_never_syncs(stage: ScenarioStage) -> None:
+    """Trap 38: followers wait for the leader's sync; one that leaves ends the wait."""
+    group = stage.name("g")
+    leader = joined(stage, group)
+    second = stage.ask(join(group)).member_id
+    stage.begin(join(group, second), on="second")
+    stage.until("rebalancing", lambda: _state(stage, group) == "PreparingRebalance")
+    generation = stage.ask(join(group, leader.member_id)).generation_id
+    stage.end("second")
+    stage.begin(sync(group, second, generation), on="second")
+    stage.pause()
+    stage.send(leave(group, (leader.member_id, None)))
+    stage.end("second")
+    described(stage, group)
+    stage.send(join(group, second), on="second")
+    described(stage, group)
+
+
+@scenario(38)
 def wrong_generations(stage: ScenarioStage) -> None:
     """Trap 38: each request with another generation, member or protocol, in each state."""
     for state, make in (("stable", stable), ("syncing", joined), ("empty", emptied)):
@@ -452,10 +501,15 @@ def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | No
         stage.note("expires", offset.expire_timestamp)
         stage.note("committed lately", abs(offset.commit_timestamp - stage.now_ms) < 600_000)
 
+
+@scenario(41)
+def internal_topics_are_guarded(stage: ScenarioStage) -> None:
     """Trap 41: clients may not write to __consumer_offsets."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
     known = stage.ask(asked).topics[0]
+    stage.topics[known.topic_id] = OFFSETS_TOPIC
     offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
-    reply = stage.ask(produce(offsets, batch(stage, b"x", keyed=True), partition=0))
-    error = reply.responses[0].partition_responses[0].error_code
-    stage.note("produce", ErrorCode(error).name)
+    for version in (12, 13):
+        for partition in (0, 1000):
+            request = produce(offsets, batch(stage, b"x", keyed=True), partition=partition)
+            stage.send(request, version)

@@ -202,3 +202,23 @@ def no_timestamps(stage: ScenarioStage) -> None:
     stage.send(produce(topic, batch(stage, b"x")))
     stage.send(list_offsets(topic, MAX_TIMESTAMP))
     stage.send(list_offsets(topic, 0))
+
+
+@scenario(12, 14)
+def over_segments(stage: ScenarioStage) -> None:
+    """Traps 12 and 14: times over several segments, out of order between them, and cut off."""
+    topic = stage.topic(configs={"segment.bytes": "1048576"})
+    first = since(stage, 0)
+    for ahead in (100, 500, 300, 700, 200):
+        times = (ahead, ahead + 50, ahead + 20)
+        records = [Record(i, first + ms, None, bytes(300_000)) for i, ms in enumerate(times)]
+        fill(stage, topic, build(records))
+    asked = (0, 100, 101, 121, 151, 260, 351, 501, 551, 700, 721, 751)
+    for ms in asked:
+        stage.send(list_offsets(topic, since(stage, ms)))
+    stage.send(list_offsets(topic, MAX_TIMESTAMP))
+    for start in (2, 5, 11):
+        stage.send(delete_records(topic, start))
+        for ms in asked:
+            stage.send(list_offsets(topic, since(stage, ms)))
+        stage.send(list_offsets(topic, MAX_TIMESTAMP))
