@@ -1,0 +1,73 @@
+"""`kwire.testing`: the broker that other projects' tests get."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.offsets import end_offsets
+from kwire.client.producer import Producer
+from kwire.testing import BrokerProcess, BrokerStartError, free_port
+
+pytestmark = pytest.mark.slow  # each starts a process
+
+
+def write(broker: BrokerProcess, value: bytes) -> None:
+    with Cluster(broker.bootstrap, timeout_s=10) as cluster:
+        producer = Producer(cluster)
+        producer.send("t", value)
+        producer.flush()
+
+
+def count(broker: BrokerProcess) -> int:
+    at = TopicPartition("t", 0)
+    with Cluster(broker.bootstrap, timeout_s=10) as cluster:
+        return end_offsets(cluster, [at])[at]
+
+
+def test_a_broker_for_a_with_block(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        write(broker, b"v")
+        pid = broker.pid
+    assert not broker.running
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert "is ready" in broker.log
+
+
+def test_address_and_data_outlive_the_process(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path)
+    broker.start()
+    before = broker.bootstrap
+    write(broker, b"1")
+    broker.restart()
+    write(broker, b"2")
+    broker.kill()
+    broker.start()
+    assert (broker.bootstrap, count(broker)) == (before, 2)
+    assert broker.stop() == 0
+    assert broker.stop() == 0
+
+
+def test_settings_of_the_tests_own(tmp_path: Path) -> None:
+    with (
+        BrokerProcess(tmp_path, {"num.partitions": "4"}) as broker,
+        Cluster(broker.bootstrap, timeout_s=10) as cluster,
+    ):
+        assert len(cluster.topic("t", create=True).partitions) == 4
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, {"num.partitions": "many"})
+    with pytest.raises(BrokerStartError, match=r"num\.partitions"):
+        broker.start()
+    assert not broker.running
+
+
+def test_a_free_port_is_free() -> None:
+    with socket.create_server(("127.0.0.1", free_port())):
+        pass
