@@ -11,7 +11,6 @@ Behaviour
   but for the client id that Kafka's own tools use.
 - A partition named twice in a topic is written and answered once, with what was named last.
 - A topic without partitions is left out of the reply.
-- Clients may not write to the coordinators' topics: INVALID_TOPIC_EXCEPTION.
 - A transactional batch without a transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and one
   whose id the transaction coordinator does not know INVALID_PRODUCER_ID_MAPPING: that is every id,
   since this broker hands out none.
@@ -42,7 +41,6 @@ from kwire.codecs.messages.produce import (
 from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError
 from kwire.partition import Partition
-from kwire.topic_names import INTERNAL_TOPICS
 from kwire.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -107,9 +105,6 @@ class _Produce:
             name = self._broker.topic_name(topic.topic_id)
             if name is None:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID
-        if name in INTERNAL_TOPICS:
-            unknown = ErrorCode.INVALID_TOPIC_EXCEPTION
-            name = None
         hosted = self._broker.partitions.get(name) if name is not None else None
         guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
         answers = []

@@ -73,7 +73,7 @@ def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: 
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-@pytest.mark.parametrize("name", ["__transaction_state", "__transaction_state"])
+@pytest.mark.parametrize("name", ["__share_group_state", "__transaction_state"])
 def test_clients_may_not_write_to_the_coordinators_topics(node: Node, name: str) -> None:
     node.create(name)
     reply = send(node, TopicProduceData(name, ZERO_UUID, [batch(b"v")]), version=12)
