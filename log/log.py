@@ -73,6 +73,7 @@ class Log(ReadableLog):
             and attributes & _CODEC_MASK <= _CODEC_MAX
             and 0 < count == delta + 1
             and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
+            and max_ms >= -1
             and (count > 1 or first_ms == max_ms)
             and (pid < 0 or seq >= 0)
             and origin is Origin.CLIENT

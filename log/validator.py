@@ -216,7 +216,7 @@ def _in_place(
     if origin is Origin.CLIENT and _must_read(header, config, now_ms):
         read = list(records(view))
         _check_records(read, header, config, now_ms, name)
-        max_timestamp = max(record.timestamp for record in read)
+        max_timestamp = max(NO_TIMESTAMP, max(record.timestamp for record in read))
     if config.log_append_time:
         return _stamp(view, header, now_ms, _LOG_APPEND_TIME)
     if client_stamped or max_timestamp != header.max_timestamp:
@@ -233,6 +233,7 @@ def _must_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     first, largest = header.base_timestamp, header.max_timestamp
     return (
         largest < first
+        or largest < NO_TIMESTAMP
         or (header.records_count == 1 and largest != first)
         or largest > now_ms + config.message_timestamp_after_max_ms
         or first < now_ms - config.message_timestamp_before_max_ms

@@ -243,3 +243,9 @@ def test_recompressing_may_make_a_batch_too_large(log_at_9: Log) -> None:
     assert len(batch) < 200
     with pytest.raises(LogError, match="MESSAGE_TOO_LARGE"):
         log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
+
+
+def test_a_largest_timestamp_below_none_is_told_as_none(log_at_9: Log) -> None:
+    log_at_9.append(stamped(-5), leader_epoch=0, now_ms=NOW_MS)
+    header = read_header(log_at_9.segments.active.path.read_bytes())
+    assert (header.base_timestamp, header.max_timestamp) == (-5, -1)
