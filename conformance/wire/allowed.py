@@ -104,19 +104,40 @@ FIELDS = (
 
 
 class Item(NamedTuple):
-    """Left out of the list at `where`: what has this name."""
+    """Of the list at `where`, what has this name: its `fields` are not compared.
+
+    Without fields the whole item is left out.
+    """
 
     where: str
     name: str
     reason: str
+    fields: tuple[str, ...] = ()
 
 
 _ELR = (
     "a new cluster of Apache Kafka 4.1 or later has eligible leader replicas (KIP-966) and so"
     " its own min.insync.replicas, set for all brokers; other clusters have neither"
 )
+_CONFIGS = "DescribeConfigsResponse.results.configs"
 ITEMS = (
-    Item("DescribeConfigsResponse.results.configs", "min.insync.replicas", _ELR),
+    *(
+        Item(_CONFIGS, name, "what each was started with", ("value", "config_source", "synonyms"))
+        for name in (
+            "advertised.listeners",
+            "broker.id",
+            "controller.listener.names",
+            "controller.quorum.voters",
+            "inter.broker.listener.name",
+            "listener.security.protocol.map",
+            "listeners",
+            "log.dirs",
+            "node.id",
+            "num.partitions",
+            "process.roles",
+        )
+    ),
+    Item(_CONFIGS, "min.insync.replicas", _ELR),
     Item("CreateTopicsResponse.topics.configs", "min.insync.replicas", _ELR),
 )
 
@@ -153,6 +174,24 @@ EXCUSED = (
         "null records",
         "",
         "Apache Kafka fails inside and never answers; kwire answers INVALID_RECORD",
+    ),
+    *(
+        Excuse(
+            ApiKey.PRODUCE,
+            f"batch header: {claim}",
+            "*",
+            "kwire believes a header whose checksum holds and whose claims fit together, and reads"
+            " the records only where the answer depends on them: a producer that lies about its own"
+            " records hurts its own readers, and a batch costs the same whatever it holds",
+        )
+        for claim in ("compressed, it says", "another base timestamp", "no base timestamp")
+    ),
+    *(
+        Excuse(key, case, "*", "kwire has no transactions yet and says so")
+        for key, case in (
+            (ApiKey.FIND_COORDINATOR, "a transaction"),
+            (ApiKey.INIT_PRODUCER_ID, "a transactional id"),
+        )
     ),
     Excuse(
         ApiKey.JOIN_GROUP,

@@ -85,15 +85,19 @@ class Normaliser:
             items = [item for item in items if item.api_key in self._common_keys]
         if Rule.NODE in rules:
             return [self._by_rule(Rule.NODE, item, where) for item in items]
-        dropped = [item.name for item in ITEMS if item.where == where]
-        if dropped:
-            items = [item for item in items if item.name not in dropped]
+        special = {item.name: item for item in ITEMS if item.where == where}
+        if special:
+            items = [i for i in items if i.name not in special or special[i.name].fields]
         if Rule.UNORDERED in rules:
             items = sorted(items, key=lambda item: self._order(item, where))
-        return [self._value(item, where) for item in items]
+        trees = [self._value(item, where) for item in items]
+        for tree in trees:
+            if special and isinstance(tree, dict) and tree["name"] in special:
+                tree.update(dict.fromkeys(special[str(tree["name"])].fields, "any"))
+        return trees
 
     def _order(self, item: Any, where: str) -> str:  # noqa: ANN401 - any part of a message
-        """Its tree without the numbers of ids, which follow from the order of appearance."""
+        """Its tree without numbers for new ids: those follow from the order of appearance."""
         was_blind, self._blind = self._blind, True
         tree = self._value(item, where)
         self._blind = was_blind
@@ -127,9 +131,9 @@ class Normaliser:
             return self._bytes(value, "") if isinstance(value, bytes) else value
         if value in self._topics:
             return f"id of {self._text(self._topics[value])}"
-        if self._blind:
-            return kind
         known = self._ids.setdefault(kind, {})
+        if self._blind:
+            return known.get(value, kind)
         return known.setdefault(value, f"{kind} {len(known) + 1}")
 
     def _text(self, text: str) -> str:

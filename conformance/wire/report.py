@@ -268,7 +268,8 @@ def _table() -> str:
         for field in FIELDS
     ]
     rows += [
-        f"<tr><td>{html.escape(item.where)}: {item.name}<td>left out<td>{html.escape(item.reason)}"
+        f"<tr><td>{html.escape(item.where)}: {item.name}"
+        f"<td>{' and '.join(item.fields) or 'all of it'} left out<td>{html.escape(item.reason)}"
         for item in ITEMS
     ]
     rows += [

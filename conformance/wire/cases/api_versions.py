@@ -31,6 +31,14 @@ def newer(stage: Stage) -> None:
     stage.send(ApiVersionsRequest("wire", "1.0"))
 
 
+@case("many requests at once are answered in order")
+def pipelined(stage: Stage) -> None:
+    for number in range(20):
+        stage.begin(ApiVersionsRequest(f"wire-{number}", "1.0"), number % (stage.version + 1))
+    for _ in range(20):
+        stage.end()
+
+
 @case("an API that does not exist")
 def nobody(stage: Stage) -> None:
     for key in (93, 1000, -1):

@@ -118,9 +118,10 @@ def colliding(stage: Stage) -> None:
     stage.send(create(stage, wanted(stage.name("a_b"))))
 
 
-@case("the coordinators' names")
-def internal(stage: Stage) -> None:
-    stage.send(create(stage, wanted("__consumer_offsets"), validate_only=True))
+@case("the coordinators' names, that are there or not")
+def internal_names(stage: Stage) -> None:
+    for name in ("__consumer_offsets", "__cluster_metadata", "__no_such_internal_topic"):
+        stage.send(create(stage, wanted(name), validate_only=True))
 
 
 @case("numbers of partitions and replicas")

@@ -53,6 +53,17 @@ def broker(stage: Stage) -> None:
     stage.send(ask(BROKER, "", *keys, synonyms=True))
 
 
+@case("all settings of a broker")
+def broker_all(stage: Stage) -> None:
+    stage.send(ask(BROKER, str(stage.broker.node_id), synonyms=True))
+
+
+@case("settings of the loggers")
+def loggers(stage: Stage) -> None:
+    for name in (str(stage.broker.node_id), "", "99"):
+        stage.send(ask(LOGGER, name, "no.such.logger"))
+
+
 @case("the names of a broker's settings")
 def broker_names(stage: Stage) -> None:
     stage.send(ask(BROKER, ""))

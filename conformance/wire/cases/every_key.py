@@ -41,6 +41,12 @@ def no_client_id(stage: Stage) -> None:
     stage.send_bytes(_empty_body(stage), client_id=None)
 
 
+def odd_client_ids(stage: Stage) -> None:
+    """The header's client id is empty, long, or not what names are made of."""
+    for client_id in ("", "c" * 3000, "caf\u00e9 \U00010348", "a/b c"):
+        stage.send_bytes(_empty_body(stage), client_id=client_id)
+
+
 def bytes_after(stage: Stage) -> None:
     """Two bytes follow the message; the connection is used again afterwards."""
     stage.send_bytes(_empty_body(stage) + b"\0\0")
@@ -77,6 +83,7 @@ def cases_of(key: ApiKey) -> Cases:
         return case
     case("every field at its default")(defaults)
     case("null client id")(no_client_id)
+    case("client ids that are odd")(odd_client_ids)
     case("bytes after the message")(bytes_after)
     case("message cut short")(cut_short)
     case("unknown tagged field")(unknown_tag)

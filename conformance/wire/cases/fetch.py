@@ -154,6 +154,29 @@ def session(stage: Stage) -> None:
     stage.send(FetchRequest(session_id=number, session_epoch=4))
 
 
+@case("a session is begun anew, and grows", since=7)
+def session_anew(stage: Stage) -> None:
+    topic, more = stage.topic(partitions=2), filled_topic(stage)
+
+    def asked(wanted: Topic, *offsets: int) -> list[FetchTopic]:
+        places = [FetchPartition(i, fetch_offset=o) for i, o in enumerate(offsets)]
+        for place in places:
+            place.partition_max_bytes = BIG
+        return [FetchTopic(wanted.name, wanted.id, places)]
+
+    first = stage.send(FetchRequest(session_epoch=0, topics=asked(topic, 0, 0)))
+    again = FetchRequest(session_id=first.session_id, session_epoch=0, topics=asked(topic, 0))
+    second = stage.send(again)
+    number = second.session_id
+    stage.send(FetchRequest(session_id=first.session_id, session_epoch=1))
+    stage.send(FetchRequest(session_id=number, session_epoch=1, topics=asked(more, 0, 0)))
+    stage.send(FetchRequest(session_id=number, session_epoch=2, topics=asked(more, 3)))
+    stage.send(FetchRequest(session_id=number, session_epoch=3, topics=asked(more, 60)))
+    stage.send(FetchRequest(session_id=number, session_epoch=4))
+    stage.send(FetchRequest(session_id=number, session_epoch=5, topics=asked(more, 6)))
+    stage.send(FetchRequest(session_id=number, session_epoch=6))
+
+
 @case("sessions that are not there", since=7)
 def no_session(stage: Stage) -> None:
     stage.send(FetchRequest(session_id=77, session_epoch=1))

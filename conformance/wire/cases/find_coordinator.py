@@ -25,6 +25,8 @@ case.requests(
 )
 case.requests(
     {
+        "a transaction": lambda stage: ask(stage, stage.name("t"), key_type=1),
+        "a share group's partition": lambda stage: ask(stage, stage.name("s"), key_type=2),
         "a key type that does not exist": lambda stage: ask(stage, "x", key_type=9),
         "a negative key type": lambda stage: ask(stage, "x", key_type=-1),
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -13,6 +14,7 @@ from kwire.conformance.wire.cases.build import (
     joined,
     rebalancing,
     stable,
+    sync,
 )
 from kwire.conformance.wire.stage import Stage
 
@@ -44,6 +46,19 @@ def while_joining(stage: Stage) -> None:
     stage.send(HeartbeatRequest(group, 1, member.member_id))
     stage.ask(join(group, member.member_id), 4)
     stage.end("second")
+
+
+@case("after another member has left")
+def left(stage: Stage) -> None:
+    group = stage.name("g")
+    member = rebalancing(stage, group, "second")
+    stage.begin(join(group, member.member_id), 4, on="first")
+    second = stage.end("second")
+    stage.end("first")
+    stage.ask(sync(group, member.member_id, 2), 3)
+    stage.ask(LeaveGroupRequest(group, members=[MemberIdentity(second.member_id)]), 4)
+    stage.send(HeartbeatRequest(group, 2, member.member_id))
+    stage.send(HeartbeatRequest(group, 2, second.member_id))
 
 
 @case("an empty group")

@@ -26,6 +26,11 @@ def held(stage: Stage) -> None:
 
 case.requests(
     {
+        "a transactional id": lambda stage: InitProducerIdRequest(stage.name("t"), 60_000),
+        "a transaction timeout that is too long": lambda stage: InitProducerIdRequest(
+            stage.name("t"), 2**31 - 1
+        ),
+        "a transaction timeout of 0": lambda stage: InitProducerIdRequest(stage.name("t"), 0),
         "a transaction timeout of 0 without a transaction": lambda stage: InitProducerIdRequest(
             None, 0
         ),

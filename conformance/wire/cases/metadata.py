@@ -65,6 +65,11 @@ def internal(stage: Stage) -> None:
     stage.send(ask(stage, "__consumer_offsets"))
 
 
+@case("the coordinators' topics that may not be there yet", since=4)
+def internal_unmade(stage: Stage) -> None:
+    stage.send(ask(stage, "__no_such_internal_topic"))
+
+
 @case("authorized operations", since=8)
 def operations(stage: Stage) -> None:
     topic = stage.topic()

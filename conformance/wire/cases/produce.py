@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from struct import pack
+from zlib import crc32
+
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.batches import Compression, ControlType, control_batch
+from kwire.codecs.batches import Compression, ControlType, Record, build, control_batch, seal
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     UNKNOWN_ID,
@@ -177,15 +181,19 @@ def wrapping(stage: Stage) -> None:
         stage.send(produce(topic, records, acks=-1))
 
 
-def _spoiled(name: str, position: int, data: bytes) -> None:
-    """A batch with other bytes at one place of its header; its checksum stays as it was."""
+def _spoiled(name: str, position: int, data: bytes, *, sealed: bool = False) -> None:
+    """A batch with other bytes at one place of its header; its checksum fits if `sealed`."""
 
     @case(f"batch header: {name}")
     def play(stage: Stage) -> None:
         records = batch(stage, b"a", b"b")
         records[position : position + len(data)] = data
-        topic = filled_topic(stage)
-        stage.send(produce(topic, records, partition=1, acks=1))
+        if sealed:
+            seal(records)
+        topic = stage.topic() if sealed else filled_topic(stage)
+        stage.send(produce(topic, records, partition=0 if sealed else 1, acks=1))
+        if sealed:
+            stage.send(fetch(topic))
 
 
 _spoiled("length above the bytes there are", 8, b"\x00\x00\x7f\xff")
@@ -195,6 +203,72 @@ _spoiled("magic 3", 16, b"\x03")
 _spoiled("negative magic", 16, b"\xff")
 _spoiled("magic 1", 16, b"\x01")
 _spoiled("magic 0", 16, b"\x00")
+_spoiled("a leader epoch", 12, pack(">i", 5))
+_spoiled("log append time", 21, b"\x00\x08", sealed=True)
+_spoiled("transactional, no producer", 21, b"\x00\x10", sealed=True)
+_spoiled("control", 21, b"\x00\x20", sealed=True)
+_spoiled("delete horizon", 21, b"\x00\x40", sealed=True)
+_spoiled("attributes that mean nothing", 21, b"\x7f\x80", sealed=True)
+_spoiled("a compression that does not exist", 21, b"\x00\x05", sealed=True)
+_spoiled("compressed, it says", 21, b"\x00\x01", sealed=True)
+_spoiled("last offset delta above the count", 23, pack(">i", 2), sealed=True)
+_spoiled("last offset delta below the count", 23, pack(">i", 0), sealed=True)
+_spoiled("negative last offset delta", 23, pack(">i", -1), sealed=True)
+_spoiled("another base timestamp", 27, pack(">q", 1_000_000_000_000), sealed=True)
+_spoiled("no base timestamp", 27, pack(">q", -1), sealed=True)
+_spoiled("another highest timestamp", 35, pack(">q", 7), sealed=True)
+_spoiled("a highest timestamp far ahead", 35, pack(">q", 1 << 50), sealed=True)
+_spoiled("a producer without an epoch", 43, pack(">qhi", 77, -1, 0), sealed=True)
+_spoiled("a producer without a sequence", 43, pack(">qhi", 77, 0, -1), sealed=True)
+_spoiled("an epoch without a producer", 43, pack(">qhi", -1, 3, 0), sealed=True)
+_spoiled("a negative producer", 43, pack(">qhi", -9, 0, 0), sealed=True)
+_spoiled("a producer that nobody handed out", 43, pack(">qhi", 1 << 60, 0, 0), sealed=True)
+_spoiled("more records than there are", 57, pack(">i", 3), sealed=True)
+_spoiled("fewer records than there are", 57, pack(">i", 1), sealed=True)
+_spoiled("no records", 57, pack(">i", 0), sealed=True)
+_spoiled("a negative number of records", 57, pack(">i", -1), sealed=True)
+
+
+@case("to the coordinators' topics")
+def internal(stage: Stage) -> None:
+    for name in ("__consumer_offsets", "__transaction_state"):
+        if stage.version < 13:
+            stage.send(produce(Topic(name, b"", 50), batch(stage, b"a", keyed=True)))
+
+
+@case("records with headers, empty and null")
+def headers(stage: Stage) -> None:
+    topic = stage.topic()
+    pairs: list[tuple[str, bytes | None]] = [
+        ("", b""),
+        ("h", None),
+        ("h", b"v"),
+        ("caf\u00e9", b"x"),
+    ]
+    record = Record(0, stage.now_ms, b"", b"", pairs)
+    stage.send(produce(topic, build([record])))
+    stage.send(fetch(topic))
+
+
+@case("timestamps below 0")
+def negative_timestamps(stage: Stage) -> None:
+    topic = stage.topic()
+    for first_ms in (-1, 0, -5):
+        stage.send(produce(topic, batch(stage, b"a", first_ms=first_ms)))
+    stage.send(fetch(topic))
+
+
+@case("message formats 0 and 1")
+def legacy(stage: Stage) -> None:
+    topic = stage.topic()
+    for magic in (0, 1):
+        time = b"" if magic == 0 else pack(">q", stage.now_ms)
+        body = pack(">bb", magic, 0) + time + pack(">i", -1) + pack(">i", 1) + b"v"
+        message = pack(">I", crc32(body)) + body
+        stage.send(produce(topic, pack(">qi", 0, len(message)) + message))
+    stage.send(fetch(topic))
+
+
 _spoiled("wrong checksum", 17, b"\x12\x34\x56\x78")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
     commit,
@@ -53,6 +53,20 @@ def while_joining(stage: Stage) -> None:
     stage.send(sync(group, member.member_id))
     stage.send(sync(group, member.member_id, 2))
     stage.ask(join(group, member.member_id), 4)
+    stage.end("second")
+
+
+@case("a follower waits for the leader")
+def follower(stage: Stage) -> None:
+    group = stage.name("g")
+    member = rebalancing(stage, group, "second")
+    stage.begin(join(group, member.member_id), 4, on="first")
+    second = stage.end("second")
+    stage.end("first")
+    stage.begin(SyncGroupRequest(group, 2, second.member_id), on="second")
+    both = sync(group, member.member_id, 2)
+    both.assignments.append(SyncGroupRequestAssignment(second.member_id, b"its"))
+    stage.send(both, on="first")
     stage.end("second")
 
 
