@@ -9,6 +9,7 @@ from kwire.conformance.behaviour.scenarios import (
     framing,
     groups,
     listing,
+    offsets_topic,
     producing,
     topics,
 )
@@ -21,4 +22,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *topics.scenario,
     *configs.scenario,
     *groups.scenario,
+    *offsets_topic.scenario,
 )

@@ -1,0 +1,96 @@
+"""What groups write into __consumer_offsets, and who else may."""
+
+from __future__ import annotations
+
+from kwire.codecs.batches import records
+from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.conformance.behaviour.asking import LATEST, offset_of, read
+from kwire.conformance.behaviour.scenario import Scenarios
+from kwire.conformance.behaviour.stage import ScenarioStage
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.build import (
+    batch,
+    commit,
+    produce,
+    stable,
+)
+
+scenario = Scenarios("offsets_topic")
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode, which chooses a group's partition."""
+    found = 0
+    for unit in text.encode("utf-16-be").hex(" ", 2).split():
+        found = (31 * found + int(unit, 16)) & 0xFFFFFFFF
+    return found - (1 << 32) if found >= 1 << 31 else found
+
+
+@scenario(41)
+def written_to_the_offsets_topic(stage: ScenarioStage) -> None:
+    """Trap 41: keys and values of __consumer_offsets, in the versions that tools read."""
+    group = stage.name("g")
+    topic = stage.topic()
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    known = stage.ask(asked).topics[0]
+    stage.note("partitions", [len(known.partitions), known.is_internal])
+    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    partition = (java_hash(group) & 0x7FFFFFFF) % offsets.partitions
+    start = offset_of(stage, offsets, LATEST, partition)
+    member = stable(stage, group)
+    stage.send(commit(group, topic, 5, member_id=member.member_id, generation=1, leader_epoch=0))
+    gone = [MemberIdentity(member.member_id)]
+    stage.send(LeaveGroupRequest(group_id=group, members=gone))
+    stage.send(DeleteGroupsRequest([group]))
+    data = read(stage, offsets, start, partition)
+    pos = 0
+    while pos < len(data):
+        size = 12 + int.from_bytes(data[pos + 8 : pos + 12])
+        for record in records(data, pos):
+            _note_record(stage, group, bytes(record.key or b""), record.value)
+        pos += size
+
+
+def _note_record(stage: ScenarioStage, group: str, key: bytes, value: bytes | None) -> None:
+    if group.encode() not in key:
+        return  # of a group of somebody else
+    kind = int.from_bytes(key[:2])
+    stage.note("key", key.replace(stage.prefix.encode(), b"~").hex())
+    if value is None:
+        stage.note("value", None)
+        return
+    version = int.from_bytes(value[:2])
+    stage.note("value version", [kind, version])
+    if kind == 2:
+        assert GroupMetadataKey.decode(key, 0, 2).group == group
+        state = GroupMetadataValue.decode(value, version, 2)
+        stage.note("state", [state.protocol_type, state.generation, state.protocol])
+        stage.note("has a leader", state.leader is not None)
+        for one in state.members:
+            stage.note("timeouts", [one.session_timeout, one.rebalance_timeout])
+            stage.note("member", [one.client_id, one.client_host, one.group_instance_id])
+            stage.note("bytes", [bytes(one.subscription).hex(), bytes(one.assignment).hex()])
+    else:
+        assert OffsetCommitKey.decode(key, 0, 2).group == group
+        offset = OffsetCommitValue.decode(value, version, 2)
+        stage.note("offset", [offset.offset, offset.leader_epoch, offset.metadata])
+        stage.note("expires", offset.expire_timestamp)
+        stage.note("committed lately", abs(offset.commit_timestamp - stage.now_ms) < 600_000)
+
+
+@scenario(41)
+def internal_topics_are_guarded(stage: ScenarioStage) -> None:
+    """Trap 41: clients may not write to __consumer_offsets."""
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=OFFSETS_TOPIC)])
+    known = stage.ask(asked).topics[0]
+    stage.topics[known.topic_id] = OFFSETS_TOPIC
+    offsets = Topic(OFFSETS_TOPIC, known.topic_id, len(known.partitions))
+    for version in (12, 13):
+        for partition in (0, 1000):
+            request = produce(offsets, batch(stage, b"x", keyed=True), partition=partition)
+            stage.send(request, version)
