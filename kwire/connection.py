@@ -29,6 +29,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Buffer, DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context
 from kwire.log import Region
+from kwire.repeated_produce import RepeatedProduce
 from kwire.routes import Binding, UnsupportedRequest, bind
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ BUFFER_SIZE_BYTES = 32 * 1024
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """Replies wait for each other up to here: a client that asks for all metadata a thousand times in
 one packet must not make the broker hold a thousand answers."""
+
+_FRAME_SIZE_BYTES_MIN = 14
+"""Its size, API key, version, correlation id and the size of a client id."""
 
 _GATHER_MAX = 512
 """Buffers in one sendmsg; IOV_MAX is 1024 on Linux."""
@@ -81,6 +85,7 @@ class Connection:
         "_client_id_bytes",
         "_end",
         "_memory",
+        "_repeated",
         "_size_bytes_max",
         "_socket",
         "_start",
@@ -108,6 +113,7 @@ class Connection:
         self._start = 0  # first byte not yet handled
         self._end = 0  # first byte not yet filled
         self._client_id_bytes: bytes | None = None
+        self._repeated = RepeatedProduce()
         self.context = context
         self.activity = 0
         self.sending = False
@@ -144,13 +150,34 @@ class Connection:
                 return
             self.activity += 1
             self._end += received
-            await self._answer_all()
+            if ready := self._answer_repeated():
+                await self._send_bytes(ready, 0)
+            if self._start != self._end:
+                await self._answer_all()
             if self._start != self._end:
                 await self._make_room()
                 continue
             self._start = self._end = 0
             if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
                 self._shrink()
+
+    def _answer_repeated(self) -> bytes | Frame | None:
+        """Answer, in one piece, the frames that say again what was said before."""
+        replies: list[Frame] = []
+        while self._end - self._start > _FRAME_SIZE_BYTES_MIN:
+            start = self._start
+            size: int = _SIZE.unpack_from(self._buffer, start)[0]
+            end = start + 4 + size
+            if end > self._end or size <= 0:
+                break
+            reply = self._repeated.answer(self._view[start + 4 : end], self._broker)
+            if reply is None:
+                break
+            self._start = end
+            replies.append(reply)
+        if len(replies) > 1:
+            return b"".join(replies)
+        return replies[0] if replies else None
 
     async def _answer_all(self) -> None:
         """Handle every complete frame of the buffer and send the replies, in order.
@@ -270,10 +297,10 @@ class Connection:
             request, _ = binding.read(frame, position, len(frame))
         except (IndexError, struct.error) as problem:
             raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {problem}") from None
-        return self._handle(binding, correlation_id, request)
+        return self._handle(binding, correlation_id, request, frame)
 
     def _handle(
-        self, binding: Binding, correlation_id: int, request: Message
+        self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Frame | Awaitable[Frame | None] | None:
         try:
             response = binding.handle(self._broker, request, self.context)
@@ -284,7 +311,12 @@ class Connection:
         if response is None:
             return None
         if response.__class__ is binding.response_class:
-            return encode_reply(binding, correlation_id, response)
+            reply = encode_reply(binding, correlation_id, response)
+            if binding.api_key == ApiKey.PRODUCE:
+                self._repeated.learn(
+                    frame, binding.api_version, request, response, reply, self._broker
+                )
+            return reply
         return self._wait(binding, correlation_id, response)
 
     async def _wait(
