@@ -9,6 +9,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import Compression, ControlType, Record, build, control_batch, seal
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.codecs.primitives import ZERO_UUID
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
@@ -229,11 +230,10 @@ _spoiled("no records", 57, pack(">i", 0), sealed=True)
 _spoiled("a negative number of records", 57, pack(">i", -1), sealed=True)
 
 
-@case("to the coordinators' topics")
+@case("to the groups' own topic", until=12)
 def internal(stage: Stage) -> None:
-    for name in ("__consumer_offsets", "__transaction_state"):
-        if stage.version < 13:
-            stage.send(produce(Topic(name, b"", 50), batch(stage, b"a", keyed=True)))
+    topic = Topic("__consumer_offsets", ZERO_UUID, 50)
+    stage.send(produce(topic, batch(stage, b"a", keyed=True)))
 
 
 @case("records with headers, empty and null")
