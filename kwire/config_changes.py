@@ -84,9 +84,11 @@ def with_changes(broker: Broker, image: ClusterImage, changes: Iterable[Change])
     for change in changes:
         before = image.configs_of(*change.key)
         try:
-            check_resource(broker, image, change.resource_type, change.resource_name)
+            # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
             after = change.set_configs(before)
+            check_resource(broker, change.resource_type, change.resource_name)
             _check(broker, image, change, after)
+            _check_exists(image, change)
         except Refusal as refusal:
             change.refusal = refusal
             continue
@@ -96,10 +98,10 @@ def with_changes(broker: Broker, image: ClusterImage, changes: Iterable[Change])
     return image
 
 
-def check_resource(broker: Broker, image: ClusterImage, kind: int, name: str) -> None:
+def check_resource(broker: Broker, kind: int, name: str) -> None:
     """Raises Refusal if the resource's configs cannot be changed, whatever the change."""
     if kind == ConfigResourceType.TOPIC:
-        _check_topic_name(image, name)
+        _check_topic_name(name)
     elif kind == ConfigResourceType.BROKER:
         if name != CLUSTER_DEFAULT:
             check_node_id(broker, name, "Unexpected broker id, expected {0}, but received {1}")
@@ -113,13 +115,17 @@ def check_resource(broker: Broker, image: ClusterImage, kind: int, name: str) ->
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _check_topic_name(image: ClusterImage, name: str) -> None:
+def _check_topic_name(name: str) -> None:
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     reason = why_invalid(name)
     if reason is not None:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    if name not in image.topics:
+
+
+def _check_exists(image: ClusterImage, change: Change) -> None:
+    kind, name = change.key
+    if kind == ConfigResourceType.TOPIC and name not in image.topics:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 

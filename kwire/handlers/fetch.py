@@ -63,11 +63,11 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return _failed(request, context.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     fetch = Fetch(broker, request, context.api_version)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
+    if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
+        return _failed(request, context.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     if fetch.read() or request.max_wait_ms <= 0:
         return fetch.response()
     return fetch.wait(request.max_wait_ms)

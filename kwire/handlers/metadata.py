@@ -63,7 +63,13 @@ def handle(
     else:
         topics, missing = _by_name(view, [topic.name for topic in asked if topic.name is not None])
     if request.include_topic_authorized_operations:
-        topics = [replace(each, topic_authorized_operations=TOPIC_OPERATIONS) for each in topics]
+        topics = [
+            # of an unknown id there is no name by which permissions could be looked up
+            each
+            if each.name is None
+            else replace(each, topic_authorized_operations=TOPIC_OPERATIONS)
+            for each in topics
+        ]
     response = _response(view, topics, request.include_cluster_authorized_operations)
     if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         return _creating(broker, missing, response)

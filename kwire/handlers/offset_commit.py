@@ -51,6 +51,16 @@ async def _wait(
     return _merge(await promise.wait(), refused)
 
 
+def _by_topic(refused: list[OffsetCommitResponseTopic]) -> list[OffsetCommitResponseTopic]:
+    """One answer a topic, also for one that the request names twice."""
+    topics: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
+    for topic in refused:
+        first = topics.setdefault((topic.topic_id, topic.name), topic)
+        if first is not topic:
+            first.partitions += topic.partitions
+    return list(topics.values())
+
+
 def _sort_out(
     broker: Broker, request: OffsetCommitRequest, version: int
 ) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
@@ -77,7 +87,7 @@ def _sort_out(
             topic.partitions = there
         if there:
             known.append(topic)
-    return known, refused
+    return known, _by_topic(refused) if len(refused) > 1 else refused
 
 
 def _refused(

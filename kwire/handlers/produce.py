@@ -5,7 +5,7 @@ Behaviour
   fail one by one, with their own error code, message and record errors.
 - acks=1 answers after the append, acks=-1 once every in-sync replica has it, acks=0 never: an
   error then closes the connection, since the client has no other way to learn of it.
-- Any other acks is INVALID_REQUIRED_ACKS for every partition.
+- Any other acks is INVALID_REQUIRED_ACKS for every partition that is there.
 - Topics are not created by Produce; clients ask for that with Metadata.
 - Internal topics take records from their coordinators, not from clients: INVALID_TOPIC_EXCEPTION,
   but for the client id that Kafka's own tools use.
@@ -62,7 +62,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     acks = request.acks
     if not -1 <= acks <= 1:
-        return _refuse_acks(request)
+        return _refuse_acks(broker, request, context.api_version)
     work = _Produce(broker, request, context)
     topics = [topic for topic in request.topic_data if topic.partition_data]
     response = ProduceResponse([work.write(topic) for topic in topics])
@@ -99,12 +99,7 @@ class _Produce:
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append what the request has for one topic."""
-        name: str | None = topic.name
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self._version >= TOPIC_IDS_SINCE:
-            name = self._broker.topic_name(topic.topic_id)
-            if name is None:
-                unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        name, unknown = _find(self._broker, topic, self._version)
         hosted = self._broker.partitions.get(name) if name is not None else None
         guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
         answers = []
@@ -172,18 +167,29 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
     )
 
 
-def _refuse_acks(request: ProduceRequest) -> ProduceResponse:
-    error = LogError(ErrorCode.INVALID_REQUIRED_ACKS)
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_failure(data, error) for data in topic.partition_data],
-            )
-            for topic in request.topic_data
+def _find(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str | None, ErrorCode]:
+    """A topic's name, if it is known, and what its partitions are told that are not here."""
+    if version < TOPIC_IDS_SINCE:
+        return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = broker.topic_name(topic.topic_id)
+    if name is None:
+        return None, ErrorCode.UNKNOWN_TOPIC_ID
+    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refuse_acks(broker: Broker, request: ProduceRequest, version: int) -> ProduceResponse:
+    refused = LogError(ErrorCode.INVALID_REQUIRED_ACKS)
+    responses = []
+    for topic in request.topic_data:
+        name, unknown = _find(broker, topic, version)
+        hosted = broker.partitions.get(name, {}) if name is not None else {}
+        answers = [
+            _failure(data, refused if data.index in hosted else LogError(unknown))
+            for data in topic.partition_data
         ]
-    )
+        if answers:
+            responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+    return ProduceResponse(responses)
 
 
 def _close(response: ProduceResponse) -> NoReturn:

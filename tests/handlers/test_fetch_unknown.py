@@ -38,3 +38,8 @@ def test_an_isolation_level_that_does_not_exist(node: Node, version: int, topics
     reply = node.call(FetchRequest(isolation_level=7, topics=topics), version)
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert len(reply.responses) == topics_told
+
+
+def test_a_session_that_is_not_there_is_told_before_the_isolation_level(node: Node) -> None:
+    reply = node.call(FetchRequest(isolation_level=7, session_id=77, session_epoch=5), 12)
+    assert reply.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND

@@ -22,10 +22,14 @@ UNKNOWN_ID = bytes(range(16))
 
 
 def send(
-    node: Node, *topics: TopicProduceData, version: int, client_id: str | None = None
+    node: Node,
+    *topics: TopicProduceData,
+    version: int,
+    client_id: str | None = None,
+    acks: int = 1,
 ) -> ProduceResponse:
-    """What comes back for acks=1."""
-    wire = bytearray(ProduceRequest(None, 1, 1000, list(topics)).encode(version))
+    """What comes back at once."""
+    wire = bytearray(ProduceRequest(None, acks, 1000, list(topics)).encode(version))
     request = ProduceRequest.decode(wire, version)  # the buffer is stamped in place
     key = ApiKey.PRODUCE
     context = Context("PLAINTEXT", "127.0.0.1", "test-1", api_key=key, api_version=version)
@@ -102,3 +106,20 @@ def test_internal_topics_take_nothing_from_clients(
     data = TopicProduceData("__transaction_state", ZERO_UUID, [batch(b"x")])
     reply = send(node, data, version=9, client_id=client_id)
     assert told(reply) == [("__transaction_state", 0, error, offset)]
+
+
+@pytest.mark.parametrize(("version", "lost"), [(12, 3), (13, 100)])
+def test_acks_that_do_not_exist_are_told_of_what_is_there(
+    node: Node, version: int, lost: int
+) -> None:
+    data = batch(b"v")
+    places = [data, PartitionProduceData(9, data.records)]
+    topic_id = node.create("t")
+    topics = [
+        TopicProduceData("t", topic_id, places),
+        TopicProduceData("u", UNKNOWN_ID, [data]),
+        TopicProduceData("t", topic_id, []),
+    ]
+    reply = send(node, *topics, version=version, acks=2)
+    errors = [[a.error_code for a in topic.partition_responses] for topic in reply.responses]
+    assert errors == [[ErrorCode.INVALID_REQUIRED_ACKS, 3], [lost]]
