@@ -84,6 +84,8 @@ FIELDS = (
             "ProduceResponse.responses",
             "ProduceResponse.responses.partition_responses",
             "ListOffsetsResponse.topics",
+            "ListOffsetsResponse.topics.partitions",
+            "OffsetCommitResponse.topics",
             "MetadataResponse.topics",
             "DescribeGroupsResponse.groups",
             "DeleteTopicsResponse.responses",

@@ -78,6 +78,13 @@ def several(stage: Stage) -> None:
     stage.send(request)
 
 
+@case("null and the same setting twice for a topic that is not there")
+def wrong_unknown(stage: Stage) -> None:
+    for kind, name in ((TOPIC, stage.name("nothing")), (0, "x")):
+        stage.send(alter(kind, name, ("retention.ms", None)))
+        stage.send(alter(kind, name, ("retention.ms", "1"), ("retention.ms", "2")))
+
+
 @case("resources that are not there")
 def unknown(stage: Stage) -> None:
     for kind, name in ((TOPIC, ""), (TOPIC, "a b"), (BROKER, "99"), (BROKER, "x"), (GROUP, "")):

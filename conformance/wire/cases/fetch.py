@@ -101,6 +101,13 @@ def isolation(stage: Stage) -> None:
     stage.send(fetch(filled_topic(stage), isolation_level=7))
 
 
+@case("an isolation level that does not exist, and a session", since=7)
+def isolation_session(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    stage.send(fetch(topic, isolation_level=7, session_id=77, session_epoch=5))
+    stage.send(fetch(topic, isolation_level=7, session_epoch=0))
+
+
 def _place(topic: Topic, **fields: int) -> FetchRequest:
     request = fetch(topic)
     for name, value in fields.items():

@@ -74,6 +74,18 @@ def no_operation(stage: Stage) -> None:
         stage.send(alter(TOPIC, name, ("retention.ms", operation, "5")))
 
 
+@case("null and unknown operations for a topic that is not there")
+def wrong_unknown(stage: Stage) -> None:
+    for change in (
+        ("retention.ms", SET, None),
+        ("no.such.thing", SET, "1"),
+        ("", DELETE, None),
+        ("retention.ms", APPEND, "1"),
+    ):
+        stage.send(alter(TOPIC, stage.name("nothing"), change))
+        stage.send(alter(0, "x", change))
+
+
 @case("several settings, one of them wrong")
 def one_wrong(stage: Stage) -> None:
     name = stage.topic().name

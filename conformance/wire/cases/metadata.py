@@ -90,6 +90,13 @@ def by_id(stage: Stage) -> None:
     stage.send(MetadataRequest([MetadataRequestTopic(ZERO_UUID, None)]))
 
 
+@case("authorized operations of an unknown id", since=10)
+def unknown_operations(stage: Stage) -> None:
+    request = MetadataRequest([MetadataRequestTopic(UNKNOWN_ID, None)])
+    request.include_topic_authorized_operations = True
+    stage.send(request)
+
+
 @case("null name without an id", since=10)
 def null_name(stage: Stage) -> None:
     if stage.version < 10:

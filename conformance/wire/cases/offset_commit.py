@@ -95,6 +95,15 @@ def twice(stage: Stage) -> None:
     stage.send(ask_offsets(group, topic, 0), 8)
 
 
+@case("the same topic twice, known and unknown")
+def topic_twice(stage: Stage) -> None:
+    group, topic, other = stage.name("g"), filled_topic(stage), unknown_topic(stage)
+    for wanted in (topic, other):
+        request = commit(group, wanted, 1)
+        request.topics += commit(group, wanted, 2, partition=1).topics
+        stage.send(request)
+
+
 @case("a generation without a member")
 def generation(stage: Stage) -> None:
     stage.send(commit(stage.name("g"), filled_topic(stage), generation=3, member_id="m"))

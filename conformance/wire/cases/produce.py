@@ -69,6 +69,19 @@ def append_time(stage: Stage) -> None:
     stage.send(fetch(topic))
 
 
+@case("acks=2 to what is there, what is not, and nothing")
+def two_acks(stage: Stage) -> None:
+    topic, other = filled_topic(stage), unknown_topic(stage)
+    places = [PartitionProduceData(i, batch(stage, b"a")) for i in (1, 9)]
+    data = [
+        TopicProduceData(topic.name, topic.id, places),
+        TopicProduceData(other.name, other.id, places[:1]),
+    ]
+    stage.send(ProduceRequest(acks=2, timeout_ms=1000, topic_data=data))
+    empty = [TopicProduceData(topic.name, topic.id)]
+    stage.send(ProduceRequest(acks=2, timeout_ms=1000, topic_data=empty))
+
+
 @case("two partitions, one of them unknown, and an unknown topic")
 def mixed(stage: Stage) -> None:
     topic, other = stage.topic(partitions=2), unknown_topic(stage)
