@@ -128,7 +128,10 @@ class Connection:
                 await self._serve()
         except (CloseConnection, DecodeError) as problem:
             log.warning(
-                "closing %s (client id %r): %s", context.connection_id, context.client_id, problem
+                "closing %s (client id %.100r): %s",
+                context.connection_id,
+                context.client_id,
+                problem,
             )
         except OSError as problem:
             log.debug("connection %s: %s", context.connection_id, problem)

@@ -75,9 +75,9 @@ class ConnectionServer:
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if config.socket_send_buffer_bytes != -1:
-            # Not left to the kernel by default, as in Kafka: what is sent in pieces of 100 kB goes
-            # through the processor's cache, and a fetch of 1 MB is three times as fast.
+        if config.given("socket.send.buffer.bytes") and config.socket_send_buffer_bytes != -1:
+            # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
+            # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
         host = host.removeprefix("::ffff:")  # an IPv4 client of a socket that takes both
         local = client.getsockname()
