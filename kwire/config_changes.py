@@ -29,6 +29,16 @@ SetConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set on a resource to what is to be set on it.  Raises Refusal."""
 
 
+_KINDS = frozenset(
+    {
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+    }
+)
+
+
 @dataclass(slots=True)
 class Change:
     """What is asked of one resource, and how that went."""
@@ -112,6 +122,12 @@ def check_resource(broker: Broker, kind: int, name: str) -> None:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     else:
+        check_kind(kind)
+
+
+def check_kind(kind: int) -> None:
+    """Raises Refusal if nothing of this kind has configs that a cluster keeps."""
+    if kind not in _KINDS:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 

@@ -38,6 +38,7 @@ from kwire.config.values import ConfigType
 from kwire.config_changes import (
     Change,
     SetConfigs,
+    check_kind,
     check_node_id,
     commit_changes,
     refuse_repeated,
@@ -106,6 +107,7 @@ def _change(resource: AlterConfigsResource) -> Change:
 def _edit(kind: int, edits: list[AlterableConfig]) -> SetConfigs:
     def set_configs(before: Mapping[str, str]) -> dict[str, str]:
         _refuse_unclear(edits)
+        check_kind(kind)
         after = dict(before)
         for edit in edits:
             name, value = edit.name, edit.value or ""

@@ -28,6 +28,9 @@ SET, DELETE, APPEND = 0, 1, 2
 def test_a_wrong_config_is_told_before_an_unknown_topic(
     node: Node, config: AlterableConfig, error: ErrorCode
 ) -> None:
-    resources = [AlterConfigsResource(TOPIC, "nothing", [config])]
+    resources = [
+        AlterConfigsResource(TOPIC, "nothing", [config]),
+        AlterConfigsResource(NO_KIND, "x", [config]),
+    ]
     reply = node.call(IncrementalAlterConfigsRequest(resources, validate_only=True), 1)
-    assert reply.responses[0].error_code == error
+    assert [told.error_code for told in reply.responses] == [error, ErrorCode.INVALID_REQUEST]
