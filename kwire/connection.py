@@ -20,6 +20,7 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable
+from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -44,8 +45,10 @@ _REPLY = struct.Struct(">ii")  # size, correlation id
 _EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
 _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
 
-BUFFER_SIZE_BYTES = 32 * 1024
-"""What a connection holds while nothing large comes in: two of the usual producer batches."""
+BUFFER_SIZE_BYTES = 256 * 1024
+"""What a connection holds while nothing large comes in: a producer's five batches of 16 kB in
+flight arrive in one read.  It is a mapping, not a bytearray (which Python fills with zeros): pages
+that nothing was read into are never taken from the system."""
 
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """Replies wait for each other up to here: a client that asks for all metadata a thousand times in
@@ -108,7 +111,7 @@ class Connection:
         self._socket = client
         self._memory = memory
         self._size_bytes_max: int = broker.config.socket_request_max_bytes
-        self._buffer = bytearray(BUFFER_SIZE_BYTES)
+        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet handled
         self._end = 0  # first byte not yet filled
@@ -143,8 +146,9 @@ class Connection:
 
     async def _serve(self) -> None:
         client = self._socket
+        descriptor = client.fileno()  # trio asks a socket for it each time
         while True:
-            await trio.lowlevel.wait_readable(client)
+            await trio.lowlevel.wait_readable(descriptor)
             try:
                 received = client.recv_into(self._view[self._end :])
             except BlockingIOError:
@@ -260,9 +264,10 @@ class Connection:
         if size_bytes > capacity and have * 2 > capacity:
             grown = min(max(capacity * 2, BUFFER_SIZE_BYTES), self._size_bytes_max + 4)
             await self._memory.acquire(grown - capacity)
-            buffer = bytearray(grown)
-            buffer[:have] = self._view[start : self._end]
-            self._buffer, self._view = buffer, memoryview(buffer)
+            buffer = mmap(-1, grown)
+            view = memoryview(buffer)
+            view[:have] = self._view[start : self._end]
+            self._buffer, self._view = buffer, view
         elif start:
             self._view[:have] = self._view[start : self._end]
         self._start, self._end = 0, have
@@ -274,7 +279,7 @@ class Connection:
 
     def _shrink(self) -> None:
         self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
-        self._buffer = bytearray(BUFFER_SIZE_BYTES)
+        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
         self._view = memoryview(self._buffer)
 
     # -- requests
