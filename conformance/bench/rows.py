@@ -130,25 +130,42 @@ class Connections(Row):
 
 
 class HotFetch(Row):
-    """Fetches of 1 MB of what was just written, by a client that only reads."""
+    """Fetches of the same 1 MB, which stays in the processor's cache, by a client that only reads.
+
+    What the brokers do is most of the time then; `ScanFetch` is bound by the memory's speed.
+    """
 
     key = "fetch"
-    title = "hot fetch of 1 MB, one in flight"
-    figures = (Figure("bytes", "MB/s", target=1.5),)
+    title = "hot fetch of the same 1 MB, one in flight"
+    figures: tuple[Figure, ...] = (Figure("bytes", "MB/s", target=1.5),)
 
     def prepare(self, broker: Broker, topic: str) -> None:
         super().prepare(broker, topic)
         batch = _batch(150, 100)
         load.fill(broker.address, topic, batch, HOT_BYTES // len(batch), 150)
 
+    def offsets(self) -> list[int]:
+        """Where the fetches start, in turn."""
+        return [0]
+
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
-        batches = HOT_BYTES // len(_batch(150, 100))
-        apart = FETCH_BYTES // len(_batch(150, 100))
-        offsets = [index * 150 for index in range(0, batches - apart - 1, apart)]
-        return load.fetch(address, topic, offsets, seconds, max_bytes=FETCH_BYTES)
+        return load.fetch(address, topic, self.offsets(), seconds, max_bytes=FETCH_BYTES)
 
     def figures_of(self, sample: Sample) -> Figures:
         return {"bytes": sample.mb_per_second}
+
+
+class ScanFetch(HotFetch):
+    """Fetches of one 1 MB after another of what was just written: everything moves through RAM."""
+
+    key = "scan"
+    title = "fetch of 1 MB after 1 MB, one in flight"
+    figures = (Figure("bytes", "MB/s"),)
+
+    def offsets(self) -> list[int]:
+        batches = HOT_BYTES // len(_batch(150, 100))
+        apart = FETCH_BYTES // len(_batch(150, 100))
+        return [index * 150 for index in range(0, batches - apart - 1, apart)]
 
 
 class Latency(Row):
@@ -182,5 +199,6 @@ ROWS: tuple[Row, ...] = (
     ProduceBytes("batch1m", "produce 1000 x 1 kB, five in flight", (1000, 1000), target=1.5),
     Connections(),
     HotFetch(),
+    ScanFetch(),
     Latency(),
 )
