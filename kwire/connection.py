@@ -28,9 +28,10 @@ import trio
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Buffer, DecodeError, Frame, Message
-from kwire.context import CloseConnection, Context
+from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.log import Region
 from kwire.repeated_produce import RepeatedProduce
+from kwire.request_header import skip_tagged_fields
 from kwire.routes import Binding, UnsupportedRequest, bind
 
 if TYPE_CHECKING:
@@ -69,10 +70,6 @@ _PIECES_MAX = 64 * 1024
 """Bytes copied together for one send."""
 
 _BUFFERS = (bytes, bytearray, memoryview)
-
-
-class InvalidFrame(CloseConnection):
-    """What came in is not a request; the connection cannot be understood any longer."""
 
 
 class Connection:
@@ -301,7 +298,7 @@ class Connection:
         context.api_version = api_version
         try:
             if binding.flexible_request:
-                position = _skip_tagged_fields(frame, position)
+                position = skip_tagged_fields(frame, position)
             request, _ = binding.read(frame, position, len(frame))
         except (IndexError, struct.error) as problem:
             raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {problem}") from None
@@ -472,31 +469,3 @@ def _unsupported_api_versions(correlation_id: int) -> Frame:
     unsupported_version().write(frame, 0)
     _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
     return frame
-
-
-def _skip_tagged_fields(frame: memoryview, position: int) -> int:
-    """The end of the request header's tagged fields; Kafka defines none that a broker needs."""
-    try:
-        if frame[position] == 0:
-            return position + 1
-        fields, position = _read_unsigned_varint(frame, position)
-        for _ in range(fields):
-            _, position = _read_unsigned_varint(frame, position)
-            size, position = _read_unsigned_varint(frame, position)
-            position += size
-            if position > len(frame):
-                raise InvalidFrame("the request header's tagged fields end after the request")
-    except IndexError:
-        raise InvalidFrame("the request ends within its header") from None
-    return position
-
-
-def _read_unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise InvalidFrame("a varint in the request header has more than five bytes")

@@ -9,6 +9,10 @@ class CloseConnection(Exception):
     """The request can only be answered by closing its connection; the message is for the log."""
 
 
+class InvalidFrame(CloseConnection):
+    """What came in is not a request; the connection cannot be understood any longer."""
+
+
 @dataclass(slots=True)
 class Context:
     """The circumstances of the request being handled.
