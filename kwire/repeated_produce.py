@@ -11,7 +11,7 @@ When the next one has the same key, version, head and tail, its batch goes strai
 partition, and the reply is a copy of the last one's with other offsets.  Whatever is not plainly
 that (another head, a batch that is refused, a partition that would have to wait for replicas)
 goes the thorough way, which alone decides how it is answered: this one only ever succeeds.
-`tests/handlers/test_repeated_produce.py` holds the two against each other.
+`tests/server/test_repeated_produce.py` holds the two against each other.
 """
 
 from __future__ import annotations
