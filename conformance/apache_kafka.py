@@ -227,7 +227,8 @@ class ApacheKafka:
         self.port = port or free_port()
         self.version = version
         self.jvm = tuple(jvm)
-        self.settings = self._single_node() | dict(settings or {})
+        given = dict(settings or {})
+        self.settings = self._single_node(given.get("node.id", "1")) | given
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -243,12 +244,12 @@ class ApacheKafka:
     def log_file(self) -> Path:
         return self.directory / "server.log"
 
-    def _single_node(self) -> dict[str, str]:
+    def _single_node(self, node_id: str) -> dict[str, str]:
         controller = free_port()
         return {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@localhost:{controller}",
+            "node.id": node_id,
+            "controller.quorum.voters": f"{node_id}@localhost:{controller}",
             "listeners": f"PLAINTEXT://localhost:{self.port},CONTROLLER://localhost:{controller}",
             "advertised.listeners": f"PLAINTEXT://localhost:{self.port}",
             "controller.listener.names": "CONTROLLER",

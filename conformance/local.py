@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kwire.conformance.apache_kafka import ApacheKafka, free_port
@@ -26,21 +26,25 @@ class NotStarted(RuntimeError):
 
 
 @contextlib.contextmanager
-def apache(directory: Path) -> Iterator[str]:
-    """Apache Kafka, one node; its address."""
-    with ApacheKafka(directory, settings=SETTINGS) as node:
+def apache(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Apache Kafka, one node, with `more` settings; its address."""
+    with ApacheKafka(directory, settings=SETTINGS | dict(more or {})) as node:
         yield node.bootstrap
 
 
 @contextlib.contextmanager
-def kwire(directory: Path) -> Iterator[str]:
-    """`kwire serve` of this installation; its address."""
+def kwire(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`kwire serve` of this installation, with `more` settings; its address."""
     directory.mkdir(parents=True, exist_ok=True)
     port = free_port()
-    settings = SETTINGS | {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
-        "log.dirs": str(directory / "data"),
-    }
+    settings = (
+        SETTINGS
+        | dict(more or {})
+        | {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "log.dirs": str(directory / "data"),
+        }
+    )
     sets = [f"--set={name}={value}" for name, value in settings.items()]
     log_file = directory / "broker.log"
     with open(log_file, "wb") as log:
