@@ -1,17 +1,8 @@
-"""What a decision comes to, before any of it has happened; and the contract with the runtime.
+"""What a decision comes to, before any of it has happened.
 
 An operation, a timer and the end of loading each give `Effects` and change nothing.  The runtime
-
-1. appends `records` to the partition.  Where that fails nothing of the effects happens; instead
-   those of `refused(error)` do, or, without it, the request is answered with the error;
-2. gives each record to `apply`, the same that was called with it on load: the one place where
-   what the log says (durable state) changes;
-3. gives the effects to `settle`, which lays what the log does not say (soft state: who is joining,
-   which requests are parked) over it;
-4. sets and cancels `timers`;
-5. sends `replies` once all records appended so far are committed.
-
-So what a client is told is in the log, and a failed append leaves the group as it was.
+makes them come true (kwire.machine says in which order): what a client is told is then in the log,
+and a failed append leaves the group as it was.
 """
 
 from __future__ import annotations
@@ -48,24 +39,9 @@ class Effects:
     """What happens instead when the records could not be appended."""
     atomic: bool = True
     """Whether the records must share a batch; what only cleans up may be spread over several."""
+    producer: tuple[int, int] | None = None
+    """(producer id, epoch) of the transaction that the records are part of."""
 
     @classmethod
     def reply(cls, ticket: Ticket, response: object) -> Effects:
         return cls(replies=[(ticket, response)])
-
-
-_ERRORS_OF_APPEND = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def client_error(append_error: ErrorCode) -> ErrorCode:
-    """What a client is told when the coordinator's own append failed."""
-    return _ERRORS_OF_APPEND.get(append_error, append_error)

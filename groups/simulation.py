@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import response_class
 from kwire.codecs.messages.delete_groups import (
@@ -28,7 +29,7 @@ from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
 from kwire.groups import classic_join
 from kwire.groups.classic_decision import Caller
-from kwire.groups.effects import Effects, client_error
+from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import commit_error
 from kwire.groups.records import Record

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.codecs.errors import ErrorCode
-from kwire.log import AppendResult, Log, LogError, Origin, Region
+from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
 
 if TYPE_CHECKING:
     from kwire.cluster.image import PartitionImage
@@ -120,10 +120,13 @@ class Partition:
         now_ms: int,
         required_acks: int = 1,
         origin: Origin = Origin.CLIENT,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Append one batch as the leader; offsets and epoch are written into `batches`.
 
         `required_acks` is Produce's `acks`: -1 asks for `min.insync.replicas` beforehand.
+        For `verification` and `transaction_version` see Log.append.
         Raises LogError; the log is unchanged then.
         """
         if self.leader != self.node_id:
@@ -131,7 +134,14 @@ class Partition:
         if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
         log = self.log
-        result = log.append(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
+        result = log.append(
+            batches,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            verification=verification,
+            transaction_version=transaction_version,
+        )
         if len(self.isr) == 1:
             self.advance_high_watermark(log.log_end_offset, result.size_bytes)
         return result

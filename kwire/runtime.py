@@ -1,8 +1,8 @@
 """Drives coordinator machines: each is a fold over its own partition of an internal topic.
 
 A machine decides and changes nothing; this appends what it decided, has it applied, and lets
-replies go once they are committed (the order is written down in kwire.groups.effects).  It knows
-nothing of groups: whatever keeps its state in the records of a partition can be driven.
+replies go once they are committed.  It knows nothing of groups or transactions: whatever keeps its
+state in the records of a partition can be driven (kwire.machine says how).
 
 A shard is LOADING while its partition is replayed, in slices with a checkpoint between them, and
 answers COORDINATOR_LOAD_IN_PROGRESS; a partition without records is ACTIVE at once.  One that
@@ -12,19 +12,18 @@ cannot be replayed is FAILED and answers NOT_COORDINATOR: serving it would lose 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import trio
 
 from kwire.codecs import batches
 from kwire.codecs.batches import Compression, CorruptBatch
+from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
-from kwire.groups.effects import Effects, client_error
-from kwire.groups.timers import Timer as MachineTimer
-from kwire.groups.timers import TimerKey
-from kwire.log import LogError, Origin
+from kwire.log import LogError, Origin, Verification
+from kwire.machine import Effects, Machine, TimerKey, TransactionalMachine
 from kwire.partition import Partition
 from kwire.promise import Promise
 from kwire.timers import Timer, Timers
@@ -38,22 +37,10 @@ _BATCH_OVERHEAD_BYTES = 128
 _RECORD_OVERHEAD_BYTES = 32
 """More than header, lengths and deltas take, so that an estimate of a batch is never too small."""
 
-
-RecordT = TypeVar("RecordT")
-
-
-class Machine(Protocol[RecordT]):
-    """What the runtime needs of a machine; kwire.groups.shard is one."""
-
-    def decode(self, key: bytes | None, value: bytes | None) -> RecordT | None: ...
-    def apply(self, record: RecordT) -> None: ...
-    def settle(self, effects: Effects) -> None: ...
-    def loaded(self, now_ms: int) -> Iterable[Effects]: ...
-    def unloaded(self, now_ms: int) -> Iterable[Effects]: ...
-    def timer(self, timer: MachineTimer, now_ms: int) -> Effects: ...
+NO_PRODUCER = (-1, -1)
 
 
-M = TypeVar("M", bound=Machine[Any])
+M = TypeVar("M", bound=Machine[Any, Any, Any])
 R = TypeVar("R")
 
 
@@ -81,6 +68,7 @@ class Shard(Generic[M]):
         self.partition = partition
         self.machine = machine
         self.state = ShardState.LOADING
+        self._transactional = _transactional(machine)
         self._runtime = runtime
         self._timers: dict[TimerKey, Timer] = {}
         self._written_offset = partition.log_end_offset
@@ -97,11 +85,19 @@ class Shard(Generic[M]):
 
     # -- effects
 
-    def happen(self, effects: Effects, ticket: Ticket | None = None) -> None:
-        """Make the effects of a decision come true, or none of them."""
+    def happen(
+        self,
+        effects: Effects,
+        ticket: Ticket | None = None,
+        verification: Verification | None = None,
+    ) -> None:
+        """Make the effects of a decision come true, or none of them.
+
+        `verification` is the proof that the transaction of `effects.producer` goes on.
+        """
         if effects.records:
             try:
-                self._append(effects)
+                self._append(effects, verification)
             except LogError as problem:
                 log.warning("%s: %s", self, problem)
                 error = client_error(problem.error)
@@ -118,21 +114,62 @@ class Shard(Generic[M]):
         if effects.replies:
             self._reply(effects.replies)
 
-    def _append(self, effects: Effects) -> None:
+    def _append(self, effects: Effects, verification: Verification | None) -> None:
         """Write records and apply them; raises LogError, and then none of its batch is applied."""
         now_ms = self._runtime.now_ms()
+        producer_id, epoch = effects.producer or NO_PRODUCER
         encoded = [record.encode() for record in effects.records]
         parts = [(0, len(encoded))] if effects.atomic else self._parts(encoded)
         for start, end in parts:
             batch = batches.build(
                 [batches.Record(0, now_ms, key, value) for key, value in encoded[start:end]],
                 compression=self._runtime.compression,
-                base_sequence=0,  # without a producer it means nothing, but Apache Kafka has it so
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=0,  # coordinators do not count, but Apache Kafka has it so
+                transactional=effects.producer is not None,
             )
-            self.partition.append(batch, now_ms=now_ms, required_acks=-1, origin=Origin.COORDINATOR)
-            self._written_offset = self.partition.log_end_offset
+            self._write(batch, now_ms, verification)
             for record in effects.records[start:end]:
-                self.machine.apply(record)
+                self._apply(record, producer_id)
+
+    def _write(
+        self,
+        batch: bytearray,
+        now_ms: int,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> None:
+        self.partition.append(
+            batch,
+            now_ms=now_ms,
+            required_acks=-1,
+            origin=Origin.COORDINATOR,
+            verification=verification,
+            transaction_version=transaction_version,
+        )
+        self._written_offset = self.partition.log_end_offset
+
+    def _apply(self, record: object, producer_id: int) -> None:
+        """Have the machine follow a record, of a transaction if it has a producer."""
+        if producer_id < 0 or self._transactional is None:
+            self.machine.apply(record)
+        else:
+            self._transactional.apply_pending(record, producer_id)
+
+    def end_transaction(
+        self, marker: bytearray, now_ms: int, *, commit: bool, transaction_version: int
+    ) -> None:
+        """Append a producer's marker (a control batch) to an active shard, and follow it.
+
+        Raises LogError, and then nothing has happened.
+        """
+        self._write(marker, now_ms, transaction_version=transaction_version)
+        self._follow_marker(batches.read_header(marker).producer_id, commit)
+
+    def _follow_marker(self, producer_id: int, commit: bool) -> None:
+        if self._transactional is not None:
+            self._transactional.end_transaction(producer_id, commit)
 
     def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
         """Ranges of records, each of which fits into one batch."""
@@ -161,7 +198,7 @@ class Shard(Generic[M]):
                 handle.callback = self._when_due(key, timer)
                 handle.move(now_ms + delay_ms)
 
-    def _when_due(self, key: TimerKey, timer: MachineTimer) -> Callable[[], None]:
+    def _when_due(self, key: TimerKey, timer: object) -> Callable[[], None]:
         def due() -> None:
             self._timers.pop(key, None)
             self.happen(self.machine.timer(timer, self._runtime.now_ms()))
@@ -170,14 +207,14 @@ class Shard(Generic[M]):
 
     # -- replies
 
-    def _reply(self, replies: list[tuple[Ticket, Any]]) -> None:
+    def _reply(self, replies: Sequence[tuple[Any, Any]]) -> None:
         if self._written_offset <= self.partition.high_watermark:
             for ticket, response in replies:
                 ticket.resolve(response)
             return
         self._reply_when_committed(replies)
 
-    def _reply_when_committed(self, replies: list[tuple[Ticket, Any]]) -> None:
+    def _reply_when_committed(self, replies: Sequence[tuple[Any, Any]]) -> None:
         """Let replies go once everything written so far is on every in-sync replica."""
         settled = False
 
@@ -232,21 +269,29 @@ class Shard(Generic[M]):
             before = offset
             for position, header in batches.iter_batches(data):
                 offset = header.last_offset + 1
-                if not header.is_control:
-                    applied += self._apply_batch(data, position)
+                if header.is_control:
+                    self._replay_marker(data, position, header.producer_id)
+                else:
+                    applied += self._apply_batch(data, position, header.producer_id)
             if offset <= before:
                 raise CorruptBatch(f"no batch at offset {before}")
             await trio.lowlevel.checkpoint()
         return applied
 
-    def _apply_batch(self, data: bytes, position: int) -> int:
+    def _replay_marker(self, data: bytes, position: int, producer_id: int) -> None:
+        for raw in batches.records(data, position):
+            marker = batches.read_marker(raw)
+            if marker is not None:
+                self._follow_marker(producer_id, marker.kind is batches.ControlType.COMMIT)
+
+    def _apply_batch(self, data: bytes, position: int, producer_id: int) -> int:
         applied = 0
         for raw in batches.records(data, position):
             record = self.machine.decode(raw.key, raw.value)
             if record is None:
                 log.debug("%s: record at offset %d is of no known type", self, raw.offset)
                 continue
-            self.machine.apply(record)
+            self._apply(record, producer_id)
             applied += 1
         return applied
 
@@ -264,6 +309,10 @@ class Shard(Generic[M]):
 
     def __str__(self) -> str:
         return f"coordinator of {self.partition.topic}-{self.partition.index}"
+
+
+def _transactional(machine: object) -> TransactionalMachine[Any] | None:
+    return machine if isinstance(machine, TransactionalMachine) else None
 
 
 class CoordinatorRuntime(Generic[M]):
@@ -305,6 +354,7 @@ class CoordinatorRuntime(Generic[M]):
         index: int,
         decide: Callable[[M, Ticket, int], Effects],
         refuse: Callable[[ErrorCode], R],
+        verification: Verification | None = None,
     ) -> R | Promise[R]:
         """Have a machine decide, and its effects happen.
 
@@ -317,7 +367,7 @@ class CoordinatorRuntime(Generic[M]):
         if shard.state is not ShardState.ACTIVE:
             return refuse(shard.error)
         ticket = Ticket(refuse)
-        shard.happen(decide(shard.machine, ticket, self.now_ms()), ticket)
+        shard.happen(decide(shard.machine, ticket, self.now_ms()), ticket, verification)
         if ticket.resolved:
             reply: R = ticket.value
             return reply
