@@ -7,8 +7,11 @@ Behaviour
 - The response header is always version 0 (KIP-511): a client cannot know the version before.
 - v3+ carries the client's software name and version; those that do not match
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
+- The finalized features come with the version of the metadata as their epoch: clients believe the
+  highest epoch that they have seen, and none below 0.
 
-Version notes: v3 is flexible and has features; v4 may list features from version 0.
+Version notes: v3 is flexible and has features (KIP-584); only v4 lists as supported what can be
+at level 0 (KAFKA-17011: older clients would fail on it).
 """
 
 from __future__ import annotations
@@ -19,9 +22,19 @@ from functools import cache
 from kwire.broker import Broker
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.codecs.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from kwire.context import Context
+from kwire.features import FEATURES
 from kwire.routes import ADVERTISED, ROUTES
+
+FEATURES_SINCE = 3
+LEVEL_0_SINCE = 4
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -37,12 +50,25 @@ def advertised_versions() -> list[ApiVersion]:
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    if context.api_version >= 3:
-        names = (request.client_software_name, request.client_software_version)
-        if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.client_software_name, context.client_software_version = names
-    return ApiVersionsResponse(api_keys=advertised_versions())
+    if context.api_version < FEATURES_SINCE:
+        return ApiVersionsResponse(api_keys=advertised_versions())
+    names = (request.client_software_name, request.client_software_version)
+    if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    context.client_software_name, context.client_software_version = names
+    return ApiVersionsResponse(
+        api_keys=advertised_versions(),
+        supported_features=[
+            SupportedFeatureKey(feature.name, feature.min_version, feature.max_version)
+            for feature in FEATURES
+            if feature.min_version > 0 or context.api_version >= LEVEL_0_SINCE
+        ],
+        finalized_features_epoch=broker.image.version,
+        finalized_features=[
+            FinalizedFeatureKey(feature.name, feature.finalized_level, feature.finalized_level)
+            for feature in FEATURES
+        ],
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

@@ -4,8 +4,9 @@ Behaviour
 - Names the leader of the partition that the key's state lives in: of `__consumer_offsets` for a
   group, `__transaction_state` for a transactional id, `__share_group_state` for a share partition.
 - Any key is good, the empty one too; only a share partition's must read `group:topic id:number`.
-- `__consumer_offsets` is created when it is first looked for.  Apache Kafka answers
-  COORDINATOR_NOT_AVAILABLE until it is there and clients ask again; here they need not.
+- `__consumer_offsets` and `__transaction_state` are created when they are first looked for.  Apache
+  Kafka answers COORDINATOR_NOT_AVAILABLE until they are there and clients ask again; here they
+  need not.
 - COORDINATOR_NOT_AVAILABLE where the topic does not exist or the partition has no leader that can
   be reached by the client's listener; INVALID_REQUEST for an unknown kind of key.
 
@@ -44,6 +45,7 @@ TOPICS = {
     TRANSACTION: TRANSACTION_STATE_TOPIC,
     SHARE: SHARE_GROUP_STATE_TOPIC,
 }
+MADE_ON_FIRST_USE = frozenset({GROUP, TRANSACTION})
 
 MESSAGES = {
     ErrorCode.NONE: "NONE",
@@ -71,7 +73,8 @@ NOT_AVAILABLE = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 def handle(
     broker: Broker, request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type == GROUP and GROUP_METADATA_TOPIC not in broker.image.topics:
+    kind = request.key_type
+    if kind in MADE_ON_FIRST_USE and TOPICS[kind] not in broker.image.topics:
         return _create_and_find(broker, request, context.api_version, context.listener)
     return _find(broker, request, context.api_version, context.listener)
 
@@ -79,7 +82,7 @@ def handle(
 async def _create_and_find(
     broker: Broker, request: FindCoordinatorRequest, version: int, listener: str
 ) -> FindCoordinatorResponse:
-    await broker.create_internal_topic(GROUP_METADATA_TOPIC)
+    await broker.create_internal_topic(TOPICS[request.key_type])
     return _find(broker, request, version, listener)
 
 
