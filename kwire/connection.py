@@ -2,11 +2,12 @@
 
 The hot path of the broker.  Its rules:
 
-- One task a connection, nothing spawned for a request.  Every complete frame in the buffer is
-  handled before the next trip to the kernel, and their replies leave in one gathered write.
-- The socket is read and written directly; the task goes through trio's scheduler only when the
-  kernel has nothing to read or no room to write.  It waits for readability before each read, so a
-  client that sends without pause cannot keep the other tasks from running.
+- Nothing is spawned for a request.  Every complete frame in the buffer is handled before the next
+  trip to the kernel, and their replies leave in one write.
+- As long as nothing must be waited for, no task runs: `_readable` is a plain function that
+  kwire.readiness calls, once for each read, so that a client that sends without pause cannot keep
+  the others from being served.  The connection's task goes on (`_go_on`) where a reply takes time,
+  the kernel has no room for more, or a large request needs memory.
 - A handler that must wait gives back an awaitable; what was answered before it is sent first, and
   the connection reads nothing more until it is done, as Kafka mutes a channel.
 - One bad frame ends this connection alone, and the log says whose it was.
@@ -14,9 +15,7 @@ The hot path of the broker.  Its rules:
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import socket
 import struct
 from collections.abc import Awaitable
@@ -27,9 +26,9 @@ import trio
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.primitives import Buffer, DecodeError, Frame, Message
+from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context, InvalidFrame
-from kwire.log import Region
+from kwire.outbox import Outbox
 from kwire.repeated_produce import RepeatedProduce
 from kwire.request_header import skip_tagged_fields
 from kwire.routes import Binding, UnsupportedRequest, bind
@@ -37,6 +36,7 @@ from kwire.routes import Binding, UnsupportedRequest, bind
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.memory import MemoryPool
+    from kwire.readiness import ReadySockets, WaitingSockets
 
 log = logging.getLogger("kwire.connection")
 
@@ -58,19 +58,6 @@ one packet must not make the broker hold a thousand answers."""
 _FRAME_SIZE_BYTES_MIN = 14
 """Its size, API key, version, correlation id and the size of a client id."""
 
-_GATHER_MAX = 512
-"""Buffers in one sendmsg; IOV_MAX is 1024 on Linux."""
-
-
-_READ_IN_MAX = 16 * 1024
-"""Bytes of a file region that are read and sent with what surrounds them: up to here one read and
-one send cost less than a sendfile between two sends, and the client is woken once."""
-
-_PIECES_MAX = 64 * 1024
-"""Bytes copied together for one send."""
-
-_BUFFERS = (bytes, bytearray, memoryview)
-
 
 class Connection:
     """Serves one accepted socket until either side ends it.
@@ -84,7 +71,11 @@ class Connection:
         "_buffer",
         "_client_id_bytes",
         "_end",
+        "_ended",
         "_memory",
+        "_outbox",
+        "_pending",
+        "_ready",
         "_repeated",
         "_size_bytes_max",
         "_socket",
@@ -93,7 +84,6 @@ class Connection:
         "activity",
         "context",
         "scope",
-        "sending",
         "waiting",
     )
 
@@ -103,10 +93,12 @@ class Connection:
         client: socket.socket,
         context: Context,
         memory: MemoryPool,
+        ready: ReadySockets | WaitingSockets,
     ) -> None:
         self._broker = broker
         self._socket = client
         self._memory = memory
+        self._ready = ready
         self._size_bytes_max: int = broker.config.socket_request_max_bytes
         self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
         self._view = memoryview(self._buffer)
@@ -115,10 +107,17 @@ class Connection:
         self._client_id_bytes: bytes | None = None
         self._repeated = RepeatedProduce()
         self.context = context
+        self._outbox = Outbox(client)
+        self._pending: Awaitable[Frame | None] | None = None
+        self._ended = False
         self.activity = 0
-        self.sending = False
         self.waiting = False
         self.scope = trio.CancelScope()
+
+    @property
+    def sending(self) -> bool:
+        """Whether a reply is on its way that the kernel has not taken yet."""
+        return bool(self._outbox)
 
     async def run(self) -> None:
         """Serve until the client goes, misbehaves, or `scope` is cancelled."""
@@ -142,28 +141,35 @@ class Connection:
             self._socket.close()
 
     async def _serve(self) -> None:
-        client = self._socket
-        descriptor = client.fileno()  # trio asks a socket for it each time
-        while True:
-            await trio.lowlevel.wait_readable(descriptor)
-            try:
-                received = client.recv_into(self._view[self._end :])
-            except BlockingIOError:
-                continue
-            if received == 0:
-                return
-            self.activity += 1
-            self._end += received
-            if ready := self._answer_repeated():
-                await self._send_bytes(ready, 0)
-            if self._start != self._end:
-                await self._answer_all()
-            if self._start != self._end:
-                await self._make_room()
-                continue
-            self._start = self._end = 0
-            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
-                self._shrink()
+        descriptor = self._socket.fileno()
+        try:
+            while True:
+                await self._ready.serve(descriptor, self._readable)
+                if self._ended:
+                    return
+                await self._go_on()
+        except (CloseConnection, DecodeError):
+            await self._flush()  # what was asked before the bad frame is answered
+            raise
+
+    # -- what never waits
+
+    def _readable(self) -> bool:
+        """Read once and answer; False when something must be waited for: see `_go_on`."""
+        end = self._end
+        try:
+            received = self._socket.recv_into(self._view[end:] if end else self._view)
+        except BlockingIOError:
+            return True
+        if not received:
+            self._ended = True
+            return False
+        self.activity += 1
+        self._end = end + received
+        ready = self._answer_repeated()
+        if ready is not None and not self._outbox.send(ready):
+            return False
+        return (self._start == self._end or self._answer_all()) and self._make_room()
 
     def _answer_repeated(self) -> bytes | Frame | None:
         """Answer, in one piece, the frames that say again what was said before."""
@@ -183,50 +189,55 @@ class Connection:
             return b"".join(replies)
         return replies[0] if replies else None
 
-    async def _answer_all(self) -> None:
+    def _answer_all(self) -> bool:
         """Handle every complete frame of the buffer and send the replies, in order.
 
-        A frame that ends the connection does not take the replies to those before it along.
+        False when a reply, or room for the replies, must be waited for first.
         """
-        replies: list[Frame] = []
-        held = 0
-        try:
-            while (frame := self._next_frame()) is not None:
-                reply = self._answer(frame)
-                if reply is None:
-                    continue
-                if not isinstance(reply, Frame):
-                    ready, replies = replies, []
-                    waited = await self._send_and_wait(ready, reply)
-                    if waited is None:
-                        continue
-                    reply = waited
-                replies.append(reply)
-                held += len(reply)
-                if held > _REPLIES_SIZE_BYTES_MAX:
-                    await self._send(replies)
-                    replies, held = [], 0
-        except (CloseConnection, DecodeError):
-            if replies:
-                await self._send(replies)
-            raise
-        if replies:
-            await self._send(replies)
+        outbox = self._outbox
+        while (frame := self._next_frame()) is not None:
+            reply = self._answer(frame)
+            if reply is None:
+                continue
+            if not isinstance(reply, Frame):
+                self._pending = reply
+                return False
+            outbox.put(reply)
+            if outbox.size_bytes > _REPLIES_SIZE_BYTES_MAX and not outbox.flush():
+                return False
+        return outbox.flush()
 
-    async def _send_and_wait(
-        self, replies: list[Frame], pending: Awaitable[Frame | None]
-    ) -> Frame | None:
+    # -- what waits
+
+    async def _go_on(self) -> None:
+        """Wait for what must be waited for, until only the client's next bytes are missing."""
+        while True:
+            if self._pending is not None:
+                await self._finish(self._pending)
+            await self._flush()
+            if self._answer_all():
+                if not self._make_room():
+                    await self._grow()
+                return
+
+    async def _finish(self, pending: Awaitable[Frame | None]) -> None:
         """Send what is ready, then wait.  A request that came whole is carried out even when its
         client turns out to be gone.
         """
+        self._pending = None
         try:
-            if replies:
-                await self._send(replies)
+            await self._flush()
         finally:
             self.waiting = True
-            waited = await pending
+            reply = await pending
             self.waiting = False
-        return waited
+        if reply is not None:
+            self._outbox.put(reply)
+
+    async def _flush(self) -> None:
+        while not self._outbox.flush():
+            await trio.lowlevel.wait_writable(self._socket)
+            self.activity += 1
 
     # -- frames
 
@@ -247,26 +258,46 @@ class Connection:
         self._start = end = start + size
         return self._view[start:end]
 
-    async def _make_room(self) -> None:
+    def _make_room(self) -> bool:
         """Keep the incomplete frame and leave room for what is missing of it.
 
-        The buffer doubles only when it is full: a client that announces 100 MB and sends ten
-        bytes costs ten bytes.
+        False when that takes a larger buffer, which `_grow` waits for.
         """
         start, have = self._start, self._end - self._start
-        size_bytes = 4 if have < 4 else _SIZE.unpack_from(self._buffer, start)[0] + 4
+        if not have:
+            self._start = self._end = 0
+            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
+                self._shrink()
+            return True
+        size_bytes = self._frame_size_bytes()
         capacity = len(self._buffer)
         if start + size_bytes <= capacity and self._end < capacity:
-            return
+            return True
         if size_bytes > capacity and have * 2 > capacity:
-            grown = min(max(capacity * 2, BUFFER_SIZE_BYTES), self._size_bytes_max + 4)
-            await self._memory.acquire(grown - capacity)
-            buffer = mmap(-1, grown)
-            view = memoryview(buffer)
-            view[:have] = self._view[start : self._end]
-            self._buffer, self._view = buffer, view
-        elif start:
+            return False
+        if start:
             self._view[:have] = self._view[start : self._end]
+            self._start, self._end = 0, have
+        return True
+
+    def _frame_size_bytes(self) -> int:
+        """Of the incomplete frame, as far as it is known."""
+        if self._end - self._start < 4:
+            return 4
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return size + 4
+
+    async def _grow(self) -> None:
+        """Twice the buffer, for a frame that has filled more than half of it already: a client
+        that announces 100 MB and sends ten bytes costs ten bytes.
+        """
+        have, capacity = self._end - self._start, len(self._buffer)
+        grown = min(capacity * 2, self._size_bytes_max + 4)
+        await self._memory.acquire(grown - capacity)
+        buffer = mmap(-1, grown)
+        view = memoryview(buffer)
+        view[:have] = self._view[self._start : self._end]
+        self._buffer, self._view = buffer, view
         self._start, self._end = 0, have
 
     def shrink_if_idle(self) -> None:
@@ -367,88 +398,6 @@ class Connection:
             self._client_id_bytes = client_id
             self.context.client_id = client_id.decode("utf-8", "replace")
         return end
-
-    # -- replies
-
-    async def _send(self, replies: list[Frame]) -> None:
-        self.sending = True
-        if len(replies) == 1 and not replies[0].regions:
-            await self._send_bytes(replies[0], 0)
-        else:
-            plain: list[Frame] = []
-            for reply in replies:
-                if not reply.regions:
-                    plain.append(reply)
-                    continue
-                await self._send_gathered(plain)
-                plain = []
-                await self._send_with_regions(reply)
-            await self._send_gathered(plain)
-        self.sending = False
-        self.activity += 1
-
-    async def _send_gathered(self, frames: list[Frame]) -> None:
-        for first in range(0, len(frames), _GATHER_MAX):
-            chunk = frames[first : first + _GATHER_MAX]
-            await self._send_bytes(chunk[0] if len(chunk) == 1 else b"".join(chunk), 0)
-
-    async def _send_with_regions(self, reply: Frame) -> None:
-        """Send bytes and file regions in turn, small regions among the bytes."""
-        pieces: list[Buffer] = []
-        have = position = 0
-        with memoryview(reply) as view:
-            for at, region in reply.regions:
-                if have > _PIECES_MAX:
-                    await self._send_bytes(b"".join(pieces), socket.MSG_MORE)
-                    pieces, have = [], 0
-                pieces.append(view[position:at])
-                position = at
-                if isinstance(region, _BUFFERS):
-                    pieces.append(region)
-                    have += len(region)
-                elif region.size_bytes <= _READ_IN_MAX:
-                    pieces.append(region.read())
-                    have += region.size_bytes
-                else:
-                    assert isinstance(region, Region)
-                    await self._send_bytes(b"".join(pieces), socket.MSG_MORE)
-                    pieces, have = [], 0
-                    await self._send_file(region.fileno(), region.position, region.size_bytes)
-            if pieces or position < len(view):
-                pieces.append(view[position:])
-                await self._send_bytes(b"".join(pieces), 0)
-
-    async def _send_bytes(self, data: bytes | bytearray | memoryview, flags: int) -> None:
-        client = self._socket
-        try:
-            sent = client.send(data, flags)
-        except BlockingIOError:
-            sent = 0
-        if sent == len(data):
-            return
-        with memoryview(data) as view:
-            while sent < len(view):
-                await trio.lowlevel.wait_writable(client)
-                with contextlib.suppress(BlockingIOError):
-                    sent += client.send(view[sent:], flags)
-                    self.activity += 1
-
-    async def _send_file(self, file: int, position: int, size_bytes: int) -> None:
-        client = self._socket.fileno()
-        end = position + size_bytes
-        while True:
-            try:
-                sent = os.sendfile(client, file, position, end - position)
-                if sent == 0:  # the length is already promised: only closing is honest now
-                    raise InvalidFrame(f"segment is {end - position} bytes shorter than promised")
-                position += sent
-                self.activity += 1
-                if position == end:
-                    return
-            except BlockingIOError:
-                pass
-            # A short write has filled the socket's buffer: trying again would only be refused.
-            await trio.lowlevel.wait_writable(self._socket)
 
 
 def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:

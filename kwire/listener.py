@@ -15,6 +15,7 @@ import trio
 from kwire.connection import Connection
 from kwire.context import Context
 from kwire.memory import MemoryPool
+from kwire.readiness import ready_sockets
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -36,6 +37,7 @@ class ConnectionServer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
+        self._ready = ready_sockets()
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._room = trio.Event()
@@ -87,7 +89,7 @@ class ConnectionServer:
             client_host=host,
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
-        connection = Connection(self._broker, client, context, self._memory)
+        connection = Connection(self._broker, client, context, self._memory, self._ready)
         self._connections.add(connection)
         self._per_address[host] += 1
         nursery.start_soon(self._run, connection, name=context.connection_id)
@@ -108,6 +110,10 @@ class ConnectionServer:
         while len(self._connections) >= self._broker.config.max_connections:
             self._room = trio.Event()
             await self._room.wait()
+
+    async def serve_ready(self) -> None:
+        """Answer whoever has sent something; runs as long as there are connections."""
+        await self._ready.run()
 
     async def reap(self) -> None:
         """Close what has neither read nor written for `connections.max.idle.ms`."""

@@ -107,6 +107,7 @@ async def serve(
         async with trio.open_nursery() as background, open_broker(config, background) as broker:
             server = ConnectionServer(broker)
             background.start_soon(server.reap)
+            background.start_soon(server.serve_ready)
             async with trio.open_nursery() as nursery:
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)

@@ -1,0 +1,142 @@
+"""Replies on their way into one socket: bytes by `send`, pieces of files by `sendfile`, in order.
+
+Nothing here waits.  `flush` sends what the kernel has room for; whoever holds the connection
+waits for more room and calls it again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kwire.context import InvalidFrame
+from kwire.log import Region
+
+if TYPE_CHECKING:
+    from kwire.codecs.primitives import Buffer, Frame
+
+_READ_IN_MAX = 16 * 1024
+"""Bytes of a file region that are read and sent with what surrounds them: up to here one read and
+one send cost less than a sendfile between two sends, and the client is woken once."""
+
+_GATHERED_MAX = 64 * 1024
+"""Bytes copied together for one send."""
+
+_MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: do not send half a packet before the file
+
+_BUFFERS = (bytes, bytearray, memoryview)
+
+
+class Outbox:
+    """What one connection still has to send; true while there is something.
+
+    `size_bytes` counts the bytes held in memory since it was last empty.
+    """
+
+    __slots__ = ("_file_sent", "_pieces", "_socket", "size_bytes")
+
+    def __init__(self, client: socket.socket) -> None:
+        self._socket = client
+        self._pieces: deque[Buffer | Region] = deque()
+        self._file_sent = 0  # of the first piece, when it is a file's
+        self.size_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def send(self, data: bytes | bytearray) -> bool:
+        """Send `data` at once if nothing is before it; whether all of it is on its way."""
+        if self._pieces:
+            self._put(data)
+            return self.flush()
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(data):
+            return True
+        self._put(memoryview(data)[sent:])
+        return False
+
+    def put(self, frame: Frame) -> None:
+        """Have `frame` sent by the next `flush`, its regions at their places."""
+        if not frame.regions:
+            self._put(frame)
+            return
+        view = memoryview(frame)
+        position = 0
+        for at, region in frame.regions:
+            if position < at:
+                self._put(view[position:at])
+            position = at
+            if isinstance(region, _BUFFERS):
+                self._put(region)
+            elif region.size_bytes <= _READ_IN_MAX:
+                self._put(region.read())
+            else:
+                assert isinstance(region, Region)
+                self._pieces.append(region)
+        if position < len(view):
+            self._put(view[position:])
+
+    def _put(self, data: Buffer) -> None:
+        self._pieces.append(data)
+        self.size_bytes += len(data)
+
+    def flush(self) -> bool:
+        """Send what there is room for; whether that was everything.
+
+        Raises OSError where the client is gone, InvalidFrame where a file is shorter than what was
+        promised of it: only closing is honest then.
+        """
+        pieces = self._pieces
+        while pieces:
+            first = pieces[0]
+            if not (self._send_file(first) if isinstance(first, Region) else self._send_bytes()):
+                return False
+        self.size_bytes = 0
+        return True
+
+    def _send_bytes(self) -> bool:
+        data = self._gather()
+        try:
+            sent = self._socket.send(data, _MORE if self._pieces else 0)
+        except BlockingIOError:
+            sent = 0
+        if sent == len(data):
+            return True
+        self._pieces.appendleft(memoryview(data)[sent:])
+        return False
+
+    def _gather(self) -> Buffer:
+        """The bytes at the front, as many as go into one send."""
+        pieces = self._pieces
+        first = pieces.popleft()
+        assert not isinstance(first, Region)
+        gathered, size_bytes = [first], len(first)
+        while pieces and size_bytes < _GATHERED_MAX:
+            piece = pieces[0]
+            if isinstance(piece, Region):
+                break
+            gathered.append(piece)
+            size_bytes += len(piece)
+            pieces.popleft()
+        return first if len(gathered) == 1 else b"".join(gathered)
+
+    def _send_file(self, region: Region) -> bool:
+        left = region.size_bytes - self._file_sent
+        position = region.position + self._file_sent
+        try:
+            sent = os.sendfile(self._socket.fileno(), region.fileno(), position, left)
+        except BlockingIOError:
+            return False
+        if sent == 0:
+            raise InvalidFrame(f"segment is {left} bytes shorter than promised")
+        if sent < left:  # the socket's buffer is full: trying again would only be refused
+            self._file_sent += sent
+            return False
+        self._file_sent = 0
+        self._pieces.popleft()
+        return True

@@ -1,0 +1,112 @@
+"""Who has something to read is served, fairly, and cannot take the others along."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.readiness import ReadySockets, WaitingSockets
+from tests.server.inside import RawClient, running_broker
+
+pytestmark = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
+Kind = type[ReadySockets] | type[WaitingSockets]
+
+
+class Peer:
+    """One end of a connection that counts what its other end sends, until it is told enough."""
+
+    def __init__(self, enough: int) -> None:
+        self.far, self.near = socket.socketpair()
+        self.near.setblocking(False)
+        self.enough = enough
+        self.received = b""
+        self.failure: Exception | None = None
+
+    def readable(self) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        self.received += self.near.recv(1)
+        return len(self.received) < self.enough
+
+
+@pytest.fixture
+def peers() -> Iterator[list[Peer]]:
+    made = [Peer(enough) for enough in (3, 2, 1)]
+    yield made
+    for peer in made:
+        with closing(peer.far), closing(peer.near):
+            pass
+
+
+async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        async with trio.open_nursery() as serving:
+            for peer in peers:
+                serving.start_soon(ready.serve, peer.near.fileno(), peer.readable)
+                peer.far.send(b"abcd")
+        assert [peer.received for peer in peers] == [b"abc", b"ab", b"a"]
+        peers[0].enough = 4  # and again, for what was left
+        await ready.serve(peers[0].near.fileno(), peers[0].readable)
+        assert peers[0].received == b"abcd"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    failing, other, _ = peers
+    failing.failure = ConnectionResetError("gone")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        failing.far.send(b"a")
+        with pytest.raises(ConnectionResetError):
+            await ready.serve(failing.near.fileno(), failing.readable)
+        other.far.send(b"ab")
+        await ready.serve(other.near.fileno(), other.readable)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    peer = peers[0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        with trio.move_on_after(0.01):
+            await ready.serve(peer.near.fileno(), peer.readable)
+        peer.far.send(b"abc")
+        await trio.testing.wait_all_tasks_blocked()
+        assert peer.received == b""
+        await ready.serve(peer.near.fileno(), peer.readable)
+        assert peer.received == b"abc"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    peer = peers[2]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        peer.far.close()
+        peer.enough = 0
+        await ready.serve(peer.near.fileno(), lambda: bool(peer.near.recv(1)))
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_broker_serves_with_either(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.listener.ready_sockets", kind)
+    async with running_broker(tmp_path) as broker:
+        client = await RawClient.connect(broker)
+        for _ in range(3):
+            told = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            assert told.error_code == ErrorCode.NONE
