@@ -42,6 +42,7 @@ def kwire(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[st
         | dict(more or {})
         | {
             "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
             "log.dirs": str(directory / "data"),
         }
     )

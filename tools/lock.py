@@ -14,10 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 UV_VENV = ROOT / "build" / "uv"
 """uv resolves for all systems and Pythons at once, which pip does not; only this file needs it."""
 
+KAFKA_PYTHON = "conformance/clients/kafka-python/requirements"
+"""Of the environment that client's suite runs in."""
+
 LOCKS: dict[str, list[str]] = {
     "build.txt": ["requirements/build.in"],
     "kwire.txt": ["pyproject.toml"],
     "dev.txt": ["pyproject.toml", "--extra=dev", "--constraints=requirements/kwire.txt"],
+    f"../{KAFKA_PYTHON}.txt": [f"{KAFKA_PYTHON}.in", "--constraints=requirements/dev.txt"],
 }
 """In this order: the broker is tested with the versions it runs with."""
 

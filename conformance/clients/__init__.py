@@ -21,7 +21,8 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 - writes to the file RESULTS a line a test, `pass`, `fail` or `skip`, a tab, the test's id, sorted
   by id; ids are the same in every run, without tabs and without `#` as their first character;
 - writes what the failing tests said to the file RESULTS.log;
-- exits with 0 if the suite ran, whatever failed in it, with another status if it could not run.
+- exits with 0 if the suite ran, whatever failed in it, with 69 if its sources could not be
+  obtained, with another status if it could not run.
 
 Of the environment it may use `PYTHON`, a Python interpreter (default: python3).
 

@@ -112,8 +112,9 @@ def _show(done: Sequence[Comparison], report: Path) -> None:
         table.add_row(run.suite, *map(str, figures))
     Console().print(table)
     for run in done:
-        _name(f"{run.suite}: on the allow list, and", [(t, run.why(t)) for t in run.lost])
-        _name(f"{run.suite}: passed, not on the allow list", [(t, "") for t in run.gained])
+        lost = [f"{test} ({run.why(test)})" for test in run.lost]
+        _name(f"{run.suite}: on the allow list, and did not pass", lost)
+        _name(f"{run.suite}: passed, and not on the allow list", run.gained)
         if run.count(Outcome.FAIL):
             click.echo(f"{run.suite}: what the failing tests said: {run.log}")
     report.mkdir(parents=True, exist_ok=True)
@@ -121,11 +122,13 @@ def _show(done: Sequence[Comparison], report: Path) -> None:
     document.write(report / "clients.xml", encoding="utf-8", xml_declaration=True)
 
 
-def _name(title: str, tests: Sequence[tuple[str, str]]) -> None:
-    for test, why in tests[:SHOWN_MAX]:
-        click.echo(f"{title} {why}: {test}".replace(" :", ":"))
+def _name(title: str, tests: Sequence[str]) -> None:
+    if tests:
+        click.echo(f"{title}:")
+    for test in tests[:SHOWN_MAX]:
+        click.echo(f"  {test}")
     if len(tests) > SHOWN_MAX:
-        click.echo(f"{title}: {len(tests) - SHOWN_MAX} more")
+        click.echo(f"  and {len(tests) - SHOWN_MAX} more")
 
 
 if __name__ == "__main__":

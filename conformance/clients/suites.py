@@ -18,11 +18,21 @@ HERE = Path(__file__).parent
 TIMEOUT_S = 3600.0
 """Of one suite with what it builds; the longest takes some ten minutes. What hangs ends so."""
 STOP_TIMEOUT_S = 10.0
+STDERR = 2
+"""What a suite says on the way is no result of the command."""
 SAID_CHARACTERS = 3000
+
+
+EXIT_NOT_OBTAINED = 69
+"""EX_UNAVAILABLE of sysexits.h."""
 
 
 class NotRun(RuntimeError):
     """The suite could not be run; the message ends with what it said."""
+
+
+class NotObtained(NotRun):
+    """The suite's sources could not be obtained: no network, say."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class Suite:
         began = time.monotonic()
         status = _run([str(self.folder / "run"), bootstrap, str(results), *tests], timeout_s)
         seconds = time.monotonic() - began
+        if status == EXIT_NOT_OBTAINED:
+            raise NotObtained(f"{self.name}: its sources could not be obtained")
         if status != 0 or not results.exists():
             said = log.read_text(errors="replace")[-SAID_CHARACTERS:] if log.exists() else ""
             raise NotRun(f"{self.name}: `run` ended with status {status}\n{said}".rstrip())
@@ -103,7 +115,7 @@ def _run(command: list[str], timeout_s: float) -> int:
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,
+        stdout=STDERR,
         env=os.environ | {"PYTHON": os.environ.get("PYTHON", sys.executable)},
         start_new_session=True,
     )

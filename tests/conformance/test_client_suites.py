@@ -1,0 +1,264 @@
+"""The runner of client suites: what it reads, what it finds, and kafka-python's own suite."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kwire.conformance import local
+from kwire.conformance.clients import __main__ as command
+from kwire.conformance.clients import pytest_results
+from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
+from kwire.conformance.clients.suites import (
+    HERE,
+    NotObtained,
+    NotRun,
+    Suite,
+    properties,
+    suites,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITES = suites()
+
+MakeSuite = Callable[..., Suite]
+
+
+@pytest.fixture
+def make_suite(tmp_path: Path) -> MakeSuite:
+    """A suite whose `run` is a shell script, with these tests on its allow list."""
+
+    def make(script: str, *allowed: str, name: str = "planted") -> Suite:
+        folder = tmp_path / "suites" / name
+        folder.mkdir(parents=True)
+        run = folder / "run"
+        run.write_text(f"#!/bin/sh\n{script}\n")
+        run.chmod(0o755)
+        (folder / "allow.txt").write_text(AllowList((), frozenset(allowed)).text())
+        return Suite(folder)
+
+    return make
+
+
+def says(*lines: str) -> str:
+    """A script that writes these results, as `outcome test`."""
+    written = "".join(line.replace(" ", "\\t", 1) + "\\n" for line in lines)
+    return f"printf '{written}' > \"$2\""
+
+
+def test_results_are_read() -> None:
+    found = parse("fail\ta/b: c d\npass\tx[1]\nskip\ty#01\n")
+    assert found == {"a/b: c d": Outcome.FAIL, "x[1]": Outcome.PASS, "y#01": Outcome.SKIP}
+
+
+@pytest.mark.parametrize("text", ["pass x", "passed\tx", "pass\t", "\tx", "\n", "pass\tx\nfail\tx"])
+def test_bad_results_are_refused(text: str) -> None:
+    with pytest.raises(BadFile):
+        parse(text)
+
+
+def test_allow_list_is_read_and_grows(tmp_path: Path) -> None:
+    path = tmp_path / "allow.txt"
+    assert AllowList.read(path).tests == frozenset()
+    path.write_text("# why\n\na\nc\n")
+    grown = AllowList.read(path).with_tests(["b", "c"])
+    grown.write(path)
+    assert path.read_text() == "# why\na\nb\nc\n"
+    assert AllowList.read(path) == grown
+
+
+@pytest.mark.parametrize("text", ["b\na\n", "a\na\n", "a\n# between\nb\n"])
+def test_bad_allow_lists_are_refused(text: str) -> None:
+    with pytest.raises(BadFile):
+        AllowList.parse(text)
+
+
+def test_settings_are_read() -> None:
+    assert properties("# why\n\na.b=1\nc = x=y\n") == {"a.b": "1", "c": "x=y"}
+    with pytest.raises(ValueError, match="not a setting"):
+        properties("a.b 1")
+
+
+def test_what_was_lost_and_gained(make_suite: MakeSuite, tmp_path: Path) -> None:
+    script = says("fail broken", "pass new", "pass ok", "fail other", "skip skipped")
+    run = make_suite(script, "broken", "gone", "ok", "skipped").run("b:1", tmp_path / "r.tsv")
+    assert run.lost == ["broken", "gone", "skipped"]
+    assert [run.why(test) for test in run.lost] == ["fail", "not run", "skip"]
+    assert run.gained == ["new"]
+
+
+def test_named_tests_alone_are_compared(make_suite: MakeSuite, tmp_path: Path) -> None:
+    suite = make_suite('echo "$@" > "$2.log"; ' + says("pass one"), "one", "other")
+    run = suite.run("b:1", tmp_path / "r.tsv", ("one",))
+    assert run.lost == []
+    assert run.log.read_text().split() == ["b:1", str(tmp_path / "r.tsv"), "one"]
+
+
+def test_results_of_an_earlier_run_do_not_count(make_suite: MakeSuite, tmp_path: Path) -> None:
+    results = tmp_path / "r.tsv"
+    results.write_text("pass\told\n")
+    with pytest.raises(NotRun, match="status 0"):
+        make_suite("exit 0").run("b:1", results)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "said"),
+    [
+        ('echo no compiler > "$2.log"; exit 7', NotRun, r"status 7\nno compiler"),
+        ("exit 69", NotObtained, "could not be obtained"),
+        ("echo nonsense > $2", NotRun, "line 1: 'nonsense'"),
+    ],
+)
+def test_a_suite_that_does_not_run(
+    make_suite: MakeSuite, tmp_path: Path, script: str, kind: type[NotRun], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        make_suite(script).run("b:1", tmp_path / "r.tsv")
+
+
+def test_a_suite_that_hangs_is_ended_with_its_children(
+    make_suite: MakeSuite, tmp_path: Path
+) -> None:
+    suite = make_suite("sleep 600 & echo $! > $2.child; wait")
+    with pytest.raises(NotRun, match="not done within"):
+        suite.run("b:1", tmp_path / "r.tsv", timeout_s=0.1)
+    child = int((tmp_path / "r.tsv.child").read_text())
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True)
+    assert state.stdout.strip()[:1] in {"", "Z"}
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
+    """The command, with the suites that the test has made."""
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(command, "suites", lambda: suites(tmp_path / "suites"))
+        given = [*arguments, "--bootstrap", "b:1", "--report", str(tmp_path / "report")]
+        return CliRunner().invoke(command.main, given)
+
+    return call
+
+
+def test_command_finds_a_planted_failure(
+    make_suite: MakeSuite, invoke: Callable[..., Result], tmp_path: Path
+) -> None:
+    make_suite(says("pass a", "fail b"), "a", name="fine")
+    make_suite(says("pass a", "fail b", "fail c"), "a", "b")
+    assert invoke("fine").exit_code == 0
+    done = invoke()
+    assert done.exit_code == command.EXIT_LOST
+    assert "planted: on the allow list, and did not pass:\n  b (fail)\n" in done.stdout
+    cases = ElementTree.parse(tmp_path / "report" / "clients.xml").iterfind(".//testcase[failure]")
+    assert [(case.get("classname"), case.get("name")) for case in cases] == [("planted", "b")]
+
+
+def test_command_updates_and_never_takes_out(
+    make_suite: MakeSuite, invoke: Callable[..., Result]
+) -> None:
+    suite = make_suite(says("pass a", "fail b", "fail c"), "b")
+    assert invoke("--update").exit_code == command.EXIT_LOST
+    assert suite.allow_file.read_text() == "a\nb\n"
+
+
+def test_command_says_what_could_not_run(
+    make_suite: MakeSuite, invoke: Callable[..., Result]
+) -> None:
+    make_suite("exit 2", name="broken")
+    make_suite(says("pass a"), "a", name="fine")
+    done = invoke()
+    assert done.exit_code == command.EXIT_NOT_RUN
+    assert "not run: broken: `run` ended with status 2" in done.stderr
+    assert invoke("nobody").exit_code == 2
+
+
+PYTEST_FILE = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise ValueError("no fixture")
+
+@pytest.fixture
+def broken_later():
+    yield
+    raise ValueError("no end")
+
+def test_good(): pass
+def test_bad(): assert 1 == 2, "as planted"
+def test_fixture(broken): pass
+def test_end(broken_later): pass
+@pytest.mark.skip
+def test_skipped(): pass
+@pytest.mark.parametrize("x", [2, 1])
+def test_each(x): pass
+"""
+
+
+@pytest.mark.slow
+def test_pytest_plugin_writes_results(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(PYTEST_FILE)
+    folder = Path(pytest_results.__file__).parent
+    options = ["-q", "-p", "pytest_results", "--results", "out.tsv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_it.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout
+    assert (tmp_path / "out.tsv").read_text().splitlines() == [
+        "fail\ttest_it.py::test_bad",
+        "pass\ttest_it.py::test_each[1]",
+        "pass\ttest_it.py::test_each[2]",
+        "fail\ttest_it.py::test_end",
+        "fail\ttest_it.py::test_fixture",
+        "pass\ttest_it.py::test_good",
+        "skip\ttest_it.py::test_skipped",
+    ]
+    said = (tmp_path / "out.tsv.log").read_text()
+    for words in ("as planted", "no fixture", "no end", "test_end (teardown)"):
+        assert words in said
+
+
+@pytest.mark.parametrize("name", sorted(SUITES))
+def test_suite_is_whole(name: str) -> None:
+    folder = SUITES[name].folder
+    assert os.access(folder / "run", os.X_OK)
+    assert AllowList.read(folder / "allow.txt").tests, "nothing must pass"
+    for file in ("README.md", "findings.md"):
+        assert (folder / file).read_text().startswith("# ")
+    ours, apaches = (SUITES[name].settings(apache=apache) for apache in (False, True))
+    assert ours.items() <= apaches.items(), "Apache Kafka would be asked with other settings"
+
+
+def test_suites_are_in_the_wheel() -> None:
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = tools["package-data"]["kwire.conformance.clients"]
+    for suite in SUITES.values():
+        for path in suite.folder.rglob("*"):
+            inside = path.relative_to(HERE).as_posix()
+            covered = any(fnmatch(inside, pattern) for pattern in patterns)
+            assert path.is_dir() or covered, f"{inside} is in no pattern of package-data"
+
+
+@pytest.mark.slow
+def test_kafka_python_passes_what_it_passed(tmp_path: Path) -> None:
+    """Its sources come from PyPI once: without network, and without them, there is nothing."""
+    suite = SUITES["kafka-python"]
+    with local.kwire(tmp_path / "kwire", suite.settings(apache=False)) as bootstrap:
+        try:
+            run: Comparison = suite.run(bootstrap, tmp_path / "kafka-python.tsv")
+        except NotObtained as error:
+            pytest.skip(str(error))
+    assert run.lost == [], run.log.read_text()
+    assert run.count(Outcome.PASS) >= 47
