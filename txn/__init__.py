@@ -1,0 +1,16 @@
+"""Producer ids and transactions as pure machines.
+
+Nothing here knows a socket, a file, a clock or chance: time and ids are arguments.  A machine is
+one partition of `__transaction_state`; reading order is
+
+    producer_ids    the ids that this broker may give out
+    limits          what the broker's settings allow
+    transaction     one transactional id: its states and the steps between them
+    records         what `__transaction_state` holds, byte for byte Apache Kafka's
+    timers          what a shard waits for
+    effects         what a decision comes to; the markers that must be written
+    init_producer_id, end_txn    the two decisions that have many cases
+    listing         the filters of ListTransactions
+    api_versions    what the version of a request says, and what its client can be told
+    shard           one partition's transactional ids: the operations, `apply`, the timers
+"""

@@ -1,0 +1,56 @@
+"""Which transactions ListTransactions wants to hear of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+from kwire.txn.transaction import Transaction, TransactionState
+
+_STATES = {state.label: state for state in TransactionState}
+
+
+class InvalidPattern(ValueError):
+    """The pattern of transactional ids is no regular expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFilter:
+    """What is not asked for is None: it does not matter."""
+
+    states: frozenset[TransactionState] | None = None
+    producer_ids: frozenset[int] | None = None
+    longer_than_ms: int | None = None
+    pattern: re.Pattern[str] | None = None
+    """Matches whole transactional ids."""
+    unknown_states: tuple[str, ...] = ()
+    """Names of states that there are none of."""
+
+    @classmethod
+    def of(cls, request: ListTransactionsRequest) -> TransactionFilter:
+        """Raises InvalidPattern."""
+        names = request.state_filters
+        pattern = request.transactional_id_pattern
+        try:
+            compiled = re.compile(pattern) if pattern else None
+        except re.error as error:
+            raise InvalidPattern(str(error)) from error
+        return cls(
+            states=frozenset(_STATES[n] for n in names if n in _STATES) if names else None,
+            producer_ids=frozenset(request.producer_id_filters) or None,
+            longer_than_ms=request.duration_filter if request.duration_filter >= 0 else None,
+            pattern=compiled,
+            unknown_states=tuple(name for name in names if name not in _STATES),
+        )
+
+    def wants(self, transactional_id: str, transaction: Transaction, now_ms: int) -> bool:
+        if self.producer_ids is not None and transaction.producer_id not in self.producer_ids:
+            return False
+        if self.states is not None and transaction.state not in self.states:
+            return False
+        if self.longer_than_ms is not None:
+            duration_ms = now_ms - transaction.start_timestamp_ms
+            if duration_ms <= self.longer_than_ms:
+                return False
+        return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None

@@ -1,0 +1,122 @@
+"""The records of `__transaction_state`: a transactional id and how it stands.
+
+Layout (Apache Kafka's; its tools and other brokers read these bytes):
+
+    key    int16 record type 0, then TransactionLogKey: the transactional id
+    value  int16 version, then TransactionLogValue; null: the id has expired
+
+Values are written as version 1, as since transaction version 1 (KIP-890); version 0 of older
+brokers is read too.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from kwire.codecs.messages.coordinator.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from kwire.codecs.primitives import DecodeError
+from kwire.txn.transaction import EMPTY, NO_PARTITIONS, Partitions, Transaction, TransactionState
+
+TRANSACTION_LOG = 0
+VALUE_VERSION = 1
+
+_VERSION = struct.Struct(">h")
+_KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
+_VALUE_PREFIX = _VERSION.pack(VALUE_VERSION)
+
+
+class UnreadableRecord(ValueError):
+    """A record of a known type in a version that this broker does not know, or torn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRecord:
+    """How a transactional id stands from now on; no transaction: it is forgotten."""
+
+    transactional_id: str
+    transaction: Transaction | None
+
+    def encode(self) -> tuple[bytes, bytes | None]:
+        key = _KEY_PREFIX + TransactionLogKey(self.transactional_id).encode(0)
+        if self.transaction is None:
+            return key, None
+        return key, _VALUE_PREFIX + _to_value(self.transaction).encode(VALUE_VERSION)
+
+
+def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
+    """The record, or None for a type that this broker does not know (a newer broker wrote it).
+
+    Raises UnreadableRecord.
+    """
+    if key is None or len(key) < 2:
+        raise UnreadableRecord("a record of __transaction_state without a key")
+    if _VERSION.unpack_from(key)[0] != TRANSACTION_LOG:
+        return None
+    try:
+        transactional_id = TransactionLogKey.decode(key, 0, 2).transactional_id
+        transaction = None if value is None else _from_value(_decode_value(value))
+    except DecodeError as error:
+        raise UnreadableRecord(
+            f"a record of __transaction_state cannot be read: {error}"
+        ) from error
+    return TransactionRecord(transactional_id, transaction)
+
+
+def _decode_value(value: bytes) -> TransactionLogValue:
+    if len(value) < 2:
+        raise UnreadableRecord(f"TransactionLogValue of {len(value)} bytes")
+    version = _VERSION.unpack_from(value)[0]
+    if not TransactionLogValue.MIN_VERSION <= version <= TransactionLogValue.MAX_VERSION:
+        raise UnreadableRecord(f"TransactionLogValue of unknown version {version}")
+    return TransactionLogValue.decode(value, version, 2)
+
+
+def _to_value(transaction: Transaction) -> TransactionLogValue:
+    partitions = None
+    if transaction.state is not EMPTY:
+        partitions = [
+            PartitionsSchema(topic, sorted(indexes))
+            for topic, indexes in transaction.partitions.items()
+        ]
+    return TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state,
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=transaction.last_update_timestamp_ms,
+        transaction_start_timestamp_ms=transaction.start_timestamp_ms,
+        client_transaction_version=transaction.client_transaction_version,
+    )
+
+
+def _from_value(value: TransactionLogValue) -> Transaction:
+    try:
+        state = TransactionState(value.transaction_status)
+    except ValueError as error:
+        raise UnreadableRecord(f"unknown transaction status {value.transaction_status}") from error
+    return Transaction(
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        state=state,
+        last_update_timestamp_ms=value.transaction_last_update_timestamp_ms,
+        partitions=_partitions(value),
+        start_timestamp_ms=value.transaction_start_timestamp_ms,
+        client_transaction_version=value.client_transaction_version,
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+    )
+
+
+def _partitions(value: TransactionLogValue) -> Partitions:
+    if not value.transaction_partitions:
+        return NO_PARTITIONS
+    return {part.topic: frozenset(part.partition_ids) for part in value.transaction_partitions}
