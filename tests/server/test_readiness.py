@@ -13,10 +13,10 @@ import trio.testing
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kwire.readiness import ReadySockets, WaitingSockets
+from kwire.readiness import Patience, ReadySockets, WaitingSockets
 from tests.server.inside import RawClient, running_broker
 
-pytestmark = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
+both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
 Kind = type[ReadySockets] | type[WaitingSockets]
 
 
@@ -46,6 +46,7 @@ def peers() -> Iterator[list[Peer]]:
             pass
 
 
+@both_kinds
 async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer]) -> None:
     ready = kind()
     async with trio.open_nursery() as nursery:
@@ -61,6 +62,7 @@ async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer])
         nursery.cancel_scope.cancel()
 
 
+@both_kinds
 async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]) -> None:
     ready = kind()
     failing, other, _ = peers
@@ -75,6 +77,7 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
         nursery.cancel_scope.cancel()
 
 
+@both_kinds
 async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
     ready = kind()
     peer = peers[0]
@@ -90,6 +93,7 @@ async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]
         nursery.cancel_scope.cancel()
 
 
+@both_kinds
 async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> None:
     ready = kind()
     peer = peers[2]
@@ -101,6 +105,7 @@ async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> No
         nursery.cancel_scope.cancel()
 
 
+@both_kinds
 async def test_a_broker_serves_with_either(
     kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,3 +115,40 @@ async def test_a_broker_serves_with_either(
         for _ in range(3):
             told = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
             assert told.error_code == ErrorCode.NONE
+
+
+@both_kinds
+async def test_a_client_without_pause_leaves_the_others_their_turn(
+    kind: Kind, peers: list[Peer]
+) -> None:
+    ready = kind()
+    busy = peers[0]
+    busy.far.send(b"a")
+    turns = 0
+
+    def always_readable() -> bool:
+        return turns < 100
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        nursery.start_soon(ready.serve, busy.near.fileno(), always_readable)
+        with trio.fail_after(5):
+            while turns < 100:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+        nursery.cancel_scope.cancel()
+
+
+def test_looking_in_vain_is_tried_ever_less() -> None:
+    patience = Patience()
+    tried = 0
+    for _ in range(1000):
+        if patience.is_worthwhile():
+            tried += 1
+            patience.learn(rewarded=False)
+    assert 10 < tried < 30
+    while not patience.is_worthwhile():
+        pass
+    patience.learn(rewarded=True)
+    assert patience.is_worthwhile()
+    assert patience.is_worthwhile()
