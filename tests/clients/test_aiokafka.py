@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import NewTopic
+
+from tests.clients.aio import (
+    admin_client,
+    consumer,
+    create_topic,
+    produce,
+    run,
+    take,
+    until,
+    values,
+)
 
 pytestmark = pytest.mark.slow
-
-TIMEOUT_S = 20.0
-
-
-def run(steps: Callable[[], Awaitable[None]]) -> None:
-    """Run an asyncio test: aiokafka knows no trio."""
-    asyncio.run(asyncio.wait_for(steps(), 3 * TIMEOUT_S))
-
-
-async def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **settings) as producer:
-        sent = [await producer.send(topic, str(number).encode()) for number in range(count)]
-        for future in sent:
-            await asyncio.wait_for(future, TIMEOUT_S)
-
-
-@asynccontextmanager
-async def consumer(
-    bootstrap: str, group: str | None, *topics: str, **settings: object
-) -> AsyncIterator[AIOKafkaConsumer]:
-    made = AIOKafkaConsumer(
-        *topics,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        **{"auto_offset_reset": "earliest", **settings},
-    )
-    await made.start()
-    try:
-        yield made
-    finally:
-        await made.stop()
-
-
-async def take(source: AIOKafkaConsumer, count: int) -> list[ConsumerRecord[bytes, bytes]]:
-    return [await asyncio.wait_for(source.getone(), TIMEOUT_S) for _ in range(count)]
-
-
-def values(records: list[ConsumerRecord[bytes, bytes]]) -> list[int]:
-    return [int(record.value or b"-1") for record in records]
 
 
 def test_produce_consume_commit_resume(bootstrap: str, unique: str) -> None:
@@ -101,10 +70,7 @@ def test_idempotent_producer(bootstrap: str, unique: str) -> None:
 
 def test_two_members_share_the_partitions(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        await admin.create_topics([NewTopic(unique, 4, 1)])
-        await admin.close()
+        await create_topic(bootstrap, unique, 4)
         settings = {"heartbeat_interval_ms": 300}
         async with consumer(bootstrap, unique, unique, **settings) as first:
             assert len(first.assignment()) == 4
@@ -114,13 +80,6 @@ def test_two_members_share_the_partitions(bootstrap: str, unique: str) -> None:
             await until(lambda: len(first.assignment()) == 4)
 
     run(steps)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, "not within the time limit"
-        await asyncio.sleep(0.05)
 
 
 def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
@@ -142,9 +101,7 @@ def test_offsets_by_timestamp_and_ends(bootstrap: str, unique: str) -> None:
 
 def test_admin_client(bootstrap: str, unique: str) -> None:
     async def steps() -> None:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        try:
+        async with admin_client(bootstrap) as admin:
             await admin.create_topics([NewTopic(unique, 2, 1)])
             (described,) = await admin.describe_topics([unique])
             assert len(described["partitions"]) == 2
@@ -152,7 +109,5 @@ def test_admin_client(bootstrap: str, unique: str) -> None:
             assert len(cluster["brokers"]) == 1
             await admin.delete_topics([unique])
             assert unique not in await admin.list_topics()
-        finally:
-            await admin.close()
 
     run(steps)
