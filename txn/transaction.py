@@ -13,9 +13,8 @@ cannot say (Apache Kafka's has no field for it); a transaction read from the log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from types import MappingProxyType
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -29,7 +28,7 @@ EPOCH_BUMP = 2
 """The transaction version (KIP-890) since which each transaction has an epoch of its own."""
 
 Partitions = Mapping[str, frozenset[int]]
-NO_PARTITIONS: Partitions = MappingProxyType({})
+NO_PARTITIONS: Partitions = {}
 NO_INDEXES: frozenset[int] = frozenset()
 
 
@@ -85,7 +84,7 @@ class Transaction:
     timeout_ms: int
     state: TransactionState
     last_update_timestamp_ms: int
-    partitions: Partitions = NO_PARTITIONS
+    partitions: Partitions = field(default_factory=lambda: NO_PARTITIONS)
     start_timestamp_ms: int = NO_TIMESTAMP
     """When the first partition was added; kept when the transaction has ended."""
     client_transaction_version: int = 0
