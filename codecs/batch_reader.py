@@ -22,6 +22,11 @@ _INT64_MAX = (1 << 63) - 1
 _INT64_MIN = -(1 << 63)
 _SHORT_DELTA_MAX = 8192  # a varint of at most two bytes is within -8192..8191
 
+SHORT_BATCH_RECORDS_MAX = 8
+"""Up to here the sizes of a plain batch's records are added up: a microsecond at most."""
+_RECORD_SIZE_BYTES_MIN = 7  # its size, attributes, two deltas, no key, no value, no headers
+_RECORDS_PER_BYTE_MAX = 64  # in compressed bytes; beyond it only gzip and zstd of nothing but zeros
+
 
 def inner_bytes(
     data: Buffer, pos: int, header: BatchHeader, size_bytes_max: int = INFLATED_SIZE_BYTES_MAX
@@ -35,6 +40,37 @@ def inner_bytes(
     if codec == Compression.NONE:
         return bytes(payload)
     return decompress(codec, payload, size_bytes_max)
+
+
+def is_plausible(data: Buffer, header: BatchHeader) -> bool:
+    """Whether the batch at the start of `data` can hold as many records as its header says.
+
+    True is no proof: only the sizes of the records of a short plain batch are looked at, and of
+    others how many there can be at all. False is a doubt that reading the records settles.
+    """
+    payload_bytes = header.length + 12 - HEADER_SIZE
+    if header.attributes & 0x07:
+        return header.records_count <= payload_bytes * _RECORDS_PER_BYTE_MAX
+    if header.records_count > SHORT_BATCH_RECORDS_MAX:
+        return header.records_count * _RECORD_SIZE_BYTES_MIN <= payload_bytes
+    return _sizes_fill(data, HEADER_SIZE, HEADER_SIZE + payload_bytes, header.records_count)
+
+
+def _sizes_fill(data: Buffer, pos: int, end: int, count: int) -> bool:
+    """Whether `count` records, going by their sizes alone, fill the bytes from `pos` to `end`."""
+    try:
+        for _ in range(count):
+            if (byte := data[pos]) < 128:
+                pos += 1 + ZIGZAG[byte]
+            elif (high := data[pos + 1]) < 128:
+                raw = byte & 127 | high << 7
+                pos += 2 + ((raw >> 1) ^ -(raw & 1))
+            else:
+                size, pos = read_varint(data, pos)
+                pos += size
+    except (IndexError, CorruptBatch):
+        return False
+    return pos == end
 
 
 def iter_records(inner: bytes, header: BatchHeader) -> Iterator[Record]:

@@ -17,7 +17,7 @@ from kwire.codecs.batch_header import (
     iter_batches,
     read_header,
 )
-from kwire.codecs.batch_reader import inner_bytes, iter_records
+from kwire.codecs.batch_reader import inner_bytes, is_plausible, iter_records
 from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression
 from kwire.codecs.control import ControlType, EndTxnMarker, control_batch, read_marker
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
@@ -37,6 +37,7 @@ __all__ = [
     "build",
     "check_crc",
     "control_batch",
+    "is_plausible",
     "iter_batches",
     "read_header",
     "read_marker",

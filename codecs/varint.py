@@ -15,7 +15,7 @@ _VARINT_SIZE_MAX = 5
 _VARLONG_SIZE_MAX = 10
 
 
-def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
     """The int32 at `pos` and the position after it."""
     byte = data[pos]
     pos += 1
@@ -39,7 +39,9 @@ def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), pos
 
 
-def _read_unsigned(data: bytes, pos: int, size_max: int) -> tuple[int, int]:
+def _read_unsigned(
+    data: bytes | bytearray | memoryview, pos: int, size_max: int
+) -> tuple[int, int]:
     raw = 0
     for shift in range(0, 7 * size_max, 7):
         byte = data[pos]

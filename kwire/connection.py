@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.outbox import Outbox
 from kwire.repeated_produce import RepeatedProduce
-from kwire.request_header import skip_tagged_fields
+from kwire.request_header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.routes import Binding, UnsupportedRequest, bind
 
 if TYPE_CHECKING:
@@ -322,6 +322,8 @@ class Connection:
             binding = bind(api_key, api_version)
         except UnsupportedRequest:
             if api_key == ApiKey.API_VERSIONS:
+                if request_header_version(api_key, api_version) >= FLEXIBLE_HEADER:
+                    skip_tagged_fields(frame, position)
                 return _unsupported_api_versions(correlation_id)
             raise
         context = self.context
@@ -393,6 +395,8 @@ class Connection:
             self._client_id_bytes = self.context.client_id = None
             return 10
         end = 10 + size
+        if end > len(frame):
+            raise InvalidFrame(f"a client id of {size} bytes does not fit in the request")
         client_id = bytes(frame[10:end])
         if client_id != self._client_id_bytes:
             self._client_id_bytes = client_id

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from kwire.context import InvalidFrame
 
+FLEXIBLE_HEADER = 2
+"""The version of request headers from which on they end with tagged fields."""
+_INT32_MAX = (1 << 31) - 1
+
 
 def skip_tagged_fields(frame: memoryview, position: int) -> int:
     """The end of the request header's tagged fields; Kafka defines none that a broker needs."""
@@ -11,6 +15,8 @@ def skip_tagged_fields(frame: memoryview, position: int) -> int:
         if frame[position] == 0:
             return position + 1
         fields, position = _read_unsigned_varint(frame, position)
+        if fields > _INT32_MAX:
+            return position  # below zero in Apache Kafka, which then reads none
         for _ in range(fields):
             _, position = _read_unsigned_varint(frame, position)
             size, position = _read_unsigned_varint(frame, position)
@@ -29,5 +35,5 @@ def _read_unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, position
+            return value & 0xFFFFFFFF, position
     raise InvalidFrame("a varint in the request header has more than five bytes")

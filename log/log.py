@@ -7,7 +7,7 @@ from struct import Struct
 
 import crc32c
 
-from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader
+from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader, is_plausible
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
 from kwire.log import follower, partition_metadata, retention, truncation
@@ -73,10 +73,11 @@ class Log(ReadableLog):
             and attributes & _CODEC_MASK <= _CODEC_MAX
             and 0 < count == delta + 1
             and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
-            and max_ms >= -1
+            and (first_ms >= 0 or first_ms == max_ms == -1)
             and (count > 1 or first_ms == max_ms)
             and (pid < 0 or seq >= 0)
             and origin is Origin.CLIENT
+            and is_plausible(batches, header)
         ):
             if crc32c.crc32c(memoryview(batches)[_CRC_END:]) != crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")

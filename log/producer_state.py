@@ -112,11 +112,12 @@ class ProducerState:
         if marker is not None:
             self._check_marker(header, entry, marker, transaction_version)
             return None
-        if entry is not None and header.producer_epoch < entry.epoch:
+        last_epoch = NO_EPOCH if entry is None else entry.epoch
+        if header.producer_epoch < last_epoch:
             raise _refused(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 header,
-                f"epoch {header.producer_epoch} is older than the last seen, {entry.epoch}",
+                f"epoch {header.producer_epoch} is older than the last seen, {last_epoch}",
             )
         if origin is Origin.CLIENT:
             self._check_sequence(header, entry)

@@ -8,6 +8,8 @@ checked always, and the records only where the answer depends on them:
     the topic's bounds                  largest may be a mere claim, so the records decide
     largest timestamp below the first   the client left it to the broker (Sarama does): compute it
     timestamp type set by the client    Kafka refuses or rewrites it, by the records' timestamps
+    more or fewer records than fit      the sizes of up to 8 plain records do not fill the batch, or
+                                        their count is beyond what so many bytes can hold
     compression.type is another codec   the records are compressed anew
 
 This leaves unread what the CRC already vouches for: that a client sent exactly these bytes.  A
@@ -33,6 +35,7 @@ from kwire.codecs.batches import (
     TimestampType,
     build,
     check_crc,
+    is_plausible,
     read_header,
     records,
 )
@@ -57,6 +60,7 @@ _ATTRIBUTES_POS = 21
 _MAX_TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POS = 35
 _LOG_APPEND_TIME = 0x08
+_MEANINGFUL = 0x7F  # a broker that writes the attributes anew leaves out what is not defined
 _CODEC_MASK = 0x07
 _CODEC_MAX = 4
 
@@ -144,9 +148,17 @@ def _single_batch(view: memoryview) -> memoryview:
         raise LogError(ErrorCode.INVALID_RECORD, f"a batch of magic {view[_MAGIC_POS]}")
     if size < HEADER_SIZE:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes has no whole header")
-    if len(view) > size and _whole_batch_size(view[size:]) is not None:
+    if len(view) > size and _begins_another(view[size:]):
         raise LogError(ErrorCode.INVALID_RECORD, "there is more than one batch")
     return view[:size]
+
+
+def _begins_another(rest: memoryview) -> bool:
+    """Whether a whole batch follows; what is wrong with its length or magic is not told."""
+    try:
+        return _whole_batch_size(rest) is not None
+    except LogError as error:
+        raise LogError(error.error, "what follows the batch is none") from error
 
 
 def _whole_batch_size(view: memoryview) -> int | None:
@@ -213,7 +225,7 @@ def _in_place(
     client_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     max_timestamp = header.max_timestamp
     # A coordinator's batches were made by this broker a moment ago: their records are right.
-    if origin is Origin.CLIENT and _must_read(header, config, now_ms):
+    if origin is Origin.CLIENT and _must_read(view, header, config, now_ms):
         read = list(records(view))
         _check_records(read, header, config, now_ms, name)
         max_timestamp = max(NO_TIMESTAMP, max(record.timestamp for record in read))
@@ -224,16 +236,18 @@ def _in_place(
     return Validated(view, header)
 
 
-def _must_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+def _must_read(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Whether the header leaves a doubt that only the records can settle; see above."""
     if config.compact or header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return True
+    if not is_plausible(view, header):
         return True
     if config.log_append_time:
         return False
     first, largest = header.base_timestamp, header.max_timestamp
     return (
         largest < first
-        or largest < NO_TIMESTAMP
+        or (first < 0 and not first == largest == NO_TIMESTAMP)
         or (header.records_count == 1 and largest != first)
         or largest > now_ms + config.message_timestamp_after_max_ms
         or first < now_ms - config.message_timestamp_before_max_ms
@@ -280,8 +294,20 @@ def _untimely(record: Record, header: BatchHeader, config: LogConfig, now_ms: in
         latest = now_ms + config.message_timestamp_after_max_ms
         return None if earliest <= timestamp <= latest else _out_of_range(record, earliest, latest)
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        return "Producer should not set timestamp type to LogAppendTime."
+        return (
+            f"Invalid timestamp type in message {_described(record)}. "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
     return None
+
+
+def _described(record: Record) -> str:
+    """A record as Apache Kafka's DefaultRecord prints itself."""
+    key, value = (0 if data is None else len(data) for data in (record.key, record.value))
+    return (
+        f"DefaultRecord(offset={record.offset}, timestamp={record.timestamp}, "
+        f"key={key} bytes, value={value} bytes)"
+    )
 
 
 def _out_of_range(record: Record, earliest: int, latest: int) -> str:
@@ -295,7 +321,7 @@ def _stamp(
     view: memoryview, header: BatchHeader, max_timestamp: int, timestamp_flag: int
 ) -> Validated:
     """Set the largest timestamp and whose it is, and the CRC that covers both."""
-    attributes = header.attributes & ~_LOG_APPEND_TIME | timestamp_flag
+    attributes = header.attributes & _MEANINGFUL & ~_LOG_APPEND_TIME | timestamp_flag
     _ATTRIBUTES.pack_into(view, _ATTRIBUTES_POS, attributes)
     _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POS, max_timestamp)
     crc = crc32c.crc32c(view[_ATTRIBUTES_POS:])

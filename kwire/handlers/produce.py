@@ -52,6 +52,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
 """A partition, the high watermark that commits what was appended, and the answer to settle."""
 
+_MAGIC = 16
 _ATTRIBUTES_LOW_BYTE = 22  # of a v2 batch
 _HEADER_SIZE_BYTES = 61
 _COMPRESSION_MASK, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
@@ -139,9 +140,11 @@ def _append(
     now_ms: int,
 ) -> AppendResult:
     records = data.records
-    if not isinstance(records, memoryview) or len(records) < _HEADER_SIZE_BYTES:
+    if not isinstance(records, memoryview):
         raise LogError(ErrorCode.INVALID_RECORD)
-    attributes = records[_ATTRIBUTES_LOW_BYTE]
+    # Of the formats before 2 the log takes none, and what is too short for a header neither.
+    of_format_2 = len(records) >= _HEADER_SIZE_BYTES and records[_MAGIC] == 2
+    attributes = records[_ATTRIBUTES_LOW_BYTE] if of_format_2 else 0
     if attributes & _TRANSACTIONAL:
         if request.transactional_id is None:
             raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

@@ -18,6 +18,10 @@ BAD_FRAMES = {
     "a size beyond socket.request.max.bytes": bytes.fromhex("7fffffff"),
     "a count that lies": bytes.fromhex("0000000e 0003 0001 00000008 ffff 7fffffff"),
     "no room for a header": bytes.fromhex("00000001 00"),
+    "a client id that ends behind the frame": bytes.fromhex(
+        "0000000c 0012 0000 00000008 0003 6162"
+    ),
+    "a header without the tags of its version": bytes.fromhex("0000000a 0012 7fff 00000008 ffff"),
 }
 
 

@@ -109,6 +109,16 @@ REFUSED = [
          E.CORRUPT_MESSAGE, NOT_TOLD),
     Case("no sequence", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
          producer_epoch=0), E.INVALID_RECORD, TOLD),
+    Case("an epoch below none", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
+         producer_epoch=-2, base_sequence=0), E.INVALID_PRODUCER_EPOCH, TOLD),
+    Case("a record less than it says", lambda: counts(plain(2), 3, 2), E.INVALID_RECORD, TOLD),
+    Case("a record more than it says", lambda: counts(plain(2), 1, 0), E.INVALID_RECORD, TOLD),
+    Case("more records than bytes", lambda: counts(plain(9), 2**31 - 1, 2**31 - 2),
+         E.INVALID_RECORD, TOLD),
+    Case("more records than so much gzip can hold", lambda: counts(
+         build([Record(0, NOW_MS, b"", b"", [])], compression=Compression.GZIP), 2**31 - 1,
+         2**31 - 2), E.INVALID_RECORD, TOLD),
+    Case("a size that lies", lambda: with_field(plain(2), 61, ">b", 2), E.INVALID_RECORD, TOLD),
     Case("says gzip, is not", lambda: attributes(plain(), 1), E.INVALID_RECORD, TOLD, COMPACTED),
 ]  # fmt: skip
 
@@ -158,6 +168,29 @@ def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
         with pytest.raises(LogError) as caught:
             log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
         assert caught.value.message == f"Invalid magic found in record: {magic}"
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(plain() + bytes(40), leader_epoch=0, now_ms=NOW_MS)
+    assert caught.value.message is None
+    log_at_9.update_config(LOG_APPEND_TIME)
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(attributes(plain(), 8), leader_epoch=0, now_ms=NOW_MS)
+    assert caught.value.record_errors == [
+        (
+            0,
+            f"Invalid timestamp type in message DefaultRecord(offset=0, timestamp={NOW_MS}, "
+            "key=1 bytes, value=1 bytes). Producer should not set timestamp type to LogAppendTime.",
+        )
+    ]
+
+
+def test_attributes_that_mean_nothing_go_when_they_are_written_anew(log_at_9: Log) -> None:
+    log_at_9.append(attributes(plain(), 0x4000), leader_epoch=0, now_ms=NOW_MS)
+    log_at_9.update_config(LOG_APPEND_TIME)
+    log_at_9.append(attributes(plain(), 0x4000), leader_epoch=0, now_ms=NOW_MS)
+    data = log_at_9.segments.active.path.read_bytes()
+    first = read_header(data)
+    assert first.attributes == 0x4000
+    assert read_header(data, first.size_bytes).attributes == 8
 
 
 ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
