@@ -21,7 +21,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run test check format pytest generated env env-dev lock image \
-	conformance chaos hostile crash bench demo clean
+	conformance clients chaos hostile crash bench demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -49,6 +49,9 @@ generated: env-dev ## write the generated messages anew from codecs/schema
 
 conformance: env-dev ## kwire against Apache Kafka: the same requests, the same answers
 	$(VENV_PYTHON) -m kwire.conformance $(ARGS)
+
+clients: env-dev ## the test suites of public clients, from their sources
+	$(VENV_PYTHON) -m kwire.conformance.clients $(ARGS)
 
 chaos: env-dev ## the long hostile and crash runs with a new seed
 	KWIRE_HOSTILE_FRAMES=100000 KWIRE_CRASH_ROUNDS=20 \
