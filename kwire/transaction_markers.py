@@ -1,0 +1,183 @@
+"""Writes the markers that end a transaction into its partitions, and tells when all are there.
+
+What the coordinator has decided happens, however long it takes: a partition that cannot be written
+now is tried again, and after a restart the coordinator hands in again what was not finished.  Only
+partitions that exist no more are given up, as Apache Kafka does.
+
+A transaction of few partitions is ended at once, so that its producer's next one never meets it.
+Others are written in slices, in turn, so that neither connections nor small transactions wait long.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Protocol
+
+from kwire.codecs.errors import ErrorCode
+from kwire.timers import Timer, Timers
+from kwire.txn.effects import Markers
+
+log = logging.getLogger("kwire.transaction_markers")
+
+AT_ONCE = 64
+"""Markers written before it is the turn of others: about as long as one large Produce takes."""
+
+RETRY_MS = 100
+"""Until partitions are tried again; what keeps them from being written lasts for longer."""
+
+Settle = Callable[[ErrorCode], None]
+"""Is told what came of writing one marker, at once or later."""
+
+
+class Destinations(Protocol):
+    """How markers get to the leaders of partitions."""
+
+    def exists(self, topic: str, partition: int) -> bool:
+        """Whether there is such a partition in the cluster."""
+
+    def write(self, markers: Markers, topic: str, partition: int, settle: Settle) -> None:
+        """Write one marker; `settle` is called once it is committed, or cannot be written."""
+
+
+class _Job:
+    """The markers of one transaction on their way."""
+
+    __slots__ = ("failed", "markers", "places", "remaining", "under_way")
+
+    def __init__(self, markers: Markers) -> None:
+        self.markers = markers
+        self.places: Iterator[tuple[str, int]] = (
+            (topic, index) for topic, indexes in markers.partitions.items() for index in indexes
+        )
+        """What is still to be written."""
+        self.remaining = sum(len(indexes) for indexes in markers.partitions.values())
+        self.failed: list[tuple[str, int]] = []
+        """What is to be tried again."""
+        self.under_way = 1
+        """Markers that were not settled, and one as long as `places` are not all written."""
+
+
+class MarkerSender:
+    """See the module.
+
+    It is the outbox of the transaction shards: they resolve it with Markers once these are
+    committed.  `written(markers)` is called when all are there; what it returns is whether the
+    transaction is complete now, otherwise it is called again some time later.
+    """
+
+    def __init__(
+        self,
+        destinations: Destinations,
+        written: Callable[[Markers], bool],
+        lost: Callable[[], None],
+        timers: Timers,
+    ) -> None:
+        """`lost` is called some time after a shard could not commit Markers: look for them."""
+        self._destinations = destinations
+        self._written = written
+        self._lost = lost
+        self._timers = timers
+        self._jobs: dict[str, _Job] = {}
+        """By transactional id; a job that is not here any longer has been dropped."""
+        self._queue: deque[_Job] = deque()
+        self._slice = Timer(timers, math.inf, self._write_slice)
+        self.at_once = False
+        """Whether what comes in now is a client's request, and not one of many after a restart."""
+
+    # -- a ticket of the shards
+
+    def resolve(self, markers: Markers | None) -> None:
+        """The end of a transaction is committed; None: decided, but not committed in time."""
+        if markers is None:
+            self._timers.after(RETRY_MS, self._lost)
+            return
+        known = self._jobs.get(markers.transactional_id)
+        if known is not None and known.markers == markers:
+            return
+        job = self._jobs[markers.transactional_id] = _Job(markers)
+        at_once = self.at_once and job.remaining <= AT_ONCE
+        if not (at_once and self._advance(job)):
+            self._enqueue(job)
+
+    def refuse(self, error: ErrorCode) -> Markers | None:
+        """What `resolve` is given when the decision could not be committed."""
+        log.debug("markers are kept back: %s", error.name)
+        return None
+
+    def drop(self, concerns: Callable[[str], bool]) -> None:
+        """Forget the transactional ids that `concerns` is true of: others end them now."""
+        for transactional_id in [each for each in self._jobs if concerns(each)]:
+            del self._jobs[transactional_id]
+
+    # -- writing
+
+    def _enqueue(self, job: _Job) -> None:
+        self._queue.append(job)
+        self._slice.move(self._timers.now_ms())
+
+    def _write_slice(self) -> None:
+        """Write some markers of the first job; others have their turn before it goes on."""
+        job = self._queue.popleft()
+        if self._is_current(job) and not self._advance(job):
+            self._queue.append(job)
+        if self._queue:
+            self._slice.move(self._timers.now_ms())
+
+    def _advance(self, job: _Job) -> bool:
+        """Write some of a job's markers; whether those were the last."""
+        write, markers = self._destinations.write, job.markers
+        for place in islice(job.places, AT_ONCE):
+            job.under_way += 1
+            write(markers, *place, partial(self._settle, job, place))
+            job.remaining -= 1
+        if job.remaining:
+            return False
+        self._settled(job)
+        return True
+
+    def _settle(self, job: _Job, place: tuple[str, int], error: ErrorCode) -> None:
+        if error is not ErrorCode.NONE:
+            self._fail(job, place, error)
+        self._settled(job)
+
+    def _fail(self, job: _Job, place: tuple[str, int], error: ErrorCode) -> None:
+        markers, (topic, index) = job.markers, place
+        if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            # Another coordinator has taken over this transactional id, and ends its transaction.
+            log.warning("%s-%d has markers of a newer coordinator: %s", topic, index, markers)
+            if self._is_current(job):
+                del self._jobs[markers.transactional_id]
+        elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
+            log.warning("%s-%d has a newer epoch of the producer: %s", topic, index, markers)
+        elif self._destinations.exists(topic, index):
+            log.debug("%s-%d cannot be written now: %s", topic, index, error.name)
+            job.failed.append(place)
+        else:
+            log.info("%s-%d exists no more: its transaction needs no end", topic, index)
+
+    def _settled(self, job: _Job) -> None:
+        job.under_way -= 1
+        if job.under_way or not self._is_current(job):
+            return
+        if not job.failed:
+            self._complete(job)
+            return
+        job.places, job.remaining = iter(job.failed), len(job.failed)
+        job.failed, job.under_way = [], 1
+        self._timers.after(RETRY_MS, partial(self._enqueue, job))
+
+    def _complete(self, job: _Job) -> None:
+        if not self._is_current(job):
+            return
+        if self._written(job.markers):
+            del self._jobs[job.markers.transactional_id]
+        else:
+            self._timers.after(RETRY_MS, partial(self._complete, job))
+
+    def _is_current(self, job: _Job) -> bool:
+        return self._jobs.get(job.markers.transactional_id) is job
