@@ -1,0 +1,153 @@
+"""What happened in a round: every operation's begin and end, in the order of time.
+
+One JSON object a line:
+
+    {"time_ns": n, "process": "...", "type": "invoke|ok|fail|info", "f": "...", "op": n, ...}
+
+`time_ns` counts from the start of the round on a clock that never goes back, `op` joins an
+invocation with its completion, `f` names the operation; what else there is depends on `f` and is
+told by the workload that records it. `ok` took effect, `fail` certainly did not, `info` may have or
+not, now or later; an operation without completion is one more `info`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Value: TypeAlias = dict[str, Any]
+
+NEMESIS = "nemesis"
+"""The process that brings the faults."""
+JUDGE = "judge"
+"""The process that asks when they are over."""
+
+
+class Type(StrEnum):
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a history."""
+
+    time_ns: int
+    process: str
+    type: Type
+    f: str
+    op: int
+    value: Value = field(default_factory=dict)
+
+    def line(self) -> str:
+        named = {"time_ns": self.time_ns, "process": self.process, "type": self.type}
+        return json.dumps({**named, "f": self.f, "op": self.op, **self.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An invocation and how it ended; `ended_ns` is None where nobody ever learned of its end."""
+
+    process: str
+    f: str
+    type: Type
+    invoked_ns: int
+    ended_ns: int | None
+    asked: Value
+    answered: Value
+
+    @property
+    def ok(self) -> bool:
+        return self.type is Type.OK
+
+
+class History:
+    """Events in the order of time."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.events = sorted(events, key=lambda event: event.time_ns)
+        self._operations: dict[str, list[Operation]] = {}
+        ends = {event.op: event for event in self.events if event.type is not Type.INVOKE}
+        for event in self.events:
+            if event.type is Type.INVOKE:
+                self._operations.setdefault(event.f, []).append(_joined(event, ends.get(event.op)))
+
+    @classmethod
+    def read(cls, path: Path) -> History:
+        """The history in a file. Raises OSError and ValueError."""
+        with path.open() as lines:
+            return cls(_parsed(json.loads(line)) for line in lines)
+
+    def operations(self, f: str) -> list[Operation]:
+        """All operations of one name, in the order in which they were invoked."""
+        return self._operations.get(f, [])
+
+    def all_operations(self) -> Iterator[Operation]:
+        for operations in self._operations.values():
+            yield from operations
+
+
+def _joined(begin: Event, end: Event | None) -> Operation:
+    if end is None:
+        return Operation(
+            begin.process, begin.f, Type.INFO, begin.time_ns, None, begin.value, {"error": "no end"}
+        )
+    return Operation(
+        begin.process, begin.f, end.type, begin.time_ns, end.time_ns, begin.value, end.value
+    )
+
+
+def _parsed(line: Value) -> Event:
+    named = (line.pop(name) for name in ("time_ns", "process", "type", "f", "op"))
+    time_ns, process, kind, f, op = named
+    return Event(time_ns, process, Type(kind), f, op, line)
+
+
+class Recorder:
+    """Writes a history while it happens, from any thread, and keeps it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w")
+        self._began_ns = time.monotonic_ns()
+        self._ops = itertools.count()
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns() - self._began_ns
+
+    def invoke(self, process: str, f: str, **value: object) -> Event:
+        """An operation begins; the event is handed to `end`."""
+        return self.invoked_at(self.now_ns(), process, f, value)
+
+    def invoked_at(self, time_ns: int, process: str, f: str, value: Value) -> Event:
+        """An operation began a while ago, and only now it is worth recording."""
+        return self._record(Event(time_ns, process, Type.INVOKE, f, next(self._ops), value))
+
+    def end(self, begin: Event, type_: Type, **value: object) -> None:
+        self._record(Event(self.now_ns(), begin.process, type_, begin.f, begin.op, value))
+
+    def note(self, process: str, f: str, **value: object) -> None:
+        """Something that took no time."""
+        self.end(self.invoke(process, f, **value), Type.OK)
+
+    def _record(self, event: Event) -> Event:
+        with self._lock:
+            self._events.append(event)
+            self._file.write(event.line() + "\n")
+        return event
+
+    def close(self) -> History:
+        """Everything that was recorded."""
+        with self._lock:
+            self._file.close()
+            return History(self._events)

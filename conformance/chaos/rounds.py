@@ -1,0 +1,153 @@
+"""One round: a broker, its clients, the faults of the plan, and the verdict."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.conformance.chaos.checks import Violation, violations
+from kwire.conformance.chaos.disk import disk_at
+from kwire.conformance.chaos.faults import Nemesis
+from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
+from kwire.conformance.chaos.plan import Plan, Reading
+from kwire.conformance.chaos.subject import Subject
+from kwire.conformance.chaos.wire import Link, Refused, linked
+from kwire.conformance.chaos.workloads import WORKLOADS, Client, Stage, Workload
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S
+
+HISTORY_FILE = "history.jsonl"
+POLL_S = 0.05
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+MakeSubject = Callable[[Path, Mapping[str, str]], Subject]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a round has found; `disk` is the way in which the disk could be filled."""
+
+    plan: Plan
+    disk: str
+    operations: int
+    seconds: float
+    violations: list[Violation]
+
+
+def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:
+    """Carry out a round in `directory`, which keeps history and broker log.
+
+    Raises SubjectFailed when the broker does not start on a sound machine.
+    """
+    began = time.monotonic()
+    recorder = Recorder(directory / HISTORY_FILE)
+    with disk_at(_made(directory / "data")) as disk:
+        subject = make_subject(directory, SETTINGS | plan.broker_settings)
+        try:
+            subject.start()
+            stage = Stage(plan, subject.address, recorder)
+            workload = WORKLOADS[plan.workload](stage)
+            _load(workload, stage, Nemesis(subject, disk, recorder))
+            _judge_the_end(workload, stage, subject)
+        finally:
+            subject.kill()
+            history = recorder.close()
+        return _verdict(plan, disk.name, history, workload, time.monotonic() - began)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    return directory
+
+
+def _verdict(
+    plan: Plan, disk: str, history: History, workload: Workload, seconds: float
+) -> Verdict:
+    found = violations(history, workload.checks)
+    return Verdict(plan, disk, sum(1 for _ in history.all_operations()), seconds, found)
+
+
+def _load(workload: Workload, stage: Stage, nemesis: Nemesis) -> None:
+    """Clients at work under faults; returns when all of them have finished."""
+    with linked(stage.address) as link:
+        _patiently(stage, "prepare", lambda: workload.prepare(link) or True)
+        with at_work(workload.readers()):
+            with at_work(workload.writers()):
+                over = time.monotonic() + stage.plan.load_s
+                for fault in stage.plan.faults:
+                    nemesis.bring(fault)
+                time.sleep(max(over - time.monotonic(), 0.0))
+            _patiently(stage, "catch_up", lambda: workload.caught_up(link))
+
+
+def _patiently(stage: Stage, f: str, work: Callable[[], bool]) -> None:
+    """Do what a broker that is well must allow sooner or later; a violation if it does not."""
+    begun = stage.recorder.invoke(JUDGE, f)
+    deadline = time.monotonic() + RECOVERY_S
+    while True:
+        error = "never came true"
+        try:
+            if work():
+                stage.recorder.end(begun, Type.OK)
+                return
+        except Refused as refused:
+            error = refused.error
+        if time.monotonic() > deadline:
+            stage.recorder.note(JUDGE, "stuck", what=f, error=error)
+            return
+        time.sleep(POLL_S)
+
+
+@contextmanager
+def at_work(clients: list[Client]) -> Iterator[None]:
+    """Each client in its thread; what one of them raises is raised here."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def work(client: Client) -> None:
+        try:
+            client.run(stop)
+        except BaseException as failure:  # raised in the main thread, below
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=[each], name=each.name) for each in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _judge_the_end(workload: Workload, stage: Stage, subject: Subject) -> None:
+    if stage.plan.reading is Reading.KILLED:
+        subject.kill()
+        subject.start()
+    elif stage.plan.reading is Reading.RESTARTED:
+        _stop(stage, subject)
+        subject.start()
+    with linked(stage.address) as link:
+        _patiently(stage, "conclude", lambda: _concluded(workload, link))
+    _stop(stage, subject)
+    said = subject.log_file.read_text(errors="replace").splitlines()
+    unhandled = [line for line in said if any(sign in line for sign in subject.unhandled)]
+    stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
+
+
+def _concluded(workload: Workload, link: Link) -> bool:
+    workload.conclude(link)
+    return True
+
+
+def _stop(stage: Stage, subject: Subject) -> None:
+    begun = stage.recorder.invoke(NEMESIS, "stop")
+    status = subject.stop()
+    clean = status in subject.stop_statuses
+    stage.recorder.end(begun, Type.OK, status=status, clean=clean)

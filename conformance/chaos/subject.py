@@ -1,0 +1,176 @@
+"""The broker that a round is about, as a process that one can do things to."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.conformance import apache_kafka
+from kwire.conformance.apache_kafka import ApacheKafka, free_port
+from kwire.conformance.wire.broker import Broker, NotReady
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+POLL_S = 0.01
+
+
+class SubjectFailed(RuntimeError):
+    """The broker did not start; the message ends with what it said."""
+
+
+@dataclass
+class Subject:
+    """One broker over its life; it keeps its port and its data through as many processes as needed.
+
+    `unhandled` are words that its log may not hold; `stop_statuses` how it may end after SIGTERM;
+    `ends_when_starved` says that it halts by design when its last log directory fails.
+    """
+
+    command: list[str]
+    address: tuple[str, int]
+    data_dir: Path
+    log_file: Path
+    unhandled: tuple[str, ...] = ()
+    stop_statuses: tuple[int, ...] = (0,)
+    ends_when_starved: bool = False
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "not started"
+        return self.process.pid
+
+    # -- its life
+
+    def spawn(self) -> None:
+        """Start the process and return at once."""
+        assert self.process is None, "started already"
+        with open(self.log_file, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the round, which then ends its broker
+            )
+
+    def start(self) -> None:
+        """Start it and return once it answers. Raises SubjectFailed."""
+        self.spawn()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._answers():
+            status = self.ended()
+            if status is not None or time.monotonic() > deadline:
+                self.kill()
+                said = self.log_file.read_text(errors="replace")[-3000:]
+                raise SubjectFailed(f"the broker did not start (status {status}):\n{said}")
+            time.sleep(POLL_S)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError, NotReady):
+            Broker(self.address).meet()
+            return True
+        return False
+
+    def ended(self) -> int | None:
+        """The status of a process that has ended by itself, None while it runs."""
+        return None if self.process is None else self.process.poll()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for the end."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status, -9 if it had to be killed."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    # -- what is done to it
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def limit_descriptors(self, spare: int) -> Callable[[], None]:
+        """Let the process open `spare` more files or sockets and no more; gives the undoing.
+
+        What it has open stays open. A process that ended meanwhile has no limit to give back.
+        """
+        pid = self.pid
+        taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+        free = (number for number in itertools.count() if number not in taken)
+        limit = next(itertools.islice(free, spare, None))
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, before[1]))
+
+        def undo() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+        return undo
+
+
+def kwire(directory: Path, settings: Mapping[str, str]) -> Subject:
+    """`kwire serve` of this installation, its data and log in `directory`."""
+    data_dir, port = _data_dir(directory), free_port()
+    own = {"listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": str(data_dir)}
+    sets = [f"--set={name}={value}" for name, value in (dict(settings) | own).items()]
+    return Subject(
+        [sys.executable, "-m", "kwire.cli", "serve", *sets],
+        ("127.0.0.1", port),
+        data_dir,
+        directory / "broker.log",
+        unhandled=("Traceback (most recent call last)", "ERROR unhandled"),
+    )
+
+
+def apache(directory: Path, settings: Mapping[str, str]) -> Subject:
+    """Apache Kafka, one node."""
+    data_dir = _data_dir(directory)
+    node = ApacheKafka(directory, settings=settings)
+    node.format()
+    return Subject(
+        apache_kafka.command("kafka.Kafka", [directory / "server.properties"], jvm=node.jvm),
+        ("localhost", node.port),
+        data_dir,
+        directory / "broker.log",
+        stop_statuses=(0, 128 + signal.SIGTERM),
+        ends_when_starved=True,
+    )
+
+
+def _data_dir(directory: Path) -> Path:
+    data_dir = directory / "data"
+    data_dir.mkdir(parents=True, exist_ok=True)
+    return data_dir
+
+
+SUBJECTS: Mapping[str, Callable[[Path, Mapping[str, str]], Subject]] = {
+    "kwire": kwire,
+    "apache": apache,
+}

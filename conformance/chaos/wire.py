@@ -1,0 +1,180 @@
+"""What a round asks the broker itself, with this project's own codecs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kwire.codecs.batches import Record, build, check_crc, iter_batches, records
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.codecs.messages.metadata import MetadataRequest
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.codecs.primitives import Message
+from kwire.conformance.wire.broker import Broker
+from kwire.conformance.wire.peer import Address, Peer, Reply, Silent
+
+EARLIEST, LATEST = -2, -1
+FETCH_BYTES_MAX = 1 << 20
+REPLY_TIMEOUT_S = 15.0
+"""Longer than any pause; whoever says nothing for so long is SILENT."""
+BY_NAME_MAX = {ProduceRequest: 12, FetchRequest: 12, OffsetFetchRequest: 7}
+"""The newest versions that name a topic, or one group, instead of an id or several."""
+
+
+class Refused(RuntimeError):
+    """No answer, or an error code: the message is its name, or SILENT or CLOSED."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def check(error_code: int) -> None:
+    """Raises Refused for anything but NONE."""
+    if error_code != ErrorCode.NONE:
+        raise Refused(ErrorCode(error_code).name)
+
+
+class Link:
+    """A client that asks one thing after the other, and connects again when it has to.
+
+    All methods raise Refused.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._broker = Broker(address)
+        self._peer: Peer | None = None
+
+    def close(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+
+    def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
+        """The answer to a request."""
+        assert request.API_KEY is not None
+        try:
+            if not self._broker.served:
+                self._broker.meet()
+            if self._peer is None or not self._peer.usable:
+                self._peer = Peer(self._broker.address)
+        except (OSError, RuntimeError) as error:
+            raise Refused("CLOSED") from error
+        newest = BY_NAME_MAX.get(type(request), request.MAX_VERSION)
+        version = min(self._broker.version_of(request), newest)
+        self._peer.send(request.API_KEY, version, request.encode(version))
+        outcome = self._peer.receive(REPLY_TIMEOUT_S)
+        if isinstance(outcome, Reply):
+            return outcome.message
+        raise Refused("SILENT" if isinstance(outcome, Silent) else "CLOSED")
+
+    # -- topics and ids
+
+    def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
+        settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
+        topic = CreatableTopic(name, partitions, 1, [], settings)
+        reply = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+        check(reply.topics[0].error_code)
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        reply = self.ask(MetadataRequest(topics=None))
+        return [topic.name for topic in reply.topics if topic.error_code == ErrorCode.NONE]
+
+    def init_producer_id(self) -> int:
+        """A new producer id."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        reply = self.ask(request)
+        check(reply.error_code)
+        producer_id: int = reply.producer_id
+        return producer_id
+
+    # -- records
+
+    def produce(self, topic: str, partition: int, value: bytes, now_ms: int) -> int:
+        """Write one record, once, with acks=all; its offset."""
+        batch = bytes(build([Record(0, now_ms, None, value, [])]))
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, batch)])
+        reply = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]))
+        [answer] = reply.responses[0].partition_responses
+        check(answer.error_code)
+        offset: int = answer.base_offset
+        return offset
+
+    def offsets(self, topic: str, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
+        """EARLIEST or LATEST offsets by partition."""
+        wanted = [ListOffsetsPartition(index, -1, timestamp) for index in partitions]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
+        found = self.ask(request).topics[0].partitions
+        for answer in found:
+            check(answer.error_code)
+        return {answer.partition_index: answer.offset for answer in found}
+
+    def read(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[tuple[int, bytes | None]]:
+        """(offset, value) of everything from `start` to `end`; None for a control record.
+
+        Every batch's CRC is checked.
+        """
+        position = start
+        while position < end:
+            data = self._fetch(topic, partition, position)
+            for at, header in iter_batches(data):
+                check_crc(data, at, header)
+                for record in records(data, at):
+                    if position <= record.offset < end:
+                        yield record.offset, None if header.is_control else record.value or b""
+                position = header.last_offset + 1
+            if not data:
+                return
+
+    def _fetch(self, topic: str, partition: int, offset: int) -> bytes:
+        wanted = FetchPartition(
+            partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            max_bytes=FETCH_BYTES_MAX,
+            topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        )
+        reply = self.ask(request)
+        check(reply.error_code)
+        [answer] = reply.responses[0].partitions
+        check(answer.error_code)
+        return bytes(answer.records or b"")
+
+    # -- groups
+
+    def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """The group's committed offsets; partitions without one are left out."""
+        wanted = OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
+        reply = self.ask(OffsetFetchRequest(group_id=group, topics=[wanted]))
+        check(reply.error_code)
+        found = [answer for each in reply.topics for answer in each.partitions]
+        for answer in found:
+            check(answer.error_code)
+        return {a.partition_index: a.committed_offset for a in found if a.committed_offset >= 0}
+
+
+@contextlib.contextmanager
+def linked(address: Address) -> Iterator[Link]:
+    link = Link(address)
+    try:
+        yield link
+    finally:
+        link.close()

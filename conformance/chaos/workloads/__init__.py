@@ -1,0 +1,12 @@
+"""What clients do in a round. A workload more is a module here and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.conformance.chaos.workloads.stream import Stream
+from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload
+
+__all__ = ["WORKLOADS", "Client", "Stage", "Workload"]
+
+WORKLOADS: Mapping[str, type[Workload]] = {workload.name: workload for workload in (Stream,)}

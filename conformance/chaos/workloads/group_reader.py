@@ -1,0 +1,165 @@
+"""A member of a group: librdkafka's consumer, which commits what it has processed."""
+
+from __future__ import annotations
+
+import threading
+
+import confluent_kafka
+from confluent_kafka import KafkaError, TopicPartition
+
+from kwire.conformance.chaos.history import Type
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.workloads.producers import BACKOFF, parsed
+from kwire.conformance.chaos.workloads.workload import Client, Stage
+
+RECORDS_MAX = 200
+"""Of one poll operation in the history."""
+POLL_S = 0.05
+REFUSED = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+"""The coordinator's word that the commit is not in its log."""
+
+Record = tuple[str, int, str, int]
+
+
+class GroupReader(Client):
+    """Reads what it is assigned; commits after every few polls, and when it has to give back."""
+
+    def __init__(self, name: str, stage: Stage, topic: str, group: str) -> None:
+        super().__init__(name, stage)
+        self._topic = topic
+        self._group = group
+        rng = stream_of(stage.plan.seed, name)
+        self._polls_a_commit = rng.choice([1, 2, 10])
+        self._commits_on_revoke = rng.random() < 0.5
+        self._next: dict[str, int] = {}
+        self._committed: dict[str, int] = {}
+        self._records: list[Record] = []
+        self._ends: dict[str, int] = {}
+        self._settings = {
+            "bootstrap.servers": stage.bootstrap,
+            "client.id": name,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": rng.choice([1000, 6000]),
+            "heartbeat.interval.ms": 200,
+            "partition.assignment.strategy": rng.choice(["range", "roundrobin"]),
+            "fetch.wait.max.ms": rng.choice([10, 100, 500]),
+            "fetch.error.backoff.ms": 50,
+            "topic.metadata.refresh.interval.ms": 500,
+            "log_level": 0,
+            **BACKOFF,
+        }
+
+    def has_read(self, partition: str, end: int) -> bool:
+        """Whether this member has ever got to `end`. Asked from another thread."""
+        return self._ends.get(partition, 0) >= end
+
+    def run(self, stop: threading.Event) -> None:
+        consumer = confluent_kafka.Consumer(self._settings)
+        consumer.subscribe(
+            [self._topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        polls = 0
+        while not stop.is_set():
+            self._poll(consumer)
+            polls += 1
+            if polls % self._polls_a_commit == 0:
+                self._commit(consumer)
+        self._commit(consumer)
+        consumer.close()
+
+    def _poll(self, consumer: confluent_kafka.Consumer) -> None:
+        began_ns = self.recorder.now_ns()
+        message = consumer.poll(POLL_S)
+        while message is not None:
+            self._take(message)
+            if len(self._records) >= RECORDS_MAX:
+                break
+            message = consumer.poll(0)
+        self._note_records(began_ns)
+
+    def _take(self, message: confluent_kafka.Message) -> None:
+        if message.error() is not None:
+            return
+        offset, value = message.offset(), message.value()
+        assert offset is not None
+        assert value is not None
+        partition = f"{message.topic()}-{message.partition()}"
+        self._records.append((partition, offset, *parsed(value)))
+        self._next[partition] = offset + 1
+
+    def _note_records(self, began_ns: int) -> None:
+        """What was read goes into the history before whatever comes next."""
+        if not self._records:
+            return
+        begun = self.recorder.invoked_at(began_ns, self.name, "poll", {"group": self._group})
+        self.recorder.end(begun, Type.OK, records=self._records)
+        for partition, offset, *_ in self._records:
+            self._ends[partition] = max(self._ends.get(partition, 0), offset + 1)
+        self._records = []
+
+    def _commit(self, consumer: confluent_kafka.Consumer) -> None:
+        wanted = {p: n for p, n in self._next.items() if self._committed.get(p) != n}
+        if not wanted:
+            return
+        begun = self.recorder.invoke(
+            self.name, "commit", group=self._group, offsets=sorted(wanted.items())
+        )
+        offsets = [
+            TopicPartition(self._topic, int(partition.rpartition("-")[2]), offset)
+            for partition, offset in wanted.items()
+        ]
+        try:
+            done = consumer.commit(offsets=offsets, asynchronous=False)
+        except confluent_kafka.KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            known = Type.FAIL if error.code() in REFUSED else Type.INFO
+            self.recorder.end(begun, known, error=error.name())
+            return
+        errors = [each.error for each in done or [] if each.error is not None]
+        if errors:
+            self.recorder.end(begun, Type.INFO, error=errors[0].name())
+            return
+        self.recorder.end(begun, Type.OK)
+        self._committed.update(wanted)
+
+    # -- rebalances; called inside `poll` and `close`
+
+    def _on_assign(
+        self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        self._note_records(self.recorder.now_ns())
+        self._note_partitions("assign", partitions)
+
+    def _on_revoke(
+        self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        self._note_records(self.recorder.now_ns())
+        if self._commits_on_revoke:
+            self._commit(consumer)
+        self._forget(partitions)
+
+    def _on_lost(
+        self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        self._note_records(self.recorder.now_ns())
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        self._note_partitions("revoke", partitions)
+        self._next.clear()
+        self._committed.clear()
+
+    def _note_partitions(self, f: str, partitions: list[TopicPartition]) -> None:
+        named = [f"{each.topic}-{each.partition}" for each in partitions]
+        self.recorder.note(self.name, f, group=self._group, partitions=named)

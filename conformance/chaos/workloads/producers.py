@@ -1,0 +1,130 @@
+"""Those who write numbered records: librdkafka's idempotent producer, and one that never retries.
+
+A record's value is `process:number:padding`; the number counts what that process wrote to that
+partition, from 0 on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from functools import partial
+
+import confluent_kafka
+
+from kwire.conformance.chaos.history import Event, Type
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.wire import Refused, linked
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+BURST_RECORDS_MAX = 60
+BURST_PAUSE_S_MAX = 0.08
+VALUE_BYTES_MAX = (20, 400, 4000)
+PROBE_PAUSE_S = 0.03
+PROBE_BYTES = 100
+TAKEN_BACK = frozenset({"KAFKA_STORAGE_ERROR", "REQUEST_TIMED_OUT", "SILENT", "CLOSED"})
+"""Answers that do not say that the record is not there."""
+BACKOFF = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50}
+"""Clients that are back soon after the broker is: a round is short."""
+
+
+def parsed(value: bytes) -> tuple[str, int]:
+    """Who wrote a record, and its number."""
+    process, number, _ = value.split(b":", 2)
+    return process.decode(), int(number)
+
+
+class CountingProducer(Client):
+    """acks=all, idempotent; it goes on until everything that it sent has an answer."""
+
+    def __init__(self, name: str, stage: Stage, topic: str) -> None:
+        super().__init__(name, stage)
+        self._topic = topic
+        self._rng = stream_of(stage.plan.seed, name)
+        self._value_bytes_max = self._rng.choice(VALUE_BYTES_MAX)
+        self._burst = self._rng.randint(1, BURST_RECORDS_MAX)
+        self._pause_s = self._rng.uniform(0.005, BURST_PAUSE_S_MAX)
+        self._sent: Counter[int] = Counter()
+        self._settings = {
+            "bootstrap.servers": stage.bootstrap,
+            "client.id": name,
+            "enable.idempotence": True,
+            "acks": "all",
+            "compression.type": self._rng.choice(CODECS),
+            "linger.ms": self._rng.choice([0, 2, 20]),
+            "max.in.flight": self._rng.randint(1, 5),
+            "batch.num.messages": self._rng.choice([1, 10, 10_000]),
+            "message.timeout.ms": 120_000,
+            "log_level": 0,
+            **BACKOFF,
+        }
+
+    def run(self, stop: threading.Event) -> None:
+        producer = confluent_kafka.Producer(self._settings | {"error_cb": self._failed})
+        while not stop.wait(self._pause_s):
+            for _ in range(self._burst):
+                self._send(producer)
+            producer.poll(0)
+        producer.flush(RECOVERY_S)
+
+    def _send(self, producer: confluent_kafka.Producer) -> None:
+        partition = self._rng.randrange(self.stage.plan.partitions)
+        number = self._sent[partition]
+        self._sent[partition] += 1
+        head = f"{self.name}:{number}:".encode()
+        value = head + bytes([number % 251]) * self._rng.randrange(self._value_bytes_max)
+        begun = self.recorder.invoke(
+            self.name,
+            "produce",
+            partition=f"{self._topic}-{partition}",
+            number=number,
+            idempotent=True,
+        )
+        producer.produce(
+            self._topic, value, partition=partition, on_delivery=partial(self._delivered, begun)
+        )
+
+    def _delivered(
+        self,
+        begun: Event,
+        error: confluent_kafka.KafkaError | None,
+        message: confluent_kafka.Message,
+    ) -> None:
+        if error is None:
+            self.recorder.end(begun, Type.OK, offset=message.offset())
+        else:
+            self.recorder.end(begun, Type.INFO, error=error.name())
+
+    def _failed(self, error: confluent_kafka.KafkaError) -> None:
+        if error.fatal():
+            self.recorder.note(self.name, "client_fatal", error=str(error))
+
+
+class Prober(Client):
+    """acks=all, one record at a time on one connection, each sent once, every answer noted."""
+
+    def __init__(self, name: str, stage: Stage, topic: str) -> None:
+        super().__init__(name, stage)
+        self._topic = topic
+        self._rng = stream_of(stage.plan.seed, name)
+        self._sent: Counter[int] = Counter()
+
+    def run(self, stop: threading.Event) -> None:
+        with linked(self.stage.address) as link:
+            while not stop.wait(PROBE_PAUSE_S):
+                partition = self._rng.randrange(self.stage.plan.partitions)
+                number = self._sent[partition]
+                self._sent[partition] += 1
+                value = f"{self.name}:{number}:".encode() + b"x" * PROBE_BYTES
+                named = f"{self._topic}-{partition}"
+                begun = self.recorder.invoke(self.name, "produce", partition=named, number=number)
+                try:
+                    now_ms = time.time_ns() // 1_000_000
+                    offset = link.produce(self._topic, partition, value, now_ms)
+                except Refused as refused:
+                    known = Type.INFO if refused.error in TAKEN_BACK else Type.FAIL
+                    self.recorder.end(begun, known, error=refused.error)
+                else:
+                    self.recorder.end(begun, Type.OK, offset=offset)

@@ -1,0 +1,92 @@
+"""Producers that count, a group that reads and commits, and somebody who looks on.
+
+Judged are: nothing acknowledged is lost, nothing is there twice, each producer's order, contiguous
+reading, and committed offsets that never go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.checks.answers import COMMON_CHECKS
+from kwire.conformance.chaos.checks.commits import COMMIT_CHECKS
+from kwire.conformance.chaos.checks.logs import LOG_CHECKS
+from kwire.conformance.chaos.checks.readers import READER_CHECKS
+from kwire.conformance.chaos.history import JUDGE, Value
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link
+from kwire.conformance.chaos.workloads.group_reader import GroupReader
+from kwire.conformance.chaos.workloads.onlooker import Onlooker
+from kwire.conformance.chaos.workloads.producers import CountingProducer, Prober, parsed
+from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+
+TOPIC = "stream"
+GROUP = "stream-readers"
+PRODUCERS_MAX = 3
+READERS_MAX = 3
+
+
+class Stream(Workload):
+    name: ClassVar[str] = "stream"
+    checks: ClassVar[Sequence[Check]] = (
+        *COMMON_CHECKS,
+        *LOG_CHECKS,
+        *READER_CHECKS,
+        *COMMIT_CHECKS,
+    )
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        rng = stream_of(stage.plan.seed, "stream")
+        self._partitions = list(range(stage.plan.partitions))
+        producers = range(rng.randint(1, PRODUCERS_MAX))
+        readers = range(rng.randint(1, READERS_MAX))
+        self._writers: list[Client] = [
+            *(CountingProducer(f"producer-{n}", stage, TOPIC) for n in producers),
+            Prober("prober", stage, TOPIC),
+            Onlooker("onlooker", stage, TOPIC, GROUP),
+        ]
+        self._readers = [GroupReader(f"reader-{n}", stage, TOPIC, GROUP) for n in readers]
+
+    def prepare(self, link: Link) -> None:
+        link.create_topic(TOPIC, len(self._partitions), self.stage.plan.topic_configs)
+
+    def writers(self) -> list[Client]:
+        return self._writers
+
+    def readers(self) -> list[Client]:
+        return list(self._readers)
+
+    def caught_up(self, link: Link) -> bool:
+        ends = link.offsets(TOPIC, self._partitions, LATEST)
+        return all(
+            end == 0 or any(reader.has_read(f"{TOPIC}-{p}", end) for reader in self._readers)
+            for p, end in ends.items()
+        )
+
+    def conclude(self, link: Link) -> None:
+        recorder = self.stage.recorder
+        for partition in self._partitions:
+            work = partial(_read, link, partition)
+            attempt(recorder, JUDGE, "read_log", work, partition=f"{TOPIC}-{partition}")
+        committed = partial(self._committed, link)
+        attempt(recorder, JUDGE, "committed", committed, group=GROUP)
+        attempt(recorder, JUDGE, "topics", lambda: {"topics": link.topics()})
+
+    def _committed(self, link: Link) -> Value:
+        committed = link.committed(GROUP, TOPIC, self._partitions)
+        return {"offsets": [(f"{TOPIC}-{p}", offset) for p, offset in committed.items()]}
+
+
+def _read(link: Link, partition: int) -> Value:
+    """All of a partition."""
+    start = link.offsets(TOPIC, [partition], EARLIEST)[partition]
+    end = link.offsets(TOPIC, [partition], LATEST)[partition]
+    found: list[tuple[int, str | None, int | None]] = []
+    for offset, value in link.read(TOPIC, partition, start, end):
+        process, number = (None, None) if value is None else parsed(value)
+        found.append((offset, process, number))
+    return {"start": start, "end": end, "records": found}
