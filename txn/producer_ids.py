@@ -20,6 +20,9 @@ class ProducerIds:
     def __init__(self) -> None:
         self._blocks: deque[range] = deque()
 
+    def __len__(self) -> int:
+        return sum(map(len, self._blocks))
+
     def take(self) -> int | None:
         """The next id; None when another block must be added first."""
         if not self._blocks:

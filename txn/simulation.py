@@ -117,6 +117,12 @@ class TransactionMachine:
         for effects in list(self.shard.loaded(self.now_ms)):
             self.happen(effects)
 
+    def append(self, record: TransactionRecord) -> None:
+        """Have a record in the log, whatever led to it."""
+        self.log.append(record.encode())
+        self.records.append(record)
+        self.shard.apply(record)
+
     def restart(self, records: int | None = None) -> None:
         """Stop at once, with the first `records` of the log on disk, and start again."""
         del self.log[records:], self.records[records:]
@@ -142,9 +148,7 @@ class TransactionMachine:
             effects = effects.refused(error)
             assert not effects.records, "what happens instead of an append appends nothing"
         for record in effects.records:
-            self.log.append(record.encode())
-            self.records.append(record)
-            self.shard.apply(record)
+            self.append(record)
         self.shard.settle(effects)
         self.notes += effects.notes
         for timer_key, timer, delay_ms in effects.timers:

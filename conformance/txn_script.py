@@ -1,0 +1,244 @@
+"""Transactions as text, for anything that answers the requests of transactional producers.
+
+A line is one request of one named producer, with the answer under it:
+
+    init a
+      NONE P1:0
+    add a t:0 t:1
+      NONE
+    commit a
+      NONE P1:1
+
+Producer ids are named P1, P2 ... in the order in which they come up, so the text is the same
+whatever ids a broker gives.
+
+    init NAME [v=5 timeout=60000]
+    add NAME topic:partition ... [v=5]      verify NAME topic:partition ... [v=5]
+    offsets NAME GROUP [v=4]
+    commit NAME [v=5]    abort NAME [v=5]
+    describe    list [v=2 states=A,B producers=P1,P2 longer=MS pattern=REGEX]
+    wait MS
+
+A producer is by default what InitProducerId or EndTxn told it last, and that a new one asks for an
+id of its own; `producer=P1 epoch=0` says otherwise (`producer=-1 epoch=-1`: nothing), and `id=X`
+replaces the script's transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.codecs.messages.end_txn import EndTxnRequest
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+
+AnyMessage = Any
+"""A request or response of any kind and version."""
+
+Arguments = dict[str, str]
+Producer = tuple[int, int]
+"""Producer id and epoch."""
+
+NOBODY: Producer = (-1, -1)
+BATCHED_SINCE = 4  # AddPartitionsToTxn
+
+
+class Target(Protocol):
+    """Something that answers: a broker, or a machine without one."""
+
+    def ask(self, api: ApiKey, version: int, request: AnyMessage) -> AnyMessage:
+        """The response, with everything done that follows of itself (markers are written)."""
+
+    def wait(self, time_ms: int) -> None:
+        """Let time pass."""
+
+
+class TransactionScript:
+    """Runs the lines of one script against a target."""
+
+    def __init__(self, target: Target, transactional_id: str) -> None:
+        self._target = target
+        self._transactional_id = transactional_id
+        self._told: dict[str, Producer] = {}
+        self._names: dict[int, str] = {}
+        self._commands: dict[str, Callable[[list[str], Arguments], Iterator[str]]] = {
+            "init": self._init,
+            "add": self._add,
+            "verify": self._verify,
+            "offsets": self._offsets,
+            "commit": self._commit,
+            "abort": self._abort,
+            "describe": self._describe,
+            "list": self._list,
+            "wait": self._wait,
+        }
+
+    def run(self, line: str) -> list[str]:
+        """What comes of one line."""
+        command, *words = line.split()
+        arguments = dict(word.split("=", 1) for word in words if "=" in word)
+        return list(self._commands[command]([w for w in words if "=" not in w], arguments))
+
+    def call(self, name: str, producer_id: int) -> None:
+        """Have a producer id go by `name`."""
+        self._names[producer_id] = name
+
+    # -- requests
+
+    def _init(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        name = words[0]
+        producer_id, epoch = self._producer(name, arguments) if "epoch" in arguments else NOBODY
+        request = InitProducerIdRequest(
+            transactional_id=self._id(arguments),
+            transaction_timeout_ms=int(arguments.get("timeout", 60_000)),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        yield self._learn(name, self._ask(ApiKey.INIT_PRODUCER_ID, 5, arguments, request))
+
+    def _add(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        yield self._add_or_verify(words, arguments, verify=False)
+
+    def _verify(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        yield self._add_or_verify(words, arguments, verify=True)
+
+    def _add_or_verify(self, words: list[str], arguments: Arguments, verify: bool) -> str:
+        name, *places = words
+        producer_id, epoch = self._producer(name, arguments)
+        topics: dict[str, list[int]] = {}
+        for topic, index in (place.rsplit(":", 1) for place in places):
+            topics.setdefault(topic, []).append(int(index))
+        named = [AddPartitionsToTxnTopic(name, indexes) for name, indexes in topics.items()]
+        transactional_id = self._id(arguments)
+        if int(arguments.get("v", 5)) < BATCHED_SINCE:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=named,
+            )
+        else:
+            transaction = AddPartitionsToTxnTransaction(
+                transactional_id, producer_id, epoch, verify, named
+            )
+            request = AddPartitionsToTxnRequest(transactions=[transaction])
+        return _added(self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, arguments, request))
+
+    def _offsets(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        name, group_id = words
+        request = AddOffsetsToTxnRequest(
+            self._id(arguments), *self._producer(name, arguments), group_id
+        )
+        response = self._ask(ApiKey.ADD_OFFSETS_TO_TXN, 4, arguments, request)
+        yield ErrorCode(response.error_code).name
+
+    def _commit(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        yield self._end(words[0], arguments, committed=True)
+
+    def _abort(self, words: list[str], arguments: Arguments) -> Iterator[str]:
+        yield self._end(words[0], arguments, committed=False)
+
+    def _end(self, name: str, arguments: Arguments, committed: bool) -> str:
+        producer_id, epoch = self._producer(name, arguments)
+        request = EndTxnRequest(self._id(arguments), producer_id, epoch, committed)
+        return self._learn(name, self._ask(ApiKey.END_TXN, 5, arguments, request))
+
+    def _describe(self, _words: list[str], arguments: Arguments) -> Iterator[str]:
+        request = DescribeTransactionsRequest([self._id(arguments)])
+        response = self._ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, arguments, request)
+        state = response.transaction_states[0]
+        error = ErrorCode(state.error_code)
+        if error is not ErrorCode.NONE:
+            yield error.name
+            return
+        started = " started" if state.transaction_start_time_ms != -1 else ""
+        places = sorted(f" {t.topic}:{index}" for t in state.topics for index in t.partitions)
+        yield (
+            f"{state.transaction_state} {self._name(state.producer_id)}:{state.producer_epoch}"
+            f" timeout={state.transaction_timeout_ms}{started}{''.join(places)}"
+        )
+
+    def _list(self, _words: list[str], arguments: Arguments) -> Iterator[str]:
+        producers = _list_of(arguments.get("producers"))
+        request = ListTransactionsRequest(
+            state_filters=_list_of(arguments.get("states")),
+            producer_id_filters=[self._producer_id(name) for name in producers],
+            duration_filter=int(arguments.get("longer", -1)),
+            transactional_id_pattern=arguments.get("pattern"),
+        )
+        response = self._ask(ApiKey.LIST_TRANSACTIONS, 2, arguments, request)
+        mine = sorted(
+            f" {state.transaction_state}/{self._name(state.producer_id)}"
+            for state in response.transaction_states
+            if state.transactional_id.startswith(self._transactional_id)
+        )
+        unknown = "".join(f" unknown={name}" for name in sorted(response.unknown_state_filters))
+        yield ErrorCode(response.error_code).name + "".join(mine) + unknown
+
+    def _wait(self, words: list[str], _arguments: Arguments) -> Iterator[str]:
+        self._target.wait(int(words[0]))
+        yield from ()
+
+    # -- names
+
+    def _ask(
+        self, api: ApiKey, default: int, arguments: Arguments, request: AnyMessage
+    ) -> AnyMessage:
+        return self._target.ask(api, int(arguments.get("v", default)), request)
+
+    def _id(self, arguments: Arguments) -> str:
+        return arguments.get("id", self._transactional_id)
+
+    def _producer(self, name: str, arguments: Arguments) -> Producer:
+        producer_id, epoch = self._told.get(name, NOBODY)
+        if "producer" in arguments:
+            producer_id = self._producer_id(arguments["producer"])
+        return producer_id, int(arguments.get("epoch", epoch))
+
+    def _producer_id(self, name: str) -> int:
+        """The id called so; a number stands for itself."""
+        known = (producer_id for producer_id, given in self._names.items() if given == name)
+        found = next(known, None)
+        return int(name) if found is None else found
+
+    def _name(self, producer_id: int) -> str:
+        return self._names.setdefault(producer_id, f"P{len(self._names) + 1}")
+
+    def _learn(self, name: str, response: AnyMessage) -> str:
+        """What InitProducerId and EndTxn say, and whom the producer is from now on."""
+        text = ErrorCode(response.error_code).name
+        if response.error_code or response.producer_id == -1:
+            return text
+        self._told[name] = (response.producer_id, response.producer_epoch)
+        return f"{text} {self._name(response.producer_id)}:{response.producer_epoch}"
+
+
+def _added(response: AnyMessage) -> str:
+    """One error if all partitions have the same."""
+    if response.error_code:
+        return "all: " + ErrorCode(response.error_code).name
+    topics = response.results_by_topic_v3_and_below
+    for result in response.results_by_transaction:
+        topics = result.topic_results
+    codes = {
+        f"{topic.name}:{partition.partition_index}": ErrorCode(partition.partition_error_code)
+        for topic in topics
+        for partition in topic.results_by_partition
+    }
+    if len(set(codes.values())) <= 1:
+        return "".join({code.name for code in codes.values()})
+    return " ".join(f"{place}={code.name}" for place, code in sorted(codes.items()))
+
+
+def _list_of(text: str | None) -> list[str]:
+    return text.split(",") if text else []
