@@ -235,8 +235,13 @@ class Connection:
             self._outbox.put(reply)
 
     async def _flush(self) -> None:
-        while not self._outbox.flush():
-            await trio.lowlevel.wait_writable(self._socket)
+        outbox = self._outbox
+        while not outbox.flush():
+            if outbox.cold is None:
+                await trio.lowlevel.wait_writable(self._socket)
+            else:
+                cold, outbox.cold = outbox.cold, None
+                await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
             self.activity += 1
 
     # -- frames

@@ -1,7 +1,7 @@
 """Replies on their way into one socket: bytes by `send`, pieces of files by `sendfile`, in order.
 
 Nothing here waits.  `flush` sends what the kernel has room for; whoever holds the connection
-waits for more room and calls it again.
+waits for more room, or has a thread read in what is `cold`, and calls it again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.context import InvalidFrame
 from kwire.log import Region
@@ -24,24 +24,41 @@ one send cost less than a sendfile between two sends, and the client is woken on
 _GATHERED_MAX = 64 * 1024
 """Bytes copied together for one send."""
 
+_WINDOW_BYTES = 1024 * 1024
+"""Of a file, looked at and sent in one go: what was in memory a moment ago still is."""
+
 _MORE: int = getattr(socket, "MSG_MORE", 0)  # Linux: do not send half a packet before the file
 
 _BUFFERS = (bytes, bytearray, memoryview)
 
 
+class ColdPiece(NamedTuple):
+    """Bytes of a file, from `start` in `region` on, that are not in memory."""
+
+    region: Region
+    start: int
+    size_bytes: int
+
+    def read_in(self) -> None:
+        """Wait for the disk; for a thread."""
+        self.region.read_in(self.start, self.size_bytes)
+
+
 class Outbox:
     """What one connection still has to send; true while there is something.
 
-    `size_bytes` counts the bytes held in memory since it was last empty.
+    `size_bytes` counts the bytes held in memory since it was last empty.  `cold` is the piece of a
+    file that must be read from disk before the rest can be sent.
     """
 
-    __slots__ = ("_file_sent", "_pieces", "_socket", "size_bytes")
+    __slots__ = ("_file_sent", "_pieces", "_socket", "cold", "size_bytes")
 
     def __init__(self, client: socket.socket) -> None:
         self._socket = client
         self._pieces: deque[Buffer | Region] = deque()
         self._file_sent = 0  # of the first piece, when it is a file's
         self.size_bytes = 0
+        self.cold: ColdPiece | None = None
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -73,13 +90,18 @@ class Outbox:
             position = at
             if isinstance(region, _BUFFERS):
                 self._put(region)
-            elif region.size_bytes <= _READ_IN_MAX:
-                self._put(region.read())
             else:
                 assert isinstance(region, Region)
-                self._pieces.append(region)
+                self._put_region(region)
         if position < len(view):
             self._put(view[position:])
+
+    def _put_region(self, region: Region) -> None:
+        size_bytes = region.size_bytes
+        if size_bytes <= _READ_IN_MAX and region.is_resident(0, size_bytes):
+            self._put(region.read())
+        else:
+            self._pieces.append(region)
 
     def _put(self, data: Buffer) -> None:
         self._pieces.append(data)
@@ -126,17 +148,22 @@ class Outbox:
         return first if len(gathered) == 1 else b"".join(gathered)
 
     def _send_file(self, region: Region) -> bool:
-        left = region.size_bytes - self._file_sent
-        position = region.position + self._file_sent
-        try:
-            sent = os.sendfile(self._socket.fileno(), region.fileno(), position, left)
-        except BlockingIOError:
-            return False
-        if sent == 0:
-            raise InvalidFrame(f"segment is {left} bytes shorter than promised")
-        if sent < left:  # the socket's buffer is full: trying again would only be refused
+        file = region.fileno()
+        while (left := region.size_bytes - self._file_sent) > 0:
+            start, window = self._file_sent, min(left, _WINDOW_BYTES)
+            if not region.is_resident(start, window):
+                self.cold = ColdPiece(region, start, window)
+                return False
+            position = region.position + start
+            try:
+                sent = os.sendfile(self._socket.fileno(), file, position, window)
+            except BlockingIOError:
+                return False
+            if sent == 0:
+                raise InvalidFrame(f"segment is {left} bytes shorter than promised")
             self._file_sent += sent
-            return False
+            if sent < window:  # the socket's buffer is full: trying again would only be refused
+                return False
         self._file_sent = 0
         self._pieces.popleft()
         return True

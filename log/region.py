@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
+from kwire.log import residency
+
 if TYPE_CHECKING:
     from kwire.log.files import Files, OpenFile
 
@@ -39,6 +41,14 @@ class Region:
 
     def __len__(self) -> int:
         return self.size_bytes
+
+    def is_resident(self, start: int, size_bytes: int) -> bool:
+        """Whether the bytes from `start` (within the region) on are in memory; see `residency`."""
+        return residency.is_resident(self.file.fd, self.position + start, size_bytes)
+
+    def read_in(self, start: int, size_bytes: int) -> None:
+        """Bring those bytes into memory; waits for the disk, so it is for a thread."""
+        residency.read_in(self.file.fd, self.position + start, size_bytes)
 
     def read(self) -> bytes:
         """The bytes themselves, where sendfile cannot be used (TLS, tests)."""

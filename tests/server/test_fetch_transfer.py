@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kwire.log.residency import is_resident
+from kwire.log.residency import read_in as residency_read_in
 from tests.server.inside import RawClient, running_broker
 
 KB = 1024
@@ -120,3 +124,36 @@ async def test_records_reach_a_consumer_that_waits_on_another_connection(
             _, reply = await client.receive(FetchResponse, 12)
         assert records(reply) == [bytes(written)]
         assert not partition.fetch_waiters
+
+
+async def test_what_is_not_in_memory_is_read_by_a_thread(
+    tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = [700 * KB, 30 * KB, 2500 * KB]
+    readers: list[int] = []
+
+    def noted(fd: int, position: int, size_bytes: int) -> None:
+        readers.append(threading.get_ident())
+        residency_read_in(fd, position, size_bytes)
+
+    monkeypatch.setattr("kwire.log.residency.read_in", noted)
+    async with running_broker(tmp_path, {"message.max.bytes": "5000000"}) as broker:
+        stored = await filled(broker, sizes, rng)
+        client = await RawClient.connect(broker)
+        forget_pages(tmp_path)
+        with trio.fail_after(10):
+            reply = await client.ask(fetch(broker, 12, len(sizes)), 12, FetchResponse)
+        assert records(reply) == stored
+    assert len(readers) >= len(sizes)
+    assert threading.get_ident() not in readers
+
+
+def forget_pages(directory: Path) -> None:
+    """Have the kernel drop what it holds of the segments; skips where it keeps everything."""
+    for path in directory.glob("t-*/*.log"):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if is_resident(file.fileno(), 0, path.stat().st_size):
+                pytest.skip("this file system keeps its files in memory")
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
