@@ -110,7 +110,7 @@ class TransactionShard:
             (ticket, ProducerAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)),
         ]
         effects.notes.append(
-            f"transaction of {transactional_id} is aborted: another producer took over its id"
+            f"transaction of {transactional_id} is aborted: its producer began anew"
         )
         return effects
 

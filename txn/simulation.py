@@ -125,7 +125,8 @@ class TransactionMachine:
 
     def restart(self, records: int | None = None) -> None:
         """Stop at once, with the first `records` of the log on disk, and start again."""
-        del self.log[records:], self.records[records:]
+        if records is not None:
+            del self.log[records:], self.records[records:]
         self._start()
         self.replay_into(self.shard)
         self.load()

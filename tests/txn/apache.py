@@ -12,7 +12,7 @@ do, and read when the first node starts again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -96,6 +96,15 @@ class ApacheTransactions:
         self._near.stop()
         self._near.start()
         self._connect()
+
+    def log(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Keys and values in the log of `__transaction_state`."""
+        for path in sorted((self._near.directory / "data/__transaction_state-0").glob("*.log")):
+            data = path.read_bytes()
+            for position, _ in batches.iter_batches(data):
+                for record in batches.records(data, position):
+                    assert record.key is not None
+                    yield record.key, record.value
 
     def ask(self, api: ApiKey, version: int, request: Any) -> Any:  # noqa: ANN401 - any message
         response = self._connection.call(request, version_max=version)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from kwire.conformance.txn_script import Target
 from kwire.txn.simulation import START_MS, TransactionMachine
 from tests.txn.apache import ApacheTransactions, now_ms
@@ -50,11 +48,9 @@ def test_differences_are_few() -> None:
     assert all("-last: init a v=" in line for line in different)
 
 
-@pytest.mark.usefixtures("apache_kafka_libs")
-def test_apache_kafka_answers_so(tmp_path: Path, rewrite: bool) -> None:
-    with ApacheTransactions(tmp_path) as apache:
-        apache.load(records("c", now_ms()))
-        given = answers(apache, "c")
+def test_apache_kafka_answers_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
+    apache_transactions.load(records("c", now_ms()))
+    given = answers(apache_transactions, "c")
     if rewrite:
         ANSWERS.write_text("\n".join(given) + "\n")
     assert given == ANSWERS.read_text().splitlines()

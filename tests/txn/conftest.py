@@ -1,0 +1,19 @@
+"""Apache Kafka for the tests of transactions that ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.txn.apache import ApacheTransactions
+
+
+@pytest.fixture(scope="session")
+def apache_transactions(
+    apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheTransactions]:
+    """Tests keep apart by their transactional ids."""
+    with ApacheTransactions(tmp_path_factory.mktemp("apache")) as started:
+        yield started

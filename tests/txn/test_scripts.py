@@ -1,0 +1,153 @@
+"""Transaction scenarios in scripts/, run on the machine alone.
+
+The answers in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
+it was not (see a script's head) they are what its source and documents say.  `limits` sets up a
+machine, `append ERROR|ok` makes appends fail, `hold` and `release` keep markers back and let them
+go, `restart [N]` kills the machine and loads the log (its first N records) anew, `stand EPOCH` puts
+the id's producer into that epoch, `log` shows what was appended since the last time and `notes`
+what the operator is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.conformance.txn_script import TransactionScript
+from kwire.txn.limits import TransactionLimits
+from kwire.txn.records import TransactionRecord, decode
+from kwire.txn.simulation import FIRST_PRODUCER_ID, START_MS, TransactionMachine
+from kwire.txn.transaction import Transaction
+from tests.txn.apache import ApacheTransactions
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
+TRANSACTIONAL_ID = "T"
+FOR_BOTH = [path for path in SCRIPTS if "On the machine alone" not in path.read_text()]
+OF_THE_MACHINE = ("limits", "log", "notes")
+"""Lines that Apache Kafka is not given, of scripts that it is given."""
+
+CheckScript = Callable[[Path, Callable[[str], list[str]]], None]
+
+
+class MachineScript:
+    """The lines that only a machine understands, and the rest."""
+
+    def __init__(self) -> None:
+        self._start(TransactionLimits())
+
+    def _start(self, limits: TransactionLimits) -> None:
+        self.machine = TransactionMachine(limits)
+        self.machine.load()
+        self.script = TransactionScript(self.machine, TRANSACTIONAL_ID)
+        self._shown = 0
+
+    def run(self, line: str) -> list[str]:
+        command, *words = line.split()
+        machine = self.machine
+        match command:
+            case "limits":
+                pairs = (word.split("=") for word in words)
+                self._start(TransactionLimits(**{name: int(value) for name, value in pairs}))
+            case "append":
+                machine.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+            case "hold":
+                machine.outbox.hold = True
+            case "release":
+                machine.outbox.hold = False
+                machine.outbox.release()
+            case "restart":
+                machine.restart(*map(int, words))
+                self._shown = len(machine.records)
+            case "stand":
+                now = machine.shard.transactions[TRANSACTIONAL_ID]
+                machine.append(
+                    TransactionRecord(TRANSACTIONAL_ID, replace(now, producer_epoch=int(words[0])))
+                )
+            case "log":
+                records, self._shown = machine.records[self._shown :], len(machine.records)
+                return [show(record) for record in records]
+            case "notes":
+                notes, machine.notes = machine.notes, []
+                return notes
+            case _:
+                return self.script.run(line)
+        return []
+
+
+def show(record: TransactionRecord) -> str:
+    """A record in one line; times since the machine's start."""
+    transaction = record.transaction
+    if transaction is None:
+        return f"{record.transactional_id} deleted"
+    started = ""
+    if transaction.start_timestamp_ms != -1:
+        started = f" started={transaction.start_timestamp_ms - START_MS}"
+    ids = "/".join(
+        "-" if producer_id == -1 else str(producer_id - FIRST_PRODUCER_ID)
+        for producer_id in (
+            transaction.previous_producer_id,
+            transaction.producer_id,
+            transaction.next_producer_id,
+        )
+    )
+    places = (f" {t}:{i}" for t, indexes in transaction.partitions.items() for i in sorted(indexes))
+    return (
+        f"{record.transactional_id} {transaction.state.label} ids={ids}"
+        f" epoch={transaction.producer_epoch} version={transaction.client_transaction_version}"
+        f" timeout={transaction.timeout_ms}{started}"
+        f" updated={transaction.last_update_timestamp_ms - START_MS}{''.join(places)}"
+    )
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path, check_script: CheckScript) -> None:
+    check_script(path, MachineScript().run)
+
+
+@pytest.mark.parametrize("path", FOR_BOTH, ids=lambda path: path.stem)
+def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransactions) -> None:
+    script = TransactionScript(apache_transactions, path.stem)
+    expected: list[str] = []
+    given: list[str] = []
+    asked = False
+    for line in path.read_text().splitlines():
+        if line.startswith("  "):
+            expected += [line] * asked
+        elif line and not line.startswith("#"):
+            asked = line.split()[0] not in OF_THE_MACHINE
+            if asked:
+                expected.append(line)
+                given += [line, *(f"  {answer}" for answer in script.run(line))]
+    assert given == expected
+    logged = [decode(key, value) for key, value in apache_transactions.log()]
+    mine = [record for record in logged if record and record.transactional_id == path.stem]
+    assert timeless(mine) == timeless(records_of_machine(path))
+
+
+def records_of_machine(path: Path) -> list[TransactionRecord]:
+    machine = MachineScript()
+    for line in path.read_text().splitlines():
+        if line and not line.startswith(("#", " ")):
+            machine.run(line)
+    return machine.machine.records
+
+
+def timeless(records: Iterable[TransactionRecord]) -> list[Transaction]:
+    """As they are without what differs from run to run: times, and the first producer id."""
+    stated = [record.transaction for record in records if record.transaction is not None]
+    first = stated[0].producer_id
+    return [
+        replace(
+            each,
+            producer_id=each.producer_id - first,
+            previous_producer_id=each.previous_producer_id - first,
+            last_producer_epoch=-1,
+            last_update_timestamp_ms=0,
+            start_timestamp_ms=min(each.start_timestamp_ms, 0),
+        )
+        for each in stated
+    ]
