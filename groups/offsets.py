@@ -1,8 +1,9 @@
 """Committed offsets: what each group has committed for each partition.
 
-All of it is durable: an entry is what the last OffsetCommit record of its key says.  Offsets are
-forgotten by OffsetDelete, with their group, with their topic, and by time: `offsets.retention.ms`
-after the commit or after the group lost its last member, or when the client said (v2-4).
+All of it is durable: an entry is what the last OffsetCommit record of its key says, apart from
+those of open transactions (kwire.groups.pending_offsets).  Offsets are forgotten by OffsetDelete,
+with their group, with their topic, and by time: `offsets.retention.ms` after the commit or after
+the group lost its last member, or when the client said (v2-4).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.groups.pending_offsets import OffsetPlace, PendingOffsets
 from kwire.groups.records import OffsetCommit, offset_tombstone
 
 NO_OFFSET = -1
@@ -55,26 +57,36 @@ class Offsets:
 
     def __init__(self) -> None:
         self.by_group: dict[str, Topics] = {}
+        self.pending = PendingOffsets()
 
     def apply(self, record: OffsetCommit) -> None:
-        key, value = record.key, record.value
-        if value is None:
-            self._remove(key.group, key.topic, key.partition)
-            return
-        topics = self.by_group.get(key.group)
+        place = _place(record)
+        if record.value is None:
+            self._remove(*place)
+            self.pending.remove(place)
+        else:
+            self._put(place, _committed(record.value))
+            self.pending.overtake(place)
+
+    def apply_pending(self, record: OffsetCommit, producer_id: int) -> None:
+        """As `apply`, for a record of the producer's open transaction."""
+        if record.value is None:
+            self.apply(record)
+        else:
+            self.pending.add(producer_id, _place(record), _committed(record.value))
+
+    def end_transaction(self, producer_id: int, commit: bool) -> None:
+        for place, committed in self.pending.end(producer_id, commit):
+            self._put(place, committed)
+
+    def _put(self, place: OffsetPlace, committed: CommittedOffset) -> None:
+        topics = self.by_group.get(place.group_id)
         if topics is None:
-            topics = self.by_group[key.group] = {}
-        partitions = topics.get(key.topic)
+            topics = self.by_group[place.group_id] = {}
+        partitions = topics.get(place.topic)
         if partitions is None:
-            partitions = topics[key.topic] = {}
-        partitions[key.partition] = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-        )
+            partitions = topics[place.topic] = {}
+        partitions[place.partition] = committed
 
     def _remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self.by_group.get(group_id)
@@ -87,6 +99,12 @@ class Offsets:
         if not topics:
             del self.by_group[group_id]
 
+    def has_any(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an offset is committed there, be it in an open transaction."""
+        if self.get(group_id, topic, partition) is not None:
+            return True
+        return OffsetPlace(group_id, topic, partition) in self.pending
+
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         topics = self.by_group.get(group_id)
         partitions = topics.get(topic) if topics is not None else None
@@ -98,27 +116,50 @@ class Offsets:
                 yield topic, partition, committed
 
     def tombstones(self, group_id: str) -> list[OffsetCommit]:
-        return [offset_tombstone(group_id, topic, p) for topic, p, _ in self.all_of(group_id)]
+        places = {OffsetPlace(group_id, topic, p): None for topic, p, _ in self.all_of(group_id)}
+        places.update(dict.fromkeys(self.pending.of_group(group_id)))
+        return [offset_tombstone(*place) for place in places]
 
     def tombstones_of_topics(self, deleted: Iterable[tuple[str, bytes]]) -> list[OffsetCommit]:
         """The offsets of deleted (name, id) topics, but not those of a successor of that name."""
-        return [
-            offset_tombstone(group_id, name, partition)
-            for name, topic_id in deleted
-            for group_id, topics in self.by_group.items()
-            for partition, committed in topics.get(name, {}).items()
-            if committed.topic_id in (ZERO_UUID, topic_id)
-        ]
+        places: dict[OffsetPlace, None] = {}
+        for name, topic_id in deleted:
+            for group_id, topics in self.by_group.items():
+                for partition, committed in topics.get(name, {}).items():
+                    if committed.topic_id in (ZERO_UUID, topic_id):
+                        places[OffsetPlace(group_id, name, partition)] = None
+            places.update(dict.fromkeys(self.pending.of_topic(name)))
+        return [offset_tombstone(*place) for place in places]
 
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, base: Callable[[CommittedOffset], int]
     ) -> list[tuple[str, int]]:
-        """(topic, partition) of what is out of time; `base` says when its time began."""
+        """(topic, partition) of what is out of time; `base` says when its time began.
+
+        Where a transaction is open nothing expires.
+        """
         return [
             (topic, partition)
             for topic, partition, committed in self.all_of(group_id)
             if _is_expired(committed, now_ms, retention_ms, base)
+            and OffsetPlace(group_id, topic, partition) not in self.pending
         ]
+
+
+def _place(record: OffsetCommit) -> OffsetPlace:
+    key = record.key
+    return OffsetPlace(key.group, key.topic, key.partition)
+
+
+def _committed(value: OffsetCommitValue) -> CommittedOffset:
+    return CommittedOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+    )
 
 
 def _is_expired(
@@ -199,29 +240,43 @@ def exceeds(metadata: str, length_max: int) -> bool:
 # -- OffsetFetch
 
 
-def fetch(offsets: Offsets, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-    """The offsets asked for, -1 where there is none; all of them where no topics are named."""
+def fetch(
+    offsets: Offsets, request: OffsetFetchRequestGroup, require_stable: bool = False
+) -> OffsetFetchResponseGroup:
+    """The offsets asked for, -1 where there is none; all of them where no topics are named.
+
+    `require_stable`: UNSTABLE_OFFSET_COMMIT where an open transaction has committed one (KIP-447).
+    """
+    group_id = request.group_id
+
+    def told(
+        topic: str, index: int, committed: CommittedOffset | None
+    ) -> OffsetFetchResponsePartitions:
+        if require_stable and OffsetPlace(group_id, topic, index) in offsets.pending:
+            return _fetched(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return _fetched(index, committed)
+
     if request.topics is None:
         topics = [
             OffsetFetchResponseTopics(
                 name=name,
-                partitions=[_fetched(index, committed) for index, committed in partitions.items()],
+                partitions=[told(name, index, found) for index, found in partitions.items()],
             )
-            for name, partitions in offsets.by_group.get(request.group_id, {}).items()
+            for name, partitions in offsets.by_group.get(group_id, {}).items()
         ]
-        return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+        return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
     topics = []
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
-            committed = offsets.get(request.group_id, topic.name, index)
+            committed = offsets.get(group_id, topic.name, index)
             if committed is not None and _other_topic(committed.topic_id, topic.topic_id):
                 committed = None
-            answers.append(_fetched(index, committed))
+            answers.append(told(topic.name, index, committed))
         topics.append(
             OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=answers)
         )
-    return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+    return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
 
 def _other_topic(committed: bytes, asked: bytes) -> bool:
@@ -229,13 +284,16 @@ def _other_topic(committed: bytes, asked: bytes) -> bool:
     return ZERO_UUID not in (committed, asked) and committed != asked
 
 
-def _fetched(index: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartitions:
+def _fetched(
+    index: int, committed: CommittedOffset | None, error: ErrorCode = ErrorCode.NONE
+) -> OffsetFetchResponsePartitions:
     if committed is None:
         return OffsetFetchResponsePartitions(
             partition_index=index,
             committed_offset=NO_OFFSET,
             committed_leader_epoch=-1,
             metadata="",
+            error_code=error,
         )
     return OffsetFetchResponsePartitions(
         partition_index=index,

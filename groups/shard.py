@@ -30,7 +30,8 @@ from kwire.codecs.messages.offset_delete import (
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.groups import classic_members, classic_rebalance, offsets
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.groups import classic_members, classic_rebalance, offsets, txn_offsets
 from kwire.groups.classic_decision import Caller, Decision, join_error, sync_error
 from kwire.groups.classic_group import ClassicGroup, Member
 from kwire.groups.classic_join import Join
@@ -77,14 +78,29 @@ class GroupShard:
         """Make durable state follow one record."""
         if isinstance(record, OffsetCommit):
             self.offsets.apply(record)
-            group_id = record.key.group
-            if record.value is not None and group_id not in self.groups:
-                self.groups[group_id] = ClassicGroup(group_id)
+            self._begin_simple_group(record)
         elif record.value is None:
             self.groups.pop(record.key.group, None)
         else:
             group_id = record.key.group
             self.groups[group_id] = ClassicGroup.from_record(group_id, record.value)
+
+    def apply_pending(self, record: Record, producer_id: int) -> None:
+        """The same for a record of a transaction that is not ended yet: an offset."""
+        if not isinstance(record, OffsetCommit):
+            self.apply(record)
+            return
+        self.offsets.apply_pending(record, producer_id)
+        self._begin_simple_group(record)
+
+    def end_transaction(self, producer_id: int, commit: bool) -> None:
+        """The producer's offsets count from now on, or never."""
+        self.offsets.end_transaction(producer_id, commit)
+
+    def _begin_simple_group(self, record: OffsetCommit) -> None:
+        group_id = record.key.group
+        if record.value is not None and group_id not in self.groups:
+            self.groups[group_id] = ClassicGroup(group_id)
 
     def settle(self, effects: Effects) -> None:
         """Take over the soft state of effects whose records have been applied."""
@@ -175,8 +191,22 @@ class GroupShard:
             classic_members.keep_session(effects, group, request.member_id)
         return effects
 
-    def fetch_offsets(self, request: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-        return offsets.fetch(self.offsets, request)
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, ticket: Ticket, now_ms: int
+    ) -> Effects:
+        group = self.groups.get(request.group_id)
+        error = _check_transactional_commit(group, request)
+        if error is not ErrorCode.NONE:
+            return Effects.reply(ticket, txn_offsets.commit_error(request, error))
+        limit = self.limits.offset_metadata_max_bytes
+        records, response = txn_offsets.commit(request, limit, now_ms)
+        producer = request.producer_id, request.producer_epoch
+        return Effects(records=[*records], replies=[(ticket, response)], producer=producer)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+    ) -> OffsetFetchResponseGroup:
+        return offsets.fetch(self.offsets, request, require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket, now_ms: int) -> Effects:
         group = self.groups.get(request.group_id)
@@ -191,7 +221,7 @@ class GroupShard:
             answers = []
             for index in (partition.partition_index for partition in topic.partitions):
                 answers.append(OffsetDeleteResponsePartition(index, code))
-                if not subscribed and self.offsets.get(group.group_id, topic.name, index):
+                if not subscribed and self.offsets.has_any(group.group_id, topic.name, index):
                     effects.records.append(offset_tombstone(group.group_id, topic.name, index))
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         effects.replies.append((ticket, OffsetDeleteResponse(topics=topics)))
@@ -273,7 +303,9 @@ class GroupShard:
                 for topic, partition in self._expired(group, now_ms):
                     effects.records.append(offset_tombstone(group.group_id, topic, partition))
                     kept -= 1
-            if not kept and group.state is ClassicState.EMPTY:
+            if kept or any(self.offsets.pending.of_group(group.group_id)):
+                continue
+            if group.state is ClassicState.EMPTY:
                 effects.records.append(group_tombstone(group.group_id))
         return effects
 
@@ -322,6 +354,26 @@ def _check_commit(
     if group.state is ClassicState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def _check_transactional_commit(
+    group: ClassicGroup | None, request: TxnOffsetCommitRequest
+) -> ErrorCode:
+    """KIP-447: a producer that names no member may commit to any group, as it could before v3."""
+    generation_id = request.generation_id
+    if group is None:
+        return ErrorCode.NONE if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation_id < 0 and group.state is ClassicState.EMPTY:
+        return ErrorCode.NONE
+    if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.NONE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    same = generation_id == group.generation_id
+    return ErrorCode.NONE if same else ErrorCode.ILLEGAL_GENERATION
 
 
 def _check_offset_delete(group: ClassicGroup | None) -> ErrorCode:

@@ -30,13 +30,15 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommi
 from kwire.codecs.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from kwire.groups import classic_join
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kwire.groups import classic_join, txn_offsets
 from kwire.groups.classic_decision import Caller, join_error, sync_error
 from kwire.groups.effects import Effects
 from kwire.groups.java import partition_for
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import commit_error
 from kwire.groups.shard import GroupShard
+from kwire.log import LogError, Verification
 from kwire.partition import Partition
 from kwire.promise import Promise
 from kwire.runtime import CoordinatorRuntime
@@ -193,13 +195,45 @@ class GroupCoordinator:
             lambda error: commit_error(request, error),
         )
 
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, verification: Verification | None
+    ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
+        """`verification` proves that the transaction knows of the group's partition."""
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.commit_transactional_offsets(
+                request, ticket, now_ms
+            ),
+            lambda error: txn_offsets.commit_error(request, error),
+            verification,
+        )
+
+    def end_transaction(
+        self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
+    ) -> None:
+        """Append a marker to a partition led here, and have its producer's offsets follow.
+
+        LogError NOT_LEADER_OR_FOLLOWER while the partition is not served, or as the log refuses.
+        """
+        shard = self.runtime.shards.get(index)
+        if shard is None or shard.error is not ErrorCode.NONE:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        shard.end_transaction(
+            marker,
+            self.runtime.now_ms(),
+            commit=commit,
+            transaction_version=transaction_version,
+        )
+
     def fetch_offsets(
-        self, request: OffsetFetchRequestGroup
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
         """Offsets as of now; like every reply, told once they are committed."""
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, _: Effects.reply(ticket, shard.fetch_offsets(request)),
+            lambda shard, ticket, _: Effects.reply(
+                ticket, shard.fetch_offsets(request, require_stable=require_stable)
+            ),
             lambda error: OffsetFetchResponseGroup(group_id=request.group_id, error_code=error),
         )
 

@@ -9,8 +9,9 @@ connection remembers the last request to one partition as bytes:
 
 When the next one has the same key, version, head and tail, its batch goes straight to that
 partition, and the reply is a copy of the last one's with other offsets.  Whatever is not plainly
-that (another head, a batch that is refused, a partition that would have to wait for replicas)
-goes the thorough way, which alone decides how it is answered: this one only ever succeeds.
+that (another head, the first batch of a transaction, one that is refused, a partition that would
+have to wait for replicas or has `flush.messages`) goes the thorough way, which alone decides how
+it is answered: this one only ever succeeds.
 `tests/server/test_repeated_produce.py` holds the two against each other.
 """
 
@@ -19,8 +20,19 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, cast
 
+from kwire.batch_bytes import (
+    ATTRIBUTES,
+    HEADER_SIZE_BYTES,
+    PRODUCER,
+    PRODUCER_START,
+    TOPIC_IDS_SINCE,
+    TRANSACTIONAL,
+    ZSTD,
+    ZSTD_SINCE,
+)
 from kwire.codecs.primitives import Frame, Message
 from kwire.log import LogError
+from kwire.log.config import LONG_MAX
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -29,14 +41,7 @@ if TYPE_CHECKING:
 
 _HEAD_START = 8  # behind api key, version and correlation id
 _FLEXIBLE_SINCE = 9
-_TOPIC_IDS_SINCE = 13
 _LOG_START_SINCE = 5
-_ZSTD_SINCE = 7
-
-_BATCH_SIZE_BYTES_MIN = 61  # its header
-_ATTRIBUTES_LOW_BYTE = 22
-_TRANSACTIONAL = 0x10
-_ZSTD = 0x04  # of the codecs the only one with this bit
 
 _NO_TAGS = b"\0\0\0"  # in the partition, the topic and the request
 _SIZE = struct.Struct(">i")
@@ -52,6 +57,7 @@ class RepeatedProduce:
         "_acks",
         "_flexible",
         "_head",
+        "_in_transactions",
         "_kind",
         "_offsets",
         "_offsets_at",
@@ -69,6 +75,7 @@ class RepeatedProduce:
         self._flexible = False
         self._acks = 1
         self._refused_bits = 0
+        self._in_transactions = False
         self._partition: Partition | None = None
         self._reply = Frame()
         self._offsets = _OFFSETS_V3
@@ -81,12 +88,14 @@ class RepeatedProduce:
             return None
         batch = _batch(frame, size_at, self._flexible)
         partition = self._partition
-        if (
-            batch is None
-            or partition is None
-            or batch[_ATTRIBUTES_LOW_BYTE] & self._refused_bits
-            or len(partition.isr) != 1
-        ):
+        if batch is None or partition is None or len(partition.isr) != 1:
+            return None
+        if partition.log.config.flush_messages != LONG_MAX:
+            return None  # a batch that cannot be flushed is refused after it was written
+        flags = batch[ATTRIBUTES]
+        if flags & self._refused_bits:
+            return None
+        if flags & TRANSACTIONAL and not (self._in_transactions and _goes_on(batch, partition)):
             return None
         try:
             result = partition.append(batch, now_ms=broker.now_ms(), required_acks=self._acks)
@@ -125,17 +134,24 @@ class RepeatedProduce:
             self._seen = head
             return
         success = _SUCCESS.pack(data.index, 0, answer.base_offset)
-        name = topic.name if version < _TOPIC_IDS_SINCE else broker.topic_name(topic.topic_id)
+        name = topic.name if version < TOPIC_IDS_SINCE else broker.topic_name(topic.topic_id)
         if name is None or reply.count(success) != 1:
             return
         self._kind, self._head, self._size_at = bytes(frame[:4]), head, size_at
         self._flexible = version >= _FLEXIBLE_SINCE
         self._acks = request.acks
-        self._refused_bits = _TRANSACTIONAL if version >= _ZSTD_SINCE else _TRANSACTIONAL | _ZSTD
+        self._in_transactions = request.transactional_id is not None
+        self._refused_bits = 0 if version >= ZSTD_SINCE else ZSTD
         self._partition = broker.partition(name, data.index)
         self._reply = reply
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
         self._offsets_at = reply.index(success) + _SUCCESS.size - 8
+
+
+def _goes_on(batch: memoryview, partition: Partition) -> bool:
+    """Whether the transaction of a batch is open there: its coordinator need not be asked."""
+    producer_id, epoch, _ = PRODUCER.unpack_from(batch, PRODUCER_START)
+    return partition.log.producers.has_ongoing_txn(producer_id, epoch)
 
 
 def _size_position(frame: memoryview, batch_size_bytes: int, flexible: bool) -> int:
@@ -150,7 +166,7 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
     """The batch whose size stands at `size_at`, if the request ends with it and nothing is odd."""
     if not flexible:
         batch = frame[size_at + 4 :]
-        if len(batch) < _BATCH_SIZE_BYTES_MIN or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
+        if len(batch) < HEADER_SIZE_BYTES or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
             return None
         return batch
     size, shift, position = 0, 0, size_at
@@ -162,6 +178,6 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
             break
         shift += 7
     end = position + size - 1
-    if size <= _BATCH_SIZE_BYTES_MIN or frame[end:] != _NO_TAGS:
+    if size <= HEADER_SIZE_BYTES or frame[end:] != _NO_TAGS:
         return None
     return frame[position:end]

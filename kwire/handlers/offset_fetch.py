@@ -45,7 +45,7 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     version = context.api_version
     groups = request.groups if version >= SEVERAL_GROUPS_SINCE else [_only_group(request)]
-    fetch = _GroupFetch(broker, version)
+    fetch = _GroupFetch(broker, version, request.require_stable)
     replies = [fetch.start(group) for group in groups]
     if any(isinstance(reply, Promise) for reply in replies):
         return _wait(fetch, groups, replies)
@@ -74,8 +74,9 @@ def _finish(
 class _GroupFetch:
     """What the handler does around the coordinator for each group: topics by id, old errors."""
 
-    def __init__(self, broker: Broker, version: int) -> None:
+    def __init__(self, broker: Broker, version: int, require_stable: bool) -> None:
         self._broker = broker
+        self._require_stable = require_stable
         self.version = version
         self._refused: dict[int, list[OffsetFetchResponseTopics]] = {}
 
@@ -86,7 +87,7 @@ class _GroupFetch:
                 topic.name = names.get(topic.topic_id, "")
             self._refused[id(group)] = [_unknown(topic) for topic in group.topics if not topic.name]
             group.topics = [topic for topic in group.topics if topic.name]
-        return self._broker.groups.fetch_offsets(group)
+        return self._broker.groups.fetch_offsets(group, require_stable=self._require_stable)
 
     def finish(
         self, group: OffsetFetchRequestGroup, reply: OffsetFetchResponseGroup

@@ -11,13 +11,15 @@ Behaviour
   but for the client id that Kafka's own tools use.
 - A partition named twice in a topic is written and answered once, with what was named last.
 - A topic without partitions is left out of the reply.
-- A transactional batch without a transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and one
-  whose id the transaction coordinator does not know INVALID_PRODUCER_ID_MAPPING: that is every id,
-  since this broker hands out none.
+- A transactional batch is written only to a partition that is part of its producer's transaction
+  (kwire.transaction_verification); one without a transactional id fails the whole request with
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, batches of several producers with
+  INVALID_PRODUCER_ID_MAPPING.
 - Null records, on which Kafka never answers (it fails inside), are INVALID_RECORD here.
 
 Version notes: zstd from v7; record errors and messages from v8; flexible from v9; leaders of moved
-partitions from v10; topics by id instead of name from v13.
+partitions from v10; TRANSACTION_ABORTABLE from v11; partitions become part of the transaction by
+being written to from v12; topics by id instead of name from v13.
 """
 
 from __future__ import annotations
@@ -28,6 +30,15 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import trio
 
+from kwire import transactional_produce
+from kwire.batch_bytes import (
+    ATTRIBUTES,
+    COMPRESSION_MASK,
+    HEADER_SIZE_BYTES,
+    TOPIC_IDS_SINCE,
+    ZSTD,
+    ZSTD_SINCE,
+)
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -39,32 +50,50 @@ from kwire.codecs.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.context import CloseConnection, Context
-from kwire.log import AppendResult, LogError
+from kwire.log import AppendResult, LogError, Verification
 from kwire.partition import Partition
 from kwire.topic_names import INTERNAL_TOPICS
+from kwire.transaction_verification import Verdict
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
 
-ZSTD_SINCE = 7
-TOPIC_IDS_SINCE = 13
 ADMIN_CLIENT_ID = "__admin_client"
 Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
 """A partition, the high watermark that commits what was appended, and the answer to settle."""
 
 _MAGIC = 16
-_ATTRIBUTES_LOW_BYTE = 22  # of a v2 batch
-_HEADER_SIZE_BYTES = 61
-_COMPRESSION_MASK, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
 
 def handle(
     broker: Broker, request: ProduceRequest, context: Context
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if not transactional_produce.has_transactional(request):
+        return _produce(broker, request, context)
+    try:
+        verdict = transactional_produce.verdict(broker, request, context.api_version)
+    except LogError as error:
+        return _refuse(request, error)
+    if isinstance(verdict, Verdict):
+        return _produce(broker, request, context, verdict)
+    return _produce_once_verified(broker, request, context, verdict)
+
+
+async def _produce_once_verified(
+    broker: Broker, request: ProduceRequest, context: Context, verdict: Awaitable[Verdict]
+) -> ProduceResponse | None:
+    response = _produce(broker, request, context, await verdict)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _produce(
+    broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None = None
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    """`verdict` is that on the transactional batches, where there are some."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_acks(broker, request, context.api_version)
-    work = _Produce(broker, request, context)
+    work = _Produce(broker, request, context, verdict)
     topics = [topic for topic in request.topic_data if topic.partition_data]
     response = ProduceResponse([work.write(topic) for topic in topics])
     if acks == 0:
@@ -84,14 +113,18 @@ class _Produce:
         "_client_id",
         "_now_ms",
         "_request",
+        "_verdict",
         "_version",
         "failed",
         "uncommitted",
     )
 
-    def __init__(self, broker: Broker, request: ProduceRequest, context: Context) -> None:
+    def __init__(
+        self, broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None
+    ) -> None:
         self._broker = broker
         self._request = request
+        self._verdict = verdict
         self._version = context.api_version
         self._client_id = context.client_id
         self._now_ms = broker.now_ms()
@@ -111,10 +144,11 @@ class _Produce:
             try:
                 if hosted is None or data.index not in hosted:
                     raise LogError(unknown)
+                partition = hosted[data.index]
+                proof = None if self._verdict is None else self._proof(partition)
                 if guarded:
                     raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-                partition = hosted[data.index]
-                result = _append(partition, data, self._request, self._version, self._now_ms)
+                result = self._append(partition, data, proof)
             except LogError as error:
                 self.failed = True
                 answers.append(_failure(data, error))
@@ -131,29 +165,32 @@ class _Produce:
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
+    def _proof(self, partition: Partition) -> Verification | None:
+        """What the transaction coordinator has given to write there; LogError if it refused."""
+        assert self._verdict is not None
+        place = partition.topic, partition.index
+        refused = self._verdict.refused.get(place)
+        if refused is not None:
+            raise transactional_produce.refusal(refused)
+        return self._verdict.proofs.get(place)
 
-def _append(
-    partition: Partition,
-    data: PartitionProduceData,
-    request: ProduceRequest,
-    version: int,
-    now_ms: int,
-) -> AppendResult:
-    records = data.records
-    if not isinstance(records, memoryview):
-        raise LogError(ErrorCode.INVALID_RECORD)
-    # Of the formats before 2 the log takes none, and what is too short for a header neither.
-    of_format_2 = len(records) >= _HEADER_SIZE_BYTES and records[_MAGIC] == 2
-    attributes = records[_ATTRIBUTES_LOW_BYTE] if of_format_2 else 0
-    if attributes & _TRANSACTIONAL:
-        if request.transactional_id is None:
-            raise LogError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise LogError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if version < ZSTD_SINCE and attributes & _COMPRESSION_MASK >= _ZSTD:
-        if attributes & _COMPRESSION_MASK > _ZSTD:  # what it is not, Kafka fails to name
-            raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    return partition.append(records, now_ms=now_ms, required_acks=request.acks)
+    def _append(
+        self, partition: Partition, data: PartitionProduceData, proof: Verification | None
+    ) -> AppendResult:
+        records = data.records
+        if not isinstance(records, memoryview) or len(records) < HEADER_SIZE_BYTES:
+            raise LogError(ErrorCode.INVALID_RECORD)
+        codec = records[ATTRIBUTES] & COMPRESSION_MASK
+        if codec >= ZSTD and self._version < ZSTD_SINCE:
+            if codec > ZSTD:  # what it is not, Kafka fails to name
+                raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        return partition.append(
+            records,
+            now_ms=self._now_ms,
+            required_acks=self._request.acks,
+            verification=proof,
+        )
 
 
 def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceResponse:
@@ -178,6 +215,23 @@ def _find(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str | 
     if name is None:
         return None, ErrorCode.UNKNOWN_TOPIC_ID
     return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refuse(request: ProduceRequest, error: LogError) -> ProduceResponse | None:
+    """The same error for every partition, there or not."""
+    response = ProduceResponse(
+        [
+            TopicProduceResponse(
+                topic.name,
+                topic.topic_id,
+                [_failure(data, error) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+    if request.acks == 0:
+        _close(response)
+    return response
 
 
 def _refuse_acks(broker: Broker, request: ProduceRequest, version: int) -> ProduceResponse:

@@ -1,0 +1,116 @@
+"""WriteTxnMarkers (key 27): v1-2.
+
+Behaviour
+- Ends transactions in partitions of this broker; transaction coordinators send it, and admins for
+  transactions that hang (KIP-664).  The answer waits until the markers are committed.
+- Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+  INVALID_PRODUCER_EPOCH for a producer that is fenced there, TRANSACTION_COORDINATOR_FENCED for a
+  coordinator that is.  Offsets that are still being loaded: NOT_LEADER_OR_FOLLOWER.
+- Markers that cannot be (no producer, an epoch or a transaction version below 0) are
+  UNKNOWN_SERVER_ERROR.  Markers of one producer are answered together; one without partitions is
+  left out.
+- A partition named twice in a marker, on which Apache Kafka never answers, gets one marker.
+
+Version notes: the coordinator's transaction version from v2; with 2 a marker of the epoch in which
+the transaction is open is late (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+
+import trio
+
+from kwire.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kwire.context import Context
+from kwire.txn_marker import TxnMarker, write_marker
+
+NO_PRODUCER = -1
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: Context
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    work = _Markers(broker)
+    for marker in request.markers:
+        work.write(marker)
+    return work.response() if work.waiting == 0 else work.wait()
+
+
+class _Markers:
+    """The markers of one request, and what came of them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+        """By producer, topic and partition."""
+        self._settled: trio.Event | None = None
+        self.waiting = 0
+
+    def write(self, wanted: WritableTxnMarker) -> None:
+        marker = TxnMarker(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.transaction_result,
+            wanted.transaction_version,
+        )
+        places = {(topic.name, i): None for topic in wanted.topics for i in topic.partition_indexes}
+        for topic, index in places:
+            topics = self._results.setdefault(marker.producer_id, {})
+            settle = partial(self._settle, topics.setdefault(topic, {}), index)
+            self.waiting += 1
+            if self._broker.partition(topic, index) is not None and _is_absurd(marker):
+                settle(ErrorCode.UNKNOWN_SERVER_ERROR)
+            else:
+                write_marker(self._broker, marker, topic, index, settle)
+
+    def _settle(self, answers: dict[int, ErrorCode], index: int, error: ErrorCode) -> None:
+        answers[index] = error
+        self.waiting -= 1
+        if self.waiting == 0 and self._settled is not None:
+            self._settled.set()
+
+    async def wait(self) -> WriteTxnMarkersResponse:
+        if self.waiting:
+            self._settled = trio.Event()
+            await self._settled.wait()
+        return self.response()
+
+    def response(self) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            [
+                WritableTxnMarkerResult(
+                    producer_id,
+                    [
+                        WritableTxnMarkerTopicResult(
+                            topic,
+                            [
+                                WritableTxnMarkerPartitionResult(index, error)
+                                for index, error in answers.items()
+                            ],
+                        )
+                        for topic, answers in topics.items()
+                    ],
+                )
+                for producer_id, topics in self._results.items()
+            ]
+        )
+
+
+def _is_absurd(marker: TxnMarker) -> bool:
+    return (
+        marker.producer_id == NO_PRODUCER
+        or (marker.producer_id >= 0 and marker.producer_epoch < 0)
+        or marker.transaction_version < 0
+    )
