@@ -12,7 +12,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
 from kwire.conformance.behaviour.scenario import Scenario
 from kwire.conformance.behaviour.stage import Entry, ScenarioStage
-from kwire.conformance.wire.broker import Broker, NotReady
+from kwire.conformance.wire.broker import Broker, NotReady, common_versions
 from kwire.conformance.wire.compare import Difference, differences
 from kwire.conformance.wire.normal import Tree
 from kwire.conformance.wire.peer import Peer
@@ -61,7 +61,7 @@ class Runner:
         """Meet both; from then on only what both serve is sent. Raises NotReady or OSError."""
         for broker in (self.subject, self.oracle):
             broker.meet()
-        served = _common(self.subject.served, self.oracle.served)
+        served = common_versions(self.subject.served, self.oracle.served)
         for broker in (self.subject, self.oracle):
             broker.served = served
             peer = Peer(broker.address)
@@ -122,18 +122,6 @@ class Runner:
             stage.finish()
         common = set(stage.broker.served)
         return stage.transcript(common, self._tag), problem
-
-
-def _common(
-    left: dict[int, tuple[int, int]], right: dict[int, tuple[int, int]]
-) -> dict[int, tuple[int, int]]:
-    """The versions that both serve."""
-    found = {}
-    for key in left.keys() & right.keys():
-        low, high = max(left[key][0], right[key][0]), min(left[key][1], right[key][1])
-        if low <= high:
-            found[key] = (low, high)
-    return found
 
 
 def _first_difference(left: list[Entry], right: list[Entry]) -> Difference | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -17,6 +17,7 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -29,6 +30,8 @@ from kwire.conformance.wire.peer import Address, Peer, Reply
 READY_TIMEOUT_S = 60.0
 """A coordinator loads its partition, a new topic finds its leader: at once, but the first time."""
 POLL_S = 0.01
+GROUP, TRANSACTION = 0, 1
+"""Kinds of keys that have a coordinator."""
 TRANSIENT = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -40,6 +43,10 @@ TRANSIENT = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+
+
+TRANSACTION = 1
+"""The type of a coordinator's key, where 0 is a group."""
 
 
 class NotReady(RuntimeError):
@@ -61,6 +68,19 @@ def address_of(bootstrap: str) -> Address:
     if not colon or not port.isdigit():
         raise ValueError(f"{bootstrap!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+Served = dict[int, tuple[int, int]]
+
+
+def common_versions(left: Served, right: Served) -> Served:
+    """The versions that both serve, by API key."""
+    found = {}
+    for key in left.keys() & right.keys():
+        low, high = max(left[key][0], right[key][0]), min(left[key][1], right[key][1])
+        if low <= high:
+            found[key] = (low, high)
+    return found
 
 
 @dataclass
@@ -112,19 +132,35 @@ class Broker:
 
     # -- what cases start from
 
-    def coordinator_ready(self, peer: Peer, group_id: str) -> None:
-        """Wait until groups are served: the first one makes the broker create its topic."""
+    def coordinator_ready(self, peer: Peer, key: str) -> None:
+        """Wait until groups and transactions are served: the first make their topics."""
 
-        def refused() -> bool:
-            request = FindCoordinatorRequest(key=group_id, coordinator_keys=[group_id])
+        def refused(key_type: int) -> bool:
+            request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
             version = min(self.version_of(request), 3)
             request.coordinator_keys = []
             return self.ask(peer, request, version).error_code in TRANSIENT
 
-        self._until(refused, "no coordinator for groups")
+        self._until(lambda: refused(GROUP), "no coordinator for groups")
+        self._until(lambda: refused(TRANSACTION), "no coordinator for transactions")
+
+    def producers_ready(self, peer: Peer, transactional_id: str) -> None:
+        """Wait until producers are served: a broker that has just started may have no ids yet, and
+        the first transaction makes it create their topic."""
+        transactions = FindCoordinatorRequest(transactional_id, TRANSACTION)
+        version = min(self.version_of(transactions), 3)
+
+        def without_ids() -> bool:
+            return self.ask(peer, InitProducerIdRequest(None, 60_000)).error_code in TRANSIENT
+
+        def without_coordinator() -> bool:
+            return self.ask(peer, transactions, version).error_code in TRANSIENT
+
+        self._until(without_ids, "no producer ids")
+        self._until(without_coordinator, "no coordinator for transactions")
 
     def create_topic(
-        self, peer: Peer, name: str, partitions: int = 1, configs: dict[str, str] | None = None
+        self, peer: Peer, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> Topic:
         """A new topic, once its partitions answer."""
         settings = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]

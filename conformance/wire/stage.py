@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,13 +73,17 @@ class Stage:
         return topic
 
     def shared_topic(
-        self, kind: str, partitions: int = 1, fill: Callable[[Topic], None] | None = None
+        self,
+        kind: str,
+        partitions: int = 1,
+        fill: Callable[[Topic], None] | None = None,
+        configs: Mapping[str, str] | None = None,
     ) -> Topic:
         """A topic that several cases read and none changes; `fill` is called once, when new."""
         name = f"{self.prefix.rsplit('-', 1)[0]}-shared-{kind}"
 
         def make() -> Topic:
-            topic = self.broker.create_topic(self._peer(SETUP), name, partitions)
+            topic = self.broker.create_topic(self._peer(SETUP), name, partitions, configs)
             if fill is not None:
                 fill(topic)
             return topic

@@ -126,17 +126,17 @@ def _edit(kind: int, edits: list[AlterableConfig]) -> SetConfigs:
 
 
 def _refuse_unclear(edits: list[AlterableConfig]) -> None:
-    for edit in edits:
-        if edit.config_operation not in _OPERATIONS:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST, f"Unknown config operation {edit.config_operation}"
-            )
     nulls = [
         edit.name
         for edit in edits
         if edit.value is None and edit.config_operation != Operation.DELETE
     ]
     refuse_unclear([edit.name for edit in edits], nulls)
+    for edit in edits:
+        if edit.config_operation not in _OPERATIONS:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"Unknown config operation {edit.config_operation}"
+            )
 
 
 def _definition(kind: int, name: str) -> Definition | None:

@@ -1,0 +1,48 @@
+"""`python -m kwire.conformance.hostile SUBJECT ORACLE [--seed N] [NAME...]`: which parts differ.
+
+SUBJECT and ORACLE are HOST:PORT of brokers that can be thrown away; a NAME plays the cases whose
+name contains it. Kinds of cases are batch/, delivery/ and mutation/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+
+from kwire.conformance.hostile.cases import SEED, hostile_cases
+from kwire.conformance.hostile.runner import Runner
+from kwire.conformance.wire.broker import Broker, address_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m kwire.conformance.hostile")
+    parser.add_argument("subject", type=address_of, metavar="SUBJECT", help="HOST:PORT, judged")
+    parser.add_argument("oracle", type=address_of, metavar="ORACLE", help="HOST:PORT, is right")
+    parser.add_argument("--seed", default=SEED, help="of the mutations; `random` draws one")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_intermixed_args()
+    seed = str(secrets.randbits(32)) if given.seed == "random" else given.seed
+    runner = Runner(Broker(given.subject), Broker(given.oracle))
+    runner.prepare()
+    chosen = [
+        case
+        for case in hostile_cases(runner.subject.served, seed)
+        if not given.names or any(name in case.name for name in given.names)
+    ]
+    excused = 0
+    differ = []
+    for verdict in runner.run(chosen):
+        excused += bool(verdict.excuses)
+        if not verdict.agrees:
+            differ.append(verdict)
+            print(verdict, flush=True)
+    print(
+        f"seed {seed}: {len(chosen)} cases, {len(differ)} differ,"
+        f" {excused} with a difference that is allowed"
+    )
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

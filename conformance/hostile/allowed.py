@@ -1,0 +1,142 @@
+"""The one table of hostile cases in which brokers that both do right may differ, and why.
+
+A difference that nothing here explains is a finding. What may differ in every reply (ids,
+addresses, clocks) is in `kwire.conformance.wire.allowed`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from kwire.codecs.errors import ErrorCode
+
+
+class Excuse(NamedTuple):
+    """`case` and `where` are patterns: of a case's name, of a path without indexes.
+
+    The path is empty where one broker answered and the other did not, which `?*` leaves out.
+    With a `code` it is good only for answers in which the oracle tells that error.
+    """
+
+    case: str
+    where: str
+    reason: str
+    code: ErrorCode | None = None
+
+
+_UNREAD = (
+    "kwire believes a header whose checksum holds and whose claims fit together, and reads the"
+    " records only where the answer depends on them or they cannot be as many as it says: a"
+    " producer that lies about its own records hurts its own readers, and a batch costs the same"
+    " whatever it holds"
+)
+_UNREAD_RECORDS = (
+    "timestamps above the highest",
+    "timestamps a day ahead",
+    "a timestamp that overflows",
+    "a timestamp below zero",
+    "a timestamp overlong",
+    "key longer than the record",
+    "key longer than the batch",
+    "value one too long",
+    "value one too short",
+    "value longer than the batch",
+    "headers negative",
+    "headers announced",
+    "headers huge",
+    "headers not announced",
+    "header without a name",
+    "bytes behind the last field",
+    "first value takes in the second record",
+)
+_UNREAD_LARGE = ("one is missing", "one more", "a size that lies")
+_UNREAD_PAYLOADS = (
+    "plain all the same",
+    "cut short by one",
+    "cut in half",
+    "bytes behind it",
+    "twice",
+    "empty",
+    "of nothing",
+    "a bit in its header",
+    "a bit in the middle",
+    "a bit at its end",
+    "a third record",
+    "a record less",
+    "bytes behind the records",
+    "a record cut short",
+    "offsets that leap",
+    "a value that lies",
+    "timestamps above the highest",
+    "another codec",
+    "an inflated size that lies",
+    "a block size that lies",
+    "a negative block size",
+    "a content size that lies",
+    "a trailer that lies",
+)
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+def _unread() -> Iterator[Excuse]:
+    """What kwire does not look into; on compacted topics and for recompression it does."""
+    for name in _UNREAD_RECORDS:
+        yield Excuse(f"batch/record: {name}", "?*", _UNREAD)
+    for name in _UNREAD_LARGE:
+        yield Excuse(f"batch/many records: {name}", "?*", _UNREAD)
+    for codec in _CODECS:
+        for name in _UNREAD_PAYLOADS:
+            yield Excuse(f"batch/{codec}: {name}", "?*", _UNREAD)
+
+
+_FAILS_INSIDE = "Apache Kafka fails inside (UNKNOWN_SERVER_ERROR); kwire says what is wrong"
+EXCUSED: tuple[Excuse, ...] = (
+    *_unread(),
+    Excuse("*", "*.error_*", _FAILS_INSIDE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    *(
+        Excuse(f"batch/{case}", "", "Apache Kafka fails inside and never answers null records")
+        for case in ("set: null", "v3, set: null")
+    ),
+    *(
+        Excuse(
+            f"batch/{codec}: a size that lies",
+            "?*",
+            "Apache Kafka does not compare the sizes of compressed records with what they hold when"
+            " it only checks them, though its consumers do; kwire refuses what it finds unreadable",
+        )
+        for codec in _CODECS
+    ),
+    *(
+        Excuse(
+            f"batch/header: {case}",
+            "?*",
+            "Apache Kafka cannot build a batch of the same header when it recompresses one, and"
+            " fails inside; kwire can",
+        )
+        for case in ("base timestamp negative", "producer without an epoch")
+    ),
+    Excuse(
+        "batch/record: header name is no UTF-8",
+        "*.records.*",
+        "when Apache Kafka recompresses a batch, what is no UTF-8 in a header's name becomes"
+        " U+FFFD; kwire keeps the bytes",
+    ),
+)
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def excuse_of(case: str, path: str, codes: Set[int]) -> Excuse | None:
+    """Why a case may differ at `path` of an answer in which the oracle tells these error codes."""
+    place = _INDEX.sub("", path)
+    for excuse in EXCUSED:
+        if (
+            fnmatchcase(case, excuse.case)
+            and fnmatchcase(place, excuse.where)
+            and (excuse.code is None or excuse.code in codes)
+        ):
+            return excuse
+    return None

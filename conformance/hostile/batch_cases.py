@@ -1,0 +1,61 @@
+"""Each lying batch is written to topics of several kinds, and then it is looked what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.conformance.hostile.batch_lies import LIES, Lie
+from kwire.conformance.hostile.case import HostileCase
+from kwire.conformance.hostile.stage import HostileStage
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.build import fetch, produce
+
+TOPICS: Mapping[str, Mapping[str, str]] = {
+    "plain": {},
+    "compacted": {"cleanup.policy": "compact"},
+    "stamping": {"message.timestamp.type": "LogAppendTime"},
+    "gzip": {"compression.type": "gzip"},
+}
+"""The kinds of topics among which brokers treat batches in different ways."""
+
+OLDEST_PRODUCE = 3
+ALSO_OLD = ("set:", "format")
+"""What is also sent at the oldest version of Produce, which the old formats were made for."""
+
+
+def batch_cases() -> Iterator[HostileCase]:
+    """Every lie has a partition of its own, of each of the topics."""
+    for partition, (name, lie) in enumerate(LIES.items()):
+        yield HostileCase(f"batch/{name}", partial(_play, lie=lie, partition=partition))
+    for partition, (name, lie) in enumerate(LIES.items()):
+        if name.startswith(ALSO_OLD):
+            play = partial(_play_old, lie=lie, partition=len(LIES) + partition)
+            yield HostileCase(f"batch/v{OLDEST_PRODUCE}, {name}", play)
+
+
+def _play(stage: HostileStage, lie: Lie, partition: int) -> None:
+    newest = stage.broker.served[ApiKey.PRODUCE][1]
+    for kind in TOPICS:
+        _write(stage, _topic(stage, kind), partition, lie, newest)
+
+
+def _play_old(stage: HostileStage, lie: Lie, partition: int) -> None:
+    _write(stage, _topic(stage, "plain"), partition, lie, OLDEST_PRODUCE)
+
+
+def _topic(stage: HostileStage, kind: str) -> Topic:
+    return stage.shared_topic(kind, 2 * len(LIES), configs=TOPICS[kind])
+
+
+def _write(stage: HostileStage, topic: Topic, partition: int, lie: Lie, version: int) -> None:
+    stage.send(produce(topic, lie(stage.now_ms), partition=partition), version)
+    latest = [ListOffsetsPartition(partition, -1, -1)]
+    stage.send(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic.name, latest)]))
+    stage.send(fetch(topic, partition=partition))

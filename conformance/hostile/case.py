@@ -1,0 +1,16 @@
+"""A hostile case: a name and a script that is played on both brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.conformance.hostile.stage import HostileStage
+
+
+@dataclass(frozen=True, slots=True)
+class HostileCase:
+    """`name` is `kind/what`: the kinds are `batch`, `delivery` and `mutation`."""
+
+    name: str
+    play: Callable[[HostileStage], None]

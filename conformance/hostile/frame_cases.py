@@ -1,0 +1,191 @@
+"""Spoiled frames of every API key, and sound ones that come in odd ways."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from struct import pack, unpack_from
+from typing import Any
+
+from kwire.codecs.api_keys import ApiKey, request_header_version
+from kwire.codecs.messages import request_class
+from kwire.codecs.primitives import DecodeError
+from kwire.conformance.hostile import mutations
+from kwire.conformance.hostile.case import HostileCase
+from kwire.conformance.hostile.mutations import Attack
+from kwire.conformance.hostile.sound_requests import SOUND_REQUESTS
+from kwire.conformance.hostile.stage import ASKED_PROBE, PROBE, HostileStage, asked_by
+from kwire.conformance.wire.broker import Served, Topic
+from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, fill
+from kwire.conformance.wire.peer import frame
+
+Spoil = Callable[[random.Random, bytes], Attack]
+
+MUTATIONS: Mapping[str, Spoil] = {
+    "flipped bits": mutations.flip_bits,
+    "cut short": mutations.truncate,
+    "lying numbers": mutations.lie,
+    "lying varints": mutations.lie_in_varint,
+    "shifted bytes": mutations.shift,
+    "noise": mutations.scramble,
+    "another version": mutations.change_version,
+    "another key": mutations.change_key,
+}
+CHANGES: Mapping[int, str] = {
+    ApiKey.CREATE_TOPICS: "num_partitions",
+    ApiKey.CREATE_PARTITIONS: "count",
+    ApiKey.DELETE_TOPICS: "",
+}
+"""What changes a cluster, and where it says how many partitions it wants."""
+PARTITIONS_MAX = 16
+"""What may be asked for by chance: a node of Apache Kafka dies of a billion."""
+TIMEOUT_MS_MIN = 1000
+"""Less than that, or less than nothing, is over before Apache Kafka's controller begins."""
+
+_HEADER_END = 14  # of a frame: size, API key, version, correlation id, size of the client id
+
+FRAMES = 6
+"""Of each mutation of each request."""
+
+PAUSE_S = 0.002
+"""Between two bytes of a slow frame: each comes in a packet of its own."""
+
+
+def mutation_cases(served: Served, seed: str) -> Iterator[HostileCase]:
+    """Requests of all that both serve, at the versions that differ most, spoiled by chance."""
+    for key, (low, high) in sorted(served.items()):
+        if key not in SOUND_REQUESTS:
+            continue
+        flexible = request_class(key).FLEXIBLE_SINCE
+        for version in sorted({max(low, 3 if key == ApiKey.PRODUCE else 0), flexible or low, high}):
+            for what, spoil in MUTATIONS.items():
+                name = f"mutation/{ApiKey(key).name} v{version}: {what}"
+                rng_seed = f"{seed}: {name}"
+                play = partial(
+                    _mutate, key=ApiKey(key), version=version, spoil=spoil, seed=rng_seed
+                )
+                yield HostileCase(name, play)
+
+
+def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: str) -> None:
+    rng = random.Random(seed)
+    topic = _topic(stage)
+    # Each broker has an id of its own for the topic, and shifted bytes are read as something else.
+    sound = _sound(stage, topic, key, version).replace(topic.id, UNKNOWN_ID)
+    for _ in range(FRAMES):
+        spoiled = b"".join(spoil(rng, sound).pieces)
+        if _is_for_both(stage.broker.served, spoiled) and not _overtaxes(spoiled):
+            stage.spoiled(spoiled)
+
+
+def _is_for_both(served: Served, spoiled: bytes) -> bool:
+    """Whether a frame asks for what both brokers serve, or for what nobody can.
+
+    What only one of them serves they cannot agree on; and of the rest some would stop the node.
+    """
+    asked = asked_by(spoiled)
+    if asked.api_key in served:
+        low, high = served[asked.api_key]
+        return low <= asked.version <= high or asked.version not in range(100)
+    return asked.api_key not in ApiKey.__members__.values()
+
+
+def _overtaxes(spoiled: bytes) -> bool:
+    """Whether a frame happens to ask for more partitions, or in less time, than a broker can."""
+    asked = asked_by(spoiled)
+    if asked.api_key not in CHANGES or len(spoiled) < _HEADER_END:
+        return False
+    (client_id_size,) = unpack_from(">h", spoiled, _HEADER_END - 2)
+    tags = 1 if request_header_version(asked.api_key, asked.version) >= 2 else 0
+    body = spoiled[_HEADER_END + max(client_id_size, 0) + tags :]
+    try:
+        request: Any = request_class(asked.api_key).decode(body, asked.version)
+    except DecodeError:
+        return False  # no broker can read it either
+    count = CHANGES[asked.api_key]
+    too_many = any(getattr(topic, count, 0) > PARTITIONS_MAX for topic in request.topics)
+    return too_many or request.timeout_ms < TIMEOUT_MS_MIN
+
+
+def _sound(stage: HostileStage, topic: Topic, key: ApiKey, version: int) -> bytes:
+    request = SOUND_REQUESTS[key](stage, topic, version)
+    return frame(key, version, 7, request.encode(version), "hostile")
+
+
+def _topic(stage: HostileStage) -> Topic:
+    """A topic of the case's own, with two records."""
+    topic = stage.topic()
+    fill(stage, topic, batch(stage, b"a", b"b"))
+    return topic
+
+
+# -- sound frames, delivered in odd ways
+
+
+def delivery_cases(served: Served) -> Iterator[HostileCase]:
+    """Every key at its newest version, in every way."""
+    for key, (_, high) in sorted(served.items()):
+        if key in SOUND_REQUESTS:
+            for what, deliver in DELIVERIES.items():
+                name = f"delivery/{ApiKey(key).name} v{high}: {what}"
+                play = partial(_deliver, key=ApiKey(key), version=high, deliver=deliver)
+                yield HostileCase(name, play)
+
+
+def _deliver(
+    stage: HostileStage, key: ApiKey, version: int, deliver: Callable[[HostileStage, bytes], None]
+) -> None:
+    deliver(stage, _sound(stage, _topic(stage), key, version))
+
+
+def _byte_by_byte(stage: HostileStage, sound: bytes) -> None:
+    pieces = [bytes([byte]) for byte in sound + PROBE]
+    stage.deliver(pieces, [asked_by(sound), ASKED_PROBE], pause_s=PAUSE_S)
+
+
+def _half_closed(stage: HostileStage, sound: bytes) -> None:
+    stage.deliver([sound], [asked_by(sound)], half_close=True)
+
+
+def _half_closed_in_the_middle(stage: HostileStage, sound: bytes) -> None:
+    for size in (2, 4, 9, len(sound) // 2, len(sound) - 1):
+        stage.deliver([sound[:size]], [], half_close=True)
+
+
+def _many_at_once(stage: HostileStage, sound: bytes) -> None:
+    asked = [asked_by(sound)] * 5
+    stage.deliver([sound * 5 + PROBE], [*asked, ASKED_PROBE])
+
+
+def _sound_then_cut(stage: HostileStage, sound: bytes) -> None:
+    """The second frame is cut short and says so: the first one's reply must come all the same."""
+    cut = pack(">i", len(sound) - 4 - 3) + sound[4:-3]
+    stage.deliver([sound + cut + PROBE], [asked_by(sound), asked_by(cut), ASKED_PROBE])
+
+
+def _sizes(stage: HostileStage, sound: bytes) -> None:
+    """The frame's own size: none, negative, beyond every limit, one too much and one too little."""
+    (true,) = unpack_from(">i", sound)
+    for size in (0, -1, -(1 << 31), (1 << 31) - 1, 104_857_601):
+        stage.deliver([pack(">i", size) + sound[4:]], [asked_by(sound)])
+    for size in (true + 1, true - 1):
+        spoiled = pack(">i", size) + sound[4:]
+        stage.deliver([spoiled], [asked_by(spoiled)], half_close=True)
+
+
+def _announced(stage: HostileStage, sound: bytes) -> None:
+    """A size within the limit, of which little comes: the broker waits until we close our side."""
+    announced = pack(">i", 104_857_600) + sound[4:]
+    stage.deliver([announced], [], half_close=True)
+
+
+DELIVERIES: Mapping[str, Callable[[HostileStage, bytes], None]] = {
+    "byte by byte": _byte_by_byte,
+    "half closed behind it": _half_closed,
+    "half closed within it": _half_closed_in_the_middle,
+    "five at once": _many_at_once,
+    "one cut short behind it": _sound_then_cut,
+    "sizes that lie": _sizes,
+    "announced and not sent": _announced,
+}

@@ -1,0 +1,118 @@
+"""Record batches written by hand, so that each number in them may be another than it should."""
+
+from __future__ import annotations
+
+from struct import pack
+from zlib import crc32
+
+from kwire.codecs.batches import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Compression, seal
+from kwire.codecs.compression import compress
+from kwire.codecs.varint import varint
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+
+def sized(data: bytes | None, claimed: int | None = None) -> bytes:
+    """Bytes behind their size, or behind another; -1 is null."""
+    size = claimed if claimed is not None else -1 if data is None else len(data)
+    return varint(size) + (data or b"")
+
+
+def record(
+    offset_delta: int = 0,
+    *,
+    size: int | None = None,
+    more: int = 0,
+    attributes: int = 0,
+    timestamp_delta: int | bytes = 0,
+    key: bytes | None = b"k",
+    key_size: int | None = None,
+    value: bytes | None = b"v",
+    value_size: int | None = None,
+    headers: Headers = (),
+    headers_count: int | None = None,
+    tail: bytes = b"",
+) -> bytes:
+    """A record of magic 2; `size` and the like are claims, `more` is added to the true size.
+
+    A timestamp delta given as bytes is taken for its varint.
+    """
+    delta = timestamp_delta if isinstance(timestamp_delta, bytes) else varint(timestamp_delta)
+    body = bytes([attributes]) + delta + varint(offset_delta)
+    body += sized(key, key_size) + sized(value, value_size)
+    body += varint(len(headers) if headers_count is None else headers_count)
+    for name, content in headers:
+        body += sized(name) + sized(content)
+    body += tail
+    return varint(len(body) + more if size is None else size) + body
+
+
+SOUND = record(0) + record(1)
+"""Two records."""
+
+
+def batch(
+    payload: bytes,
+    first_ms: int,
+    count: int = 2,
+    *,
+    codec: Compression = Compression.NONE,
+    attributes: int | None = None,
+    **claims: int,
+) -> bytearray:
+    """A batch around records that are compressed already; its length and CRC are right.
+
+    `claims` are fields of the header that are to say something else.
+    """
+    header = BatchHeader(
+        base_offset=0,
+        length=HEADER_SIZE - LOG_OVERHEAD + len(payload),
+        partition_leader_epoch=-1,
+        magic=2,
+        crc=0,
+        attributes=int(codec) if attributes is None else attributes,
+        last_offset_delta=count - 1,
+        base_timestamp=first_ms,
+        max_timestamp=first_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=count,
+    )
+    out = bytearray(HEADER_SIZE)
+    HEADER.pack_into(out, 0, *header._replace(**claims))
+    out += payload
+    seal(out)
+    return out
+
+
+def compressed(inner: bytes, first_ms: int, codec: Compression, count: int = 2) -> bytearray:
+    """A batch of these records, compressed as it says."""
+    return batch(compress(codec, inner), first_ms, count, codec=codec)
+
+
+def message(
+    magic: int,
+    value: bytes | None = b"v",
+    *,
+    first_ms: int = 0,
+    offset: int = 0,
+    attributes: int = 0,
+    length: int | None = None,
+    crc: int | None = None,
+    key: bytes | None = None,
+    value_size: int | None = None,
+) -> bytes:
+    """A message of the formats before Kafka 0.11."""
+    body = pack(">bb", magic, attributes) + (b"" if magic == 0 else pack(">q", first_ms))
+    for data, claimed in ((key, None), (value, value_size)):
+        size = claimed if claimed is not None else -1 if data is None else len(data)
+        body += pack(">i", size) + (data or b"")
+    checked = pack(">I", crc32(body) if crc is None else crc) + body
+    return pack(">qi", offset, len(checked) if length is None else length) + checked
+
+
+def message_set(magic: int, first_ms: int, codec: Compression, count: int = 2) -> bytes:
+    """A compressed message that wraps others, as producers before Kafka 0.11 sent them."""
+    inner = b"".join(message(magic, offset=i, first_ms=first_ms) for i in range(count))
+    return message(magic, compress(codec, inner), first_ms=first_ms, attributes=int(codec))

@@ -1,0 +1,169 @@
+"""One sound request of each API key, which mutations and odd deliveries start from.
+
+What changes a cluster is only validated: a flipped bit may turn one partition into thousands.
+Groups have no members, so that nothing waits for others to join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Compression
+from kwire.codecs.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_cluster import DescribeClusterRequest
+from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kwire.codecs.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+)
+from kwire.codecs.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kwire.codecs.messages.list_config_resources import ListConfigResourcesRequest
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kwire.codecs.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kwire.codecs.primitives import Message
+from kwire.conformance.behaviour.asking import (
+    SET,
+    TOPIC,
+    add_partitions,
+    alter,
+    create_topic,
+    delete_records,
+    delete_topic,
+    list_offsets,
+    offset_fetch,
+)
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.build import batch, commit, fetch, join, produce, sync
+from kwire.conformance.wire.stage import Stage
+
+Make = Callable[[Stage, Topic, int], Message]
+"""(the stage, a topic with some records, the version) -> a request that is answered at once."""
+
+RETENTION = "retention.ms"
+
+
+def _metadata(stage: Stage, topic: Topic, version: int) -> Message:
+    asked = [MetadataRequestTopic(name=topic.name)]
+    return MetadataRequest(topics=asked, allow_auto_topic_creation=version < 4)
+
+
+def _offset_fetch(stage: Stage, topic: Topic, version: int) -> Message:
+    if version >= 8:
+        return offset_fetch(stage.name("g"), topic, 0)
+    return OffsetFetchRequest(stage.name("g"), [OffsetFetchRequestTopic(topic.name, [0])])
+
+
+def _find_coordinator(stage: Stage, topic: Topic, version: int) -> Message:
+    group_id = stage.name("g")
+    if version < 4:
+        return FindCoordinatorRequest(key=group_id)
+    return FindCoordinatorRequest(coordinator_keys=[group_id])
+
+
+def _leave_group(stage: Stage, topic: Topic, version: int) -> Message:
+    if version < 3:
+        return LeaveGroupRequest(group_id=stage.name("g"), member_id="m-1")
+    return LeaveGroupRequest(group_id=stage.name("g"), members=[MemberIdentity("m-1")])
+
+
+def _delete_topics(stage: Stage, topic: Topic, version: int) -> Message:
+    request = delete_topic(stage.name("none"))
+    if version < 6:
+        request.topics, request.topic_names = [], [stage.name("none")]
+    return request
+
+
+def _describe_log_dirs(stage: Stage, topic: Topic, version: int) -> Message:
+    return DescribeLogDirsRequest([DescribableLogDirTopic(topic.name, [0])])
+
+
+def _epoch_end(stage: Stage, topic: Topic, version: int) -> Message:
+    place = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(topic.name, [place])])
+
+
+def _offset_delete(stage: Stage, topic: Topic, version: int) -> Message:
+    places = [OffsetDeleteRequestPartition(0)]
+    return OffsetDeleteRequest(stage.name("g"), [OffsetDeleteRequestTopic(topic.name, places)])
+
+
+def _alter_configs(stage: Stage, topic: Topic, version: int) -> Message:
+    resource = AlterConfigsResource(TOPIC, topic.name, [AlterableConfig(RETENTION, "1000000")])
+    return AlterConfigsRequest([resource], validate_only=True)
+
+
+def _describe_configs(stage: Stage, topic: Topic, version: int) -> Message:
+    return DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic.name, [RETENTION])])
+
+
+SOUND_REQUESTS: Mapping[ApiKey, Make] = {
+    ApiKey.PRODUCE: lambda stage, topic, version: produce(
+        topic, batch(stage, b"a", b"b", keyed=True, compression=Compression.NONE)
+    ),
+    ApiKey.FETCH: lambda stage, topic, version: fetch(topic),
+    ApiKey.LIST_OFFSETS: lambda stage, topic, version: list_offsets(topic, -1),
+    ApiKey.METADATA: _metadata,
+    ApiKey.OFFSET_COMMIT: lambda stage, topic, version: commit(stage.name("g"), topic),
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: lambda stage, topic, version: join(stage.name("g"), "m-1"),
+    ApiKey.HEARTBEAT: lambda stage, topic, version: HeartbeatRequest(stage.name("g"), 1, "m-1"),
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.SYNC_GROUP: lambda stage, topic, version: sync(stage.name("g"), "m-1"),
+    ApiKey.DESCRIBE_GROUPS: lambda stage, topic, version: DescribeGroupsRequest([stage.name("g")]),
+    ApiKey.LIST_GROUPS: lambda stage, topic, version: ListGroupsRequest(),
+    ApiKey.API_VERSIONS: lambda stage, topic, version: ApiVersionsRequest("hostile", "1.0"),
+    ApiKey.CREATE_TOPICS: lambda stage, topic, version: create_topic(
+        stage.name("new"), validate=True, retention_ms="1000000"
+    ),
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.DELETE_RECORDS: lambda stage, topic, version: delete_records(topic, 1),
+    ApiKey.INIT_PRODUCER_ID: lambda stage, topic, version: InitProducerIdRequest(None, 60_000),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_end,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: lambda stage, topic, version: add_partitions(
+        topic.name, 2, validate=True
+    ),
+    ApiKey.DELETE_GROUPS: lambda stage, topic, version: DeleteGroupsRequest([stage.name("g")]),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda stage, topic, version: alter(
+        topic.name, (RETENTION, SET, "1000000"), validate=True
+    ),
+    ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.DESCRIBE_CLUSTER: lambda stage, topic, version: DescribeClusterRequest(),
+    ApiKey.DESCRIBE_PRODUCERS: lambda stage, topic, version: DescribeProducersRequest(
+        [TopicRequest(topic.name, [0])]
+    ),
+    ApiKey.LIST_CONFIG_RESOURCES: lambda stage, topic, version: ListConfigResourcesRequest(),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda stage, topic, version: DescribeTopicPartitionsRequest(
+        [DescribedTopic(topic.name)], 10
+    ),
+}
