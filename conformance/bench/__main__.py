@@ -26,9 +26,12 @@ from kwire.conformance.bench.measure import Bench, Series, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
 from kwire.conformance.bench.stock import STOCK
+from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
 
-PARTS = ("start", *(row.key for row in ROWS), *(client.key for client in STOCK), "first")
+CLIENTS = frozenset(client.key for client in STOCK)
+TRANSACTIONS = frozenset(row.key for row in TRANSACTION_ROWS)
+PARTS = ("start", *(row.key for row in ROWS), *sorted(CLIENTS | TRANSACTIONS), "first")
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
@@ -59,7 +62,7 @@ class Plan:
 
 
 FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, BrokerRefused)
-NOT_QUICK = frozenset({"first", *(client.key for client in STOCK)})
+NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -163,6 +166,12 @@ def _warm(plan: Plan, bench: Bench, brokers: Sequence[Broker], root: Path) -> li
         )
         figures = bench.warm(rows, [*brokers, *floors])
         sections.append(Section("Warm, raw sockets", note, figures))
+    if rows := [row for row in TRANSACTION_ROWS if plan.has(row.key)]:
+        note = (
+            "Produce and EndTxn as a client of transaction version 2 sends them; all producers"
+            " write to the same partitions. What one is told to try again it tries 5 ms later."
+        )
+        sections.append(Section("Transactions", note, bench.warm(rows, brokers)))
     if clients := [client for client in STOCK if plan.has(client.key)]:
         bench.rounds = min(plan.rounds, STOCK_ROUNDS)
         note = "Default settings, a topic of one partition; the first round is not counted."

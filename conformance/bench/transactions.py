@@ -1,0 +1,322 @@
+"""Transactions on raw sockets: many producers, each with one transaction at a time.
+
+A transaction is Produce (version 12, one tiny batch to each of the producer's partitions, which the
+broker adds to the transaction by itself) and EndTxn (version 5), as a client of transaction version
+2 (KIP-890) sends them.  Each end raises the producer's epoch, so every batch is stamped anew.
+"""
+
+from __future__ import annotations
+
+import heapq
+import selectors
+import time
+from dataclasses import dataclass
+from struct import Struct
+from time import perf_counter_ns
+from typing import TypeVar
+
+import crc32c
+
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kwire.codecs.primitives import Message
+from kwire.conformance.bench import load
+from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.load import Address, Sample
+from kwire.conformance.bench.rows import Figure, Figures, Row
+
+PRODUCE_VERSION = 12
+END_VERSION = 5
+INIT_VERSION = 4
+FIND_VERSION = 3
+TRANSACTION_KEY = 1
+
+LONG = 100
+"""Produce requests of a long transaction: what its end costs is spread over them."""
+
+RETRY_NS = 5_000_000
+"""How soon a producer tries again what it was told to; clients take 20 ms and more."""
+
+SETTING_UP_S = 30
+TIMEOUT_MS = 60_000
+VALUE_BYTES = 100
+
+_HEADER = Struct(">hhi")
+_STAMP = Struct(">qhi")  # producer id, epoch, base sequence
+_STAMP_AT = 43
+_CRC = Struct(">I")
+_CRC_AT, _CRC_FROM = 17, 21
+
+RETRIABLE = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+def request(message: Message, version: int, correlation_id: int = 0) -> bytes:
+    """A whole frame of a flexible version."""
+    assert message.API_KEY is not None
+    payload = _HEADER.pack(message.API_KEY, version, correlation_id)
+    payload += b"\0\5bench\0" + message.encode(version)
+    return len(payload).to_bytes(4) + payload
+
+
+REPLY_HEADER_BYTES = 4 + 1  # behind the size: correlation id, no tagged fields
+
+ReplyT = TypeVar("ReplyT", FindCoordinatorResponse, InitProducerIdResponse)
+
+
+@dataclass
+class Work:
+    """What each producer does in a transaction."""
+
+    producers: int
+    partitions: int
+    requests: int = 1
+    """Produce requests a transaction."""
+    transactional: bool = True
+    """Or the same requests of an idempotent producer, which nothing ends."""
+
+
+class Producer:
+    """One connection and transactional id, and what it waits for.
+
+    `ended` counts transactions, or as many requests of a producer without; `retries` how often it
+    was told to try again.
+    """
+
+    def __init__(self, address: Address, topic: str, name: str, work: Work) -> None:
+        self.sock = load.connect(address)
+        self.work = work
+        self.name = name
+        self.ended = self.retries = 0
+        self._requests = 0  # of this transaction
+        self._sequence = 0
+        self._received = bytearray()
+        self.producer_id, self.epoch = self._initialize()
+        batch = _batch(work)
+        data = [PartitionProduceData(index, batch) for index in range(work.partitions)]
+        produce = ProduceRequest(
+            transactional_id=name if work.transactional else None,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(name=topic, partition_data=data)],
+        )
+        self._frame = bytearray(request(produce, PRODUCE_VERSION))
+        self._batch_bytes = len(batch)
+        self._places: list[int] = []
+        at = 0
+        for _ in range(work.partitions):
+            at = self._frame.index(batch, at)
+            self._places.append(at)
+            at += len(batch)
+
+    # -- before the measuring
+
+    def _initialize(self) -> tuple[int, int]:
+        transactional_id = self.name if self.work.transactional else None
+        if transactional_id is not None:
+            find = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION_KEY)
+            self._ask_until_done(find, FIND_VERSION, FindCoordinatorResponse)
+        init = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=TIMEOUT_MS
+        )
+        reply = self._ask_until_done(init, INIT_VERSION, InitProducerIdResponse)
+        return reply.producer_id, reply.producer_epoch
+
+    def _ask_until_done(self, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
+        """The reply without an error; the coordinators' topic may have to be made first."""
+        deadline = time.monotonic() + SETTING_UP_S
+        while True:
+            self.sock.sendall(request(message, version))
+            size = int.from_bytes(load.receive(self.sock, 4))
+            reply = kind.decode(load.receive(self.sock, size), version, REPLY_HEADER_BYTES)
+            if not reply.error_code:
+                return reply
+            if reply.error_code not in RETRIABLE or time.monotonic() > deadline:
+                name = ErrorCode(reply.error_code).name
+                raise BrokerRefused(f"{kind.__name__} has the error {name}")
+            time.sleep(0.02)
+
+    # -- the work
+
+    def send(self) -> None:
+        """Send the next request, or the last one again."""
+        if self._requests < self.work.requests:
+            self._stamp()
+            self.sock.sendall(self._frame)
+        else:
+            end = EndTxnRequest(self.name, self.producer_id, self.epoch, committed=True)
+            self.sock.sendall(request(end, END_VERSION))
+
+    def _stamp(self) -> None:
+        frame = self._frame
+        for at in self._places:
+            _STAMP.pack_into(frame, at + _STAMP_AT, self.producer_id, self.epoch, self._sequence)
+            with memoryview(frame) as view:
+                crc = crc32c.crc32c(view[at + _CRC_FROM : at + self._batch_bytes])
+            _CRC.pack_into(frame, at + _CRC_AT, crc)
+
+    def receive(self) -> bool | None:
+        """Read; None as long as the reply is not whole, else whether the request succeeded."""
+        data = self.sock.recv(1 << 16)
+        if not data:
+            raise BrokerRefused("the broker closed the connection")
+        received = self._received
+        received += data
+        if len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4]):
+            return None
+        reply, self._received = bytes(received[4:]), bytearray()
+        if self._requests < self.work.requests:
+            return self._produced(reply)
+        return self._committed(reply)
+
+    def _produced(self, reply: bytes) -> bool:
+        response = ProduceResponse.decode(reply, PRODUCE_VERSION, REPLY_HEADER_BYTES)
+        errors = {each.error_code for each in response.responses[0].partition_responses}
+        if not self._succeeded("Produce", errors):
+            return False
+        self._sequence += 1
+        self._requests += 1
+        if not self.work.transactional:
+            self.ended += 1
+            self._requests = 0
+        return True
+
+    def _committed(self, reply: bytes) -> bool:
+        response = EndTxnResponse.decode(reply, END_VERSION, REPLY_HEADER_BYTES)
+        if not self._succeeded("EndTxn", {response.error_code}):
+            return False
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+        self._sequence = self._requests = 0
+        self.ended += 1
+        return True
+
+    def _succeeded(self, what: str, errors: set[int]) -> bool:
+        if errors == {0}:
+            return True
+        if errors - RETRIABLE - {0}:
+            names = ", ".join(sorted(ErrorCode(error).name for error in errors))
+            raise BrokerRefused(f"{what} was answered with {names}")
+        self.retries += 1
+        return False
+
+
+def _batch(work: Work) -> bytes:
+    now_ms = time.time_ns() // 1_000_000
+    record = Record(0, now_ms, None, bytes(range(VALUE_BYTES)))
+    batch = build(
+        [record],
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=work.transactional,
+    )
+    return bytes(batch)
+
+
+def drive(producers: list[Producer], seconds: float) -> int:
+    """Let all producers work for so long, ns; what they were told to try again waits a little."""
+    selector = selectors.DefaultSelector()
+    waiting: list[tuple[int, int]] = []  # (when, producer)
+    for number, producer in enumerate(producers):
+        selector.register(producer.sock, selectors.EVENT_READ, number)
+    start = now = perf_counter_ns()
+    deadline = start + int(seconds * 1e9)
+    for producer in producers:
+        producer.send()
+    while now < deadline:
+        timeout = max(0, waiting[0][0] - now) / 1e9 if waiting else 1.0
+        for key, _ in selector.select(timeout):
+            succeeded = producers[key.data].receive()
+            if succeeded:
+                producers[key.data].send()
+            elif succeeded is not None:
+                heapq.heappush(waiting, (perf_counter_ns() + RETRY_NS, key.data))
+        now = perf_counter_ns()
+        while waiting and waiting[0][0] <= now:
+            producers[heapq.heappop(waiting)[1]].send()
+    selector.close()
+    return now - start
+
+
+class Transactions(Row):
+    """So many producers, each of which ends one transaction after another; they share partitions.
+
+    Where a transaction has many requests, or there is none, requests are counted.
+    """
+
+    on_floor = False
+
+    def __init__(self, key: str, title: str, work: Work, target: float | None = None) -> None:
+        self.key, self.title, self.work = key, title, work
+        self.partitions = work.partitions
+        short = work.transactional and work.requests == 1
+        self.figures = (
+            Figure("transactions", "txn/s", target=target)
+            if short
+            else Figure("requests", "req/s"),
+        )
+
+    def sample(self, address: Address, topic: str, seconds: float) -> Sample:
+        work = self.work
+        producers = [
+            Producer(address, topic, f"{topic}-{number}", work) for number in range(work.producers)
+        ]
+        try:
+            elapsed_ns = drive(producers, seconds)
+        finally:
+            for producer in producers:
+                producer.sock.close()
+        count = sum(producer.ended for producer in producers) * work.requests
+        return Sample(count, elapsed_ns / 1e9, count * work.partitions * VALUE_BYTES)
+
+    def figures_of(self, sample: Sample) -> Figures:
+        return {self.figures[0].name: sample.per_second}
+
+
+def _rows() -> tuple[Row, ...]:
+    rows: list[Row] = [
+        Transactions(
+            f"txn{producers}x{partitions}",
+            f"{producers} transactional producers, {partitions} partitions a transaction",
+            Work(producers, partitions),
+            target=1.0,
+        )
+        for producers in (1, 10, 100)
+        for partitions in (1, 8, 64)
+    ]
+    rows.append(
+        Transactions(
+            "txn-long",
+            f"a transaction of {LONG} requests to 8 partitions",
+            Work(1, 8, requests=LONG),
+        )
+    )
+    rows.append(
+        Transactions(
+            "idempotent",
+            "the same requests without transactions",
+            Work(1, 8, transactional=False),
+        )
+    )
+    return tuple(rows)
+
+
+TRANSACTION_ROWS = _rows()
