@@ -6,8 +6,11 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import trio
 
 from kwire import topic_creation
 from kwire.cluster.image import BrokerImage, ClusterImage, TopicImage
@@ -21,14 +24,13 @@ from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.partition import Partition
 from kwire.refusal import Refusal
 from kwire.timers import Timers
-from kwire.topic_names import GROUP_METADATA_TOPIC
-from kwire.txn.producer_ids import ProducerIds
+from kwire.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
-    import trio
-
     from kwire.cluster.store import MetadataStore
     from kwire.config import BrokerConfig
+    from kwire.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("kwire.broker")
 
@@ -52,6 +54,8 @@ class Broker:
         self.partitions: dict[str, dict[int, Partition]] = {}
         self.timers = Timers()
         self.producer_ids = ProducerIds()
+        self._restocking = trio.Lock()
+        self._nursery: trio.Nursery | None = None
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             lambda: random.randint(1, 2**31 - 1),
@@ -65,6 +69,7 @@ class Broker:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Take up the cluster's state and be part of it; background work runs in `nursery`."""
+        self._nursery = nursery
         nursery.start_soon(self.timers.run)
         self.groups.start(nursery)
         image = await self.store.load()
@@ -76,6 +81,16 @@ class Broker:
         await self.store.register(
             BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
         )
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        """Imported and made when first needed: most brokers serve no transactions."""
+        from kwire.transaction_coordinator import TransactionCoordinator
+
+        coordinator = TransactionCoordinator(self)
+        if self._nursery is not None:
+            coordinator.start(self._nursery)
+        return coordinator
 
     @property
     def cluster_id(self) -> str:
@@ -137,6 +152,12 @@ class Broker:
         except StoreError as problem:
             log.error("topic %s cannot be created: %s", name, problem)
 
+    async def restock_producer_ids(self) -> None:
+        """Have producer ids to give out.  Raises StoreError."""
+        async with self._restocking:
+            if not self.producer_ids:
+                self.producer_ids.add(await self.store.allocate_producer_ids(BLOCK_SIZE))
+
     def apply_image(self, image: ClusterImage) -> None:
         """Make what this broker hosts follow `image`: partitions appear, change or go away."""
         before, self.image = self.image, image
@@ -173,11 +194,23 @@ class Broker:
                 hosted[index] = partition
             was_leader = partition.is_leader
             partition.follow(state)
-            if topic.name == GROUP_METADATA_TOPIC and partition.is_leader != was_leader:
-                if partition.is_leader:
-                    self.groups.lead(partition)
-                else:
-                    self.groups.resign(index)
+            if partition.is_leader != was_leader:
+                self._leadership_changed(partition)
+
+    def _leadership_changed(self, partition: Partition) -> None:
+        """Have the coordinator that lives in it serve its partition from now on, or no longer."""
+        coordinator = self._coordinator_in(partition.topic)
+        if coordinator is None:
+            return
+        if partition.is_leader:
+            coordinator.lead(partition)
+        else:
+            coordinator.resign(partition.index)
+
+    def _coordinator_in(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
+        if topic == GROUP_METADATA_TOPIC:
+            return self.groups
+        return self.transactions if topic == TRANSACTION_STATE_TOPIC else None
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
         found = self.logs.logs.get((topic.name, index))
@@ -194,8 +227,7 @@ class Broker:
     def _drop_topic(self, name: str) -> None:
         for index, partition in self.partitions.pop(name, {}).items():
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if name == GROUP_METADATA_TOPIC:
-                self.groups.resign(index)
+            self._leadership_changed(partition)
             if (name, index) in self.logs.logs:
                 self.logs.delete(name, index)
 

@@ -69,6 +69,7 @@ FIELDS = (
         "levels that the controller of a KRaft cluster has agreed on: other clusters have none",
     ),
     Field("*.last_timestamp", Rule.SIGN, "the broker's clock"),
+    Field("*.transaction_start_time_ms", Rule.SIGN, "the broker's clock"),
     Field("DescribeLogDirsResponse.results.log_dir", Rule.PRESENT, "each has its own directory"),
     Field("DescribeLogDirsResponse.results.total_bytes", Rule.SIGN, "the size of its disk"),
     Field("DescribeLogDirsResponse.results.usable_bytes", Rule.SIGN, "the room on its disk"),
@@ -76,6 +77,7 @@ FIELDS = (
     Field("MetadataResponse.topics", Rule.OWN, "other topics may be there"),
     Field("DescribeTopicPartitionsResponse.topics", Rule.OWN, "other topics may be there"),
     Field("ListGroupsResponse.groups", Rule.OWN, "other groups may be there"),
+    Field("ListTransactionsResponse.transaction_states", Rule.OWN, "others' ids may be there"),
     Field("ListConfigResourcesResponse.config_resources", Rule.OWN, "others' topics and groups"),
     Field("ApiVersionsResponse.api_keys", Rule.SERVED, "what is not served yet is grey instead"),
     *(
@@ -100,6 +102,20 @@ FIELDS = (
             "DescribeGroupsResponse.groups.members",
             "JoinGroupResponse.members",
             "DescribeConfigsResponse.results.configs",
+            "AddPartitionsToTxnResponse.results_by_transaction",
+            "AddPartitionsToTxnResponse.results_by_transaction.topic_results",
+            "AddPartitionsToTxnResponse.results_by_transaction.topic_results.results_by_partition",
+            "AddPartitionsToTxnResponse.results_by_topic_v3_and_below",
+            "AddPartitionsToTxnResponse.results_by_topic_v3_and_below.results_by_partition",
+            "DescribeTransactionsResponse.transaction_states.topics",
+            "DescribeTransactionsResponse.transaction_states.topics.partitions",
+            "ListTransactionsResponse.transaction_states",
+            "ListTransactionsResponse.unknown_state_filters",
+            "WriteTxnMarkersResponse.markers",
+            "WriteTxnMarkersResponse.markers.topics",
+            "WriteTxnMarkersResponse.markers.topics.partitions",
+            "TxnOffsetCommitResponse.topics",
+            "DescribeProducersResponse.topics.partitions.active_producers",
         )
     ),
 )
@@ -189,11 +205,25 @@ EXCUSED = (
         for claim in ("compressed, it says", "another base timestamp", "no base timestamp")
     ),
     *(
-        Excuse(key, case, "*", "kwire has no transactions yet and says so")
-        for key, case in (
-            (ApiKey.FIND_COORDINATOR, "a transaction"),
-            (ApiKey.INIT_PRODUCER_ID, "a transactional id"),
+        Excuse(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            case,
+            "",
+            "a broker that asks for no transaction at all: Apache Kafka never answers; kwire does",
         )
+        for case in (
+            "every field at its default",
+            "null client id",
+            "client ids that are odd",
+            "bytes after the message",
+            "unknown tagged field",
+        )
+    ),
+    Excuse(
+        ApiKey.WRITE_TXN_MARKERS,
+        "a partition twice",
+        "",
+        "Apache Kafka writes one marker and never answers; kwire answers",
     ),
     Excuse(
         ApiKey.JOIN_GROUP,

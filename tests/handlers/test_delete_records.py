@@ -90,7 +90,7 @@ def test_compacted_records_are_not_deleted(
     assert delete(node, ("t", [(0, offset)])) == [("t", [answer])]
 
 
-def test_the_brokers_own_topics_are_not_touched(node: Node) -> None:
+async def test_the_brokers_own_topics_are_not_touched(node: Node) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert delete(node, (TRANSACTION_STATE_TOPIC, [(0, 0)])) == [
         (TRANSACTION_STATE_TOPIC, [(0, -1, unknown)])

@@ -18,11 +18,13 @@ async def find(node: Node, *keys: str, key_type: int) -> FindCoordinatorResponse
     node.broker.apply_image(await node.store.load())
     node.store.watch(node.broker.apply_image)
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
-    reply = await node.start(request, 4)
+    reply: FindCoordinatorResponse = await node.start(request, 4)
     return as_received(reply, 4)
 
 
-async def test_a_transactional_id_makes_its_topic_and_no_other(make_node: Callable[..., Node]) -> None:
+async def test_a_transactional_id_makes_its_topic_and_no_other(
+    make_node: Callable[..., Node],
+) -> None:
     node = make_node({"transaction.state.log.num.partitions": "3"})
     found = await find(node, "one", "two", "", key_type=1)
     assert [(c.key, c.node_id, c.error_code) for c in found.coordinators] == [

@@ -78,7 +78,7 @@ def test_an_unknown_partition_of_a_known_topic(node: Node, version: int, index: 
 
 
 @pytest.mark.parametrize("name", ["__share_group_state", "__transaction_state"])
-def test_clients_may_not_write_to_the_coordinators_topics(node: Node, name: str) -> None:
+async def test_clients_may_not_write_to_the_coordinators_topics(node: Node, name: str) -> None:
     node.create(name)
     reply = send(node, TopicProduceData(name, ZERO_UUID, [batch(b"v")]), version=12)
     assert told(reply) == [(name, 0, ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
@@ -99,7 +99,7 @@ def test_an_unknown_topic_id(node: Node) -> None:
         ("__admin_client", ErrorCode.NONE, 0),
     ],
 )
-def test_internal_topics_take_nothing_from_clients(
+async def test_internal_topics_take_nothing_from_clients(
     node: Node, client_id: str | None, error: ErrorCode, offset: int
 ) -> None:
     node.create("__transaction_state")

@@ -1,10 +1,11 @@
-"""InitProducerId: without a transactional id, and what is wrong with one."""
+"""InitProducerId: with and without a transactional id, and what is wrong with one."""
 
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import TIMEOUT_MS, begun, completed, ended, initialized
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.INIT_PRODUCER_ID)
@@ -22,6 +23,54 @@ def held(stage: Stage) -> None:
     for producer_id, epoch in ((mine.producer_id, 0), (mine.producer_id, 5), (7, -1), (-1, 3)):
         stage.send(InitProducerIdRequest(None, 60_000, producer_id, epoch))
     stage.send(InitProducerIdRequest(None, 60_000, -5, -5))
+
+
+@case("a transactional id again and again")
+def again(stage: Stage) -> None:
+    producer = initialized(stage)
+    for timeout_ms in (TIMEOUT_MS, 1, 900_000):
+        stage.send(InitProducerIdRequest(producer.transactional_id, timeout_ms))
+
+
+@case("a transactional producer that goes on", since=3)
+def goes_on(stage: Stage) -> None:
+    producer = initialized(stage)
+    name = producer.transactional_id
+    mine, epoch = producer.producer_id, producer.epoch
+    for expected in (
+        (mine, epoch + 1),
+        (mine + 1000, epoch),
+        (mine, -2),
+        (-2, -2),
+        (mine, epoch),
+        (mine, epoch),
+        (mine, epoch + 1),
+        (mine, epoch),
+        (mine, 32_767),
+        (mine, -1),
+        (-1, epoch),
+    ):
+        stage.send(InitProducerIdRequest(name, TIMEOUT_MS, *expected))
+    stage.send(InitProducerIdRequest(name, TIMEOUT_MS))
+    new = stage.name("new")
+    for expected in ((mine, epoch), (7, 0)):
+        stage.send(InitProducerIdRequest(new, TIMEOUT_MS, *expected))
+
+
+@case("a transaction that is open")
+def open_transaction(stage: Stage) -> None:
+    producer = begun(stage, "txn", stage.topic())
+    for _ in range(2):
+        stage.send(InitProducerIdRequest(producer.transactional_id, TIMEOUT_MS))
+        completed(stage, producer)
+
+
+@case("a transaction that has ended")
+def ended_transaction(stage: Stage) -> None:
+    producer = begun(stage, "txn", stage.topic())
+    ended(stage, producer)
+    for _ in range(2):
+        stage.send(InitProducerIdRequest(producer.transactional_id, TIMEOUT_MS))
 
 
 case.requests(

@@ -1,0 +1,49 @@
+"""AddOffsetsToTxn: groups, and who may not add their offsets."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import Producer, begun, ended, initialized
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.ADD_OFFSETS_TO_TXN)
+
+
+def ask(producer: Producer, group_id: str) -> AddOffsetsToTxnRequest:
+    return AddOffsetsToTxnRequest(
+        producer.transactional_id, producer.producer_id, producer.epoch, group_id
+    )
+
+
+@case("groups")
+def groups(stage: Stage) -> None:
+    producer = initialized(stage)
+    for group_id in ("g", "g", "another", "", "\u00e9 x"):
+        stage.send(ask(producer, group_id))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("in a transaction, and after it")
+def in_transaction(stage: Stage) -> None:
+    producer = begun(stage, "txn", stage.topic())
+    stage.send(ask(producer, "g"))
+    ended(stage, producer, commit=False)
+    stage.send(ask(producer, "g"))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("other producers")
+def others(stage: Stage) -> None:
+    producer = initialized(stage)
+    for other in (
+        producer.other(epoch=1),
+        producer.other(epoch=-1),
+        producer.other(producer_id=1000),
+        producer.named(stage.name("nobody")),
+        producer.named(""),
+    ):
+        stage.send(ask(other, "g"))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))

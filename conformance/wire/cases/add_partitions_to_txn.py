@@ -1,0 +1,156 @@
+"""AddPartitionsToTxn: of clients (v0-3), of brokers (v4-5), and what cannot be added."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import (
+    CLIENTS,
+    add,
+    begun,
+    completed,
+    end,
+    ended,
+    initialized,
+    of_broker,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.ADD_PARTITIONS_TO_TXN)
+
+BROKERS = CLIENTS + 1
+
+
+@case("partitions that are new and partitions that are there", until=CLIENTS)
+def new(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    producer = initialized(stage)
+    for partitions in ([0, 1], [0, 1], [1, 2], [2, 2]):
+        stage.send(add(producer, {topic.name: partitions}))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("no partitions", until=CLIENTS)
+def none(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = initialized(stage)
+    stage.send(add(producer, {topic.name: []}))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+    stage.send(add(producer, {}))
+    stage.send(end(producer, commit=True), 4)
+
+
+@case("partitions that do not exist", until=CLIENTS)
+def unknown(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = initialized(stage)
+    for partitions in (
+        {topic.name: [0, 2]},
+        {topic.name: [-1]},
+        {stage.name("no-such-topic"): [0], topic.name: [1]},
+        {"": [0]},
+        {"a b": [0]},
+    ):
+        stage.send(add(producer, partitions))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("partitions of internal topics", until=CLIENTS)
+def internal(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = initialized(stage)
+    for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
+        stage.send(add(producer, {name: [0], topic.name: [0]}))
+    stage.send(add(producer, {"__consumer_offsets": [0], stage.name("no-such-topic"): [0]}))
+
+
+@case("other producers", until=CLIENTS)
+def others(stage: Stage) -> None:
+    topic = stage.topic()
+    initialized(stage)
+    producer = initialized(stage)
+    for other in (
+        producer.other(epoch=1),
+        producer.other(epoch=-1),
+        producer.other(epoch=-2),
+        producer.other(producer_id=1000),
+        producer.other(producer_id=1000, epoch=-1),
+        producer.named(stage.name("nobody")),
+        producer.named(""),
+    ):
+        stage.send(add(other, {topic.name: [0]}))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("after each end", until=CLIENTS)
+def after_ends(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = begun(stage, "txn", topic)
+    for commit in (True, False):
+        ended(stage, producer, commit=commit)
+        stage.send(add(producer, {topic.name: [1]}))
+        stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("several transactions", since=BROKERS)
+def several(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    first, second, third = (begun(stage, name, topic) for name in "abc")
+    stage.send(
+        AddPartitionsToTxnRequest(
+            [
+                of_broker(first, {topic.name: [0, 2]}),
+                of_broker(second, {topic.name: [1]}, verify_only=True),
+                of_broker(first.named(stage.name("nobody")), {topic.name: [0]}),
+                of_broker(third.other(epoch=1), {topic.name: [0]}),
+            ]
+        )
+    )
+    names = [first.transactional_id, second.transactional_id]
+    stage.send(DescribeTransactionsRequest(names))
+
+
+@case("verification", since=BROKERS)
+def verification(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=2), stage.topic("other")
+    producer = begun(stage, "txn", topic)
+    for asked in (
+        of_broker(producer, {topic.name: [0, 1], other.name: [0]}, verify_only=True),
+        of_broker(producer, {topic.name: [0, 9]}, verify_only=True),
+        of_broker(producer, {stage.name("no-such-topic"): [0]}, verify_only=True),
+        of_broker(producer, {topic.name: []}, verify_only=True),
+        of_broker(producer, {}, verify_only=True),
+        of_broker(producer.other(epoch=1), {topic.name: [0]}, verify_only=True),
+        of_broker(producer.other(epoch=-1), {topic.name: [0]}, verify_only=True),
+        of_broker(producer.other(producer_id=1000), {topic.name: [0]}, verify_only=True),
+        of_broker(producer.named(stage.name("nobody")), {topic.name: [0]}, verify_only=True),
+        of_broker(producer.named(""), {topic.name: [0]}, verify_only=True),
+    ):
+        stage.send(AddPartitionsToTxnRequest([asked]))
+    ended(stage, producer)
+    asked = of_broker(producer, {topic.name: [0]}, verify_only=True)
+    stage.send(AddPartitionsToTxnRequest([asked]))
+
+
+@case("adding as a broker", since=BROKERS)
+def as_broker(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = initialized(stage)
+    for asked in (
+        of_broker(producer.named(""), {topic.name: [0]}),
+        of_broker(producer, {topic.name: [0, 7]}),
+        of_broker(producer, {}),
+        of_broker(producer, {topic.name: [], stage.name("no-such-topic"): []}),
+        of_broker(producer, {topic.name: [], stage.name("no-such-topic"): [0]}),
+        of_broker(producer, {topic.name: [0]}),
+        of_broker(producer, {topic.name: [0, 1]}),
+    ):
+        stage.send(AddPartitionsToTxnRequest([asked]))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+    stage.send(end(producer, commit=True), 5)
+    completed(stage, producer)
+    for epoch in (0, 1, 2):
+        asked = of_broker(producer.other(epoch=epoch), {topic.name: [0]})
+        stage.send(AddPartitionsToTxnRequest([asked]))

@@ -1,0 +1,32 @@
+"""DescribeTransactions: in each state that lasts."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import begun, ended, initialized
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.DESCRIBE_TRANSACTIONS)
+
+
+@case("each state")
+def states(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=3), stage.topic("other")
+    producers = [initialized(stage, "empty"), begun(stage, "open", topic, other)]
+    for commit in (True, False):
+        producers.append(begun(stage, f"ended-{commit}", topic))
+        ended(stage, producers[-1], commit=commit)
+    names = [producer.transactional_id for producer in producers]
+    stage.send(DescribeTransactionsRequest(names))
+    stage.send(DescribeTransactionsRequest([names[1], names[0], names[1]]))
+
+
+case.requests(
+    {
+        "an unknown id": lambda stage: DescribeTransactionsRequest([stage.name("nobody")]),
+        "the empty id": lambda stage: DescribeTransactionsRequest([""]),
+        "no ids": lambda _: DescribeTransactionsRequest([]),
+    }
+)

@@ -1,0 +1,93 @@
+"""EndTxn: in each state, once and again, with and without a new epoch at each end."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import add, begun, completed, end, initialized
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.END_TXN)
+
+BUMP_SINCE = 5
+
+
+def _end_and_ask_again(stage: Stage, *, commit: bool) -> None:
+    topic = stage.topic(partitions=2)
+    producer = begun(stage, "txn", topic)
+    stage.send(end(producer, commit=commit))
+    completed(stage, producer)
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+    for again in (commit, not commit):
+        stage.send(end(producer, commit=again))
+        completed(stage, producer)
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("commit, and again")
+def commit_again(stage: Stage) -> None:
+    _end_and_ask_again(stage, commit=True)
+
+
+@case("abort, and again")
+def abort_again(stage: Stage) -> None:
+    _end_and_ask_again(stage, commit=False)
+
+
+@case("nothing was added")
+def nothing(stage: Stage) -> None:
+    producer = initialized(stage)
+    for commit in (True, False):
+        stage.send(end(producer, commit=commit))
+        completed(stage, producer)
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("one transaction after the other", until=BUMP_SINCE - 1)
+def in_turn(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = begun(stage, "txn", topic)
+    for commit in (True, False, False, True):
+        stage.send(end(producer, commit=commit))
+        completed(stage, producer)
+        stage.send(add(producer, {topic.name: [0]}), 3)
+
+
+@case("one transaction after the other, each in its epoch", since=BUMP_SINCE)
+def in_turn_with_bump(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = begun(stage, "txn", topic)
+    for commit in (True, False, False, True):
+        stage.send(end(producer, commit=commit))
+        completed(stage, producer)
+        producer = producer.other(epoch=1)
+        stage.send(add(producer, {topic.name: [0]}), 3)
+        stage.send(end(producer.other(epoch=-1), commit=commit))
+
+
+@case("an abort that cannot know whether anything was added", since=BUMP_SINCE)
+def abort_after_end(stage: Stage) -> None:
+    producer = begun(stage, "txn", stage.topic())
+    stage.send(end(producer, commit=True))
+    completed(stage, producer)
+    for commit in (True, False):
+        stage.send(end(producer.other(epoch=1), commit=commit))
+        completed(stage, producer)
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("other producers")
+def others(stage: Stage) -> None:
+    producer = begun(stage, "txn", stage.topic())
+    for commit in (True, False):
+        for other in (
+            producer.other(epoch=1),
+            producer.other(epoch=-1),
+            producer.other(epoch=-2),
+            producer.other(producer_id=1000),
+            producer.named(stage.name("nobody")),
+            producer.named(""),
+        ):
+            stage.send(end(other, commit=commit))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))

@@ -1,0 +1,117 @@
+"""What the cases of transactions start from: producers, and transactions open or ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.codecs.messages.end_txn import EndTxnRequest
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.conformance.wire.broker import POLL_S, READY_TIMEOUT_S, TRANSIENT, NotReady, Topic
+from kwire.conformance.wire.stage import Stage
+
+TIMEOUT_MS = 60_000
+NOT_YET = TRANSIENT | {ErrorCode.CONCURRENT_TRANSACTIONS}
+CLIENTS = 3
+"""The last version of AddPartitionsToTxn for clients: those after it are for brokers."""
+WITHOUT_BUMP = 4
+"""The last version of EndTxn that leaves the producer its epoch."""
+
+
+class Producer:
+    """A transactional id and who its producer is."""
+
+    def __init__(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.epoch = epoch
+
+    def other(self, *, producer_id: int = 0, epoch: int = 0) -> Producer:
+        """One whose id and epoch differ by so much."""
+        return Producer(self.transactional_id, self.producer_id + producer_id, self.epoch + epoch)
+
+    def named(self, transactional_id: str) -> Producer:
+        return Producer(transactional_id, self.producer_id, self.epoch)
+
+
+def initialized(stage: Stage, suffix: str = "txn") -> Producer:
+    """Set-up: a producer of this case's own, which has no transaction open."""
+    name = stage.name(suffix)
+    found: list[Producer] = []
+
+    def ready() -> bool:
+        reply = stage.ask(InitProducerIdRequest(name, TIMEOUT_MS))
+        if reply.error_code == ErrorCode.NONE:
+            found.append(Producer(name, reply.producer_id, reply.producer_epoch))
+        elif reply.error_code not in NOT_YET:
+            raise NotReady(f"producer {name}: {ErrorCode(reply.error_code).name}")
+        return bool(found)
+
+    _until(ready, f"no producer for {name}")
+    return found[0]
+
+
+def begun(stage: Stage, suffix: str = "txn", *topics: Topic) -> Producer:
+    """Set-up: a producer with all partitions of `topics` in its transaction."""
+    producer = initialized(stage, suffix)
+    for topic in topics:
+        stage.ask(add(producer, {topic.name: list(range(topic.partitions))}), CLIENTS)
+    return producer
+
+
+def ended(stage: Stage, producer: Producer, *, commit: bool = True) -> None:
+    """Set-up: end the producer's transaction, all of it, and leave it its epoch."""
+    stage.ask(end(producer, commit=commit), WITHOUT_BUMP)
+    completed(stage, producer)
+
+
+def completed(stage: Stage, producer: Producer) -> None:
+    """Set-up: wait until a transaction that is being ended has ended."""
+
+    def ready() -> bool:
+        reply = stage.ask(DescribeTransactionsRequest([producer.transactional_id]))
+        return not reply.transaction_states[0].transaction_state.startswith("Prepare")
+
+    _until(ready, f"the transaction of {producer.transactional_id} does not end")
+
+
+def add(producer: Producer, partitions: dict[str, list[int]]) -> AddPartitionsToTxnRequest:
+    """As clients ask, up to v3."""
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(*item) for item in partitions.items()],
+    )
+
+
+def of_broker(
+    producer: Producer, partitions: dict[str, list[int]], *, verify_only: bool = False
+) -> AddPartitionsToTxnTransaction:
+    """One of the transactions that brokers ask for, from v4."""
+    return AddPartitionsToTxnTransaction(
+        producer.transactional_id,
+        producer.producer_id,
+        producer.epoch,
+        verify_only,
+        [AddPartitionsToTxnTopic(*item) for item in partitions.items()],
+    )
+
+
+def end(producer: Producer, *, commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(producer.transactional_id, producer.producer_id, producer.epoch, commit)
+
+
+def _until(ready: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not ready():
+        if time.monotonic() > deadline:
+            raise NotReady(what)
+        time.sleep(POLL_S)

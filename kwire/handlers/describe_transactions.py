@@ -1,0 +1,46 @@
+"""DescribeTransactions (key 65): v0.
+
+Behaviour
+- How each transactional id stands: its state, producer, timeout, start, and the partitions of its
+  transaction, if there is one (KIP-664).  Ids are answered in the order they are asked, as often as
+  they are.
+- TRANSACTIONAL_ID_NOT_FOUND for one that nobody used, INVALID_REQUEST for the empty one,
+  NOT_COORDINATOR for one that lives elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker import Broker
+from kwire.codecs.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from kwire.context import Context
+from kwire.promise import Promise
+
+
+def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: Context
+) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
+    replies = [broker.transactions.describe(each) for each in request.transactional_ids]
+    if any(isinstance(reply, Promise) for reply in replies):
+        return _wait(replies)
+    return _response(replies)
+
+
+async def _wait(
+    replies: list[TransactionState | Promise[TransactionState]],
+) -> DescribeTransactionsResponse:
+    done = [await reply.wait() if isinstance(reply, Promise) else reply for reply in replies]
+    return _response([*done])
+
+
+def _response(
+    replies: list[TransactionState | Promise[TransactionState]],
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[reply for reply in replies if isinstance(reply, TransactionState)]
+    )
