@@ -1,0 +1,129 @@
+"""Apache Kafka's own tools with transactions: a transactional producer, and the admin's command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.clients.waiting import eventually
+
+TOOLS = "org.apache.kafka.tools"
+TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
+TIMEOUT_S = 20.0
+
+Tool = Callable[..., str]
+JavaClass = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def tool(bootstrap: str, java_class: JavaClass) -> Tool:
+    """Runs a tool on the broker; what it printed. It must end well and complain of nothing."""
+
+    def run(name: str, *arguments: object) -> str:
+        given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
+        done = java_class(name, given)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert " ERROR " not in done.stderr, done.stderr
+        return done.stdout
+
+    return run
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    """A table as the command prints it: columns are separated by tabs."""
+    head, *others = [line for line in text.splitlines() if line.strip()]
+    names = [name.strip() for name in head.split("\t")]
+    return [
+        dict(zip(names, [cell.strip() for cell in line.split("\t")], strict=True))
+        for line in others
+    ]
+
+
+def open_transaction(bootstrap: str, topic: str) -> Producer:
+    """A transaction with 4 records in each of 2 partitions, which goes on."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    for number in range(8):
+        producer.produce(topic, str(number).encode(), partition=number % 2)
+    assert producer.flush(TIMEOUT_S) == 0
+    return producer
+
+
+def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) -> None:
+    sending = ["--record-size", 100, "--throughput", -1, "--num-records", 20_000]
+    transactions = ["--transactional-id", unique, "--transaction-duration-ms", 50]
+    sent = tool(f"{TOOLS}.ProducerPerformance", "--topic", unique, *sending, *transactions)
+    assert "20000 records sent" in sent
+    committed = ["--isolation-level", "read_committed", "--from-beginning"]
+    count = ["--max-messages", 20_000, "--timeout-ms", 10_000]
+    shown = tool(f"{TOOLS}.consumer.ConsoleConsumer", "--topic", unique, *committed, *count)
+    assert len(shown.splitlines()) == 20_000
+    (row,) = rows(tool(TRANSACTIONS, "describe", "--transactional-id", unique))
+    assert row["TransactionState"] == "CompleteCommit"
+
+
+def test_transactions_are_listed_described_and_searched(
+    bootstrap: str, tool: Tool, unique: str
+) -> None:
+    producer = open_transaction(bootstrap, unique)
+    (described,) = rows(tool(TRANSACTIONS, "describe", "--transactional-id", unique))
+    assert described["TransactionState"] == "Ongoing"
+    assert described["TransactionTimeoutMs"] == "60000"
+    partitions = re.findall(r"[\w.-]+", described["TopicPartitions"])
+    assert sorted(partitions) == [f"{unique}-0", f"{unique}-1"]
+    listed = {row["TransactionalId"]: row for row in rows(tool(TRANSACTIONS, "list"))}
+    assert listed[unique]["TransactionState"] == "Ongoing"
+    assert listed[unique]["ProducerId"] == described["ProducerId"]
+    arguments = ["--topic", unique, "--partition", 1]
+    (writer,) = rows(tool(TRANSACTIONS, "describe-producers", *arguments))
+    assert writer["ProducerId"] == described["ProducerId"]
+    assert writer["ProducerEpoch"] == described["ProducerEpoch"]
+    assert writer["CurrentTransactionStartOffset"] == "0"
+    # An open transaction that its coordinator knows does not hang.
+    assert rows(tool(TRANSACTIONS, "find-hanging", "--topic", unique)) == []
+    producer.commit_transaction(TIMEOUT_S)
+
+    def state() -> str:
+        return rows(tool(TRANSACTIONS, "describe", "--transactional-id", unique))[0][
+            "TransactionState"
+        ]
+
+    eventually(state, "CompleteCommit")
+    (writer,) = rows(tool(TRANSACTIONS, "describe-producers", *arguments))
+    assert writer["CurrentTransactionStartOffset"] == "None"
+
+
+def test_an_admin_ends_a_transaction_in_one_partition(
+    bootstrap: str, tool: Tool, unique: str
+) -> None:
+    """What `abort` does to a hanging transaction: WriteTxnMarkers from an admin client."""
+    producer = open_transaction(bootstrap, unique)
+    arguments = ["--topic", unique, "--partition", 0]
+    tool(TRANSACTIONS, "abort", *arguments, "--start-offset", 0)
+    (writer,) = rows(tool(TRANSACTIONS, "describe-producers", *arguments))
+    assert writer["CurrentTransactionStartOffset"] == "None"
+    producer.abort_transaction(TIMEOUT_S)
+
+
+def test_an_admin_terminates_a_transaction_as_a_whole(
+    bootstrap: str, tool: Tool, unique: str
+) -> None:
+    open_transaction(bootstrap, unique)
+    tool(TRANSACTIONS, "forceTerminateTransaction", "--transactionalId", unique)
+
+    def open_offsets() -> list[str]:
+        tables = [
+            rows(tool(TRANSACTIONS, "describe-producers", "--topic", unique, "--partition", index))
+            for index in (0, 1)
+        ]
+        return [row["CurrentTransactionStartOffset"] for table in tables for row in table]
+
+    eventually(open_offsets, ["None", "None"])
