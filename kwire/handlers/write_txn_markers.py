@@ -6,7 +6,7 @@ Behaviour
 - Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
   INVALID_PRODUCER_EPOCH for a producer that is fenced there, TRANSACTION_COORDINATOR_FENCED for a
   coordinator that is.  Offsets that are still being loaded: NOT_LEADER_OR_FOLLOWER.
-- Markers that cannot be (no producer, an epoch or a transaction version below 0) are
+- Markers that cannot be (no producer or epoch, a transaction version of -1) are
   UNKNOWN_SERVER_ERROR.  Markers of one producer are answered together; one without partitions is
   left out.
 - A partition named twice in a marker, on which Apache Kafka never answers, gets one marker.
@@ -35,7 +35,7 @@ from kwire.codecs.messages.write_txn_markers import (
 from kwire.context import Context
 from kwire.txn_marker import TxnMarker, write_marker
 
-NO_PRODUCER = -1
+NONE_GIVEN = -1
 
 
 def handle(
@@ -70,10 +70,23 @@ class _Markers:
             topics = self._results.setdefault(marker.producer_id, {})
             settle = partial(self._settle, topics.setdefault(topic, {}), index)
             self.waiting += 1
-            if self._broker.partition(topic, index) is not None and _is_absurd(marker):
-                settle(ErrorCode.UNKNOWN_SERVER_ERROR)
+            error = self._refusal(marker, topic, index)
+            if error is not ErrorCode.NONE:
+                settle(error)
             else:
                 write_marker(self._broker, marker, topic, index, settle)
+
+    def _refusal(self, marker: TxnMarker, topic: str, index: int) -> ErrorCode:
+        """Of a marker that cannot be: without a producer everywhere, else where it is written."""
+        if NONE_GIVEN in (marker.producer_id, marker.producer_epoch):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if self._broker.partition(topic, index) is None:
+            return ErrorCode.NONE
+        if marker.transaction_version == NONE_GIVEN:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if marker.producer_id >= 0 and marker.producer_epoch < 0:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return ErrorCode.NONE
 
     def _settle(self, answers: dict[int, ErrorCode], index: int, error: ErrorCode) -> None:
         answers[index] = error
@@ -106,11 +119,3 @@ class _Markers:
                 for producer_id, topics in self._results.items()
             ]
         )
-
-
-def _is_absurd(marker: TxnMarker) -> bool:
-    return (
-        marker.producer_id == NO_PRODUCER
-        or (marker.producer_id >= 0 and marker.producer_epoch < 0)
-        or marker.transaction_version < 0
-    )

@@ -1,0 +1,301 @@
+"""TxnOffsetCommit: producers and members of all kinds, and when the offsets count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequest
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import (
+    commit,
+    emptied,
+    filled_topic,
+    joined,
+    no_topic,
+    stable,
+    unknown_topic,
+)
+from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
+from kwire.conformance.wire.cases.txn import Producer, ended, initialized
+from kwire.conformance.wire.cases.txn_data import add_group, txn_commit
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.TXN_OFFSET_COMMIT)
+
+MEMBERS_SINCE = 3
+OFFSETS_AT = 9
+"""The version of OffsetFetch that is asked: by name, and whether offsets are stable."""
+
+
+def _look(stage: Stage, group: str, topic: Topic) -> None:
+    for stable_only in (False, True):
+        request: OffsetFetchRequest = ask_offsets(group, topic, 0, 1)
+        request.require_stable = stable_only
+        stage.send(request, OFFSETS_AT)
+        request.groups[0].topics = None
+        stage.send(request, OFFSETS_AT)
+
+
+def _started(stage: Stage, group: str) -> Producer:
+    """A producer with the group's offsets in its transaction."""
+    producer = initialized(stage)
+    add_group(stage, producer, group)
+    return producer
+
+
+def _to_the_end(stage: Stage, *, by_commit: bool) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    stage.send(commit(group, topic, 2), 8)
+    producer = _started(stage, group)
+    for offset, metadata in ((3, "three"), (4, None)):
+        stage.send(txn_commit(producer, group, topic, offset, metadata=metadata))
+        _look(stage, group, topic)
+    stage.send(txn_commit(producer, group, topic, 9, partition=1, metadata=""))
+    _look(stage, group, topic)
+    ended(stage, producer, commit=by_commit)
+    _look(stage, group, topic)
+
+
+@case("committed")
+def committed(stage: Stage) -> None:
+    _to_the_end(stage, by_commit=True)
+
+
+@case("aborted")
+def aborted(stage: Stage) -> None:
+    _to_the_end(stage, by_commit=False)
+
+
+@case("a group that nobody has heard of")
+def new_group(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    stage.send(txn_commit(producer, group, topic))
+    _look(stage, group, topic)
+    ended(stage, producer, commit=False)
+    _look(stage, group, topic)
+
+
+@case("not part of the transaction")
+def not_added(stage: Stage) -> None:
+    producer = initialized(stage)
+    stage.send(txn_commit(producer, stage.name("g"), filled_topic(stage)))
+    _look(stage, stage.name("g"), filled_topic(stage))
+
+
+@case("producers that are others")
+def others(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    initialized(stage)
+    producer = _started(stage, group)
+    for one in (
+        producer.other(epoch=1),
+        producer.other(epoch=-1),
+        producer.other(producer_id=1000),
+        producer.named(stage.name("unknown")),
+        producer.named(""),
+        Producer(producer.transactional_id, -1, -1),
+    ):
+        stage.send(txn_commit(one, group, topic))
+    _look(stage, group, topic)
+
+
+@case("once it is known in the partition, the id does not matter")
+def known(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    for one in (producer, producer.named(stage.name("unknown")), producer.named("")):
+        stage.send(txn_commit(one, group, topic))
+
+
+@case("after the end of the transaction", until=4)
+def after_the_end(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    stage.send(txn_commit(producer, group, topic))
+    ended(stage, producer)
+    stage.send(txn_commit(producer, group, topic, 7))
+    _look(stage, group, topic)
+
+
+@case("by a member, in each state", since=MEMBERS_SINCE)
+def members(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    made: dict[str, Callable[..., object]] = {"awaits": joined, "stable": stable, "left": emptied}
+    producer = initialized(stage)
+    for suffix, make in made.items():
+        group = stage.name(suffix)
+        member = make(stage, group)
+        member_id = getattr(member, "member_id", "")
+        add_group(stage, producer, group)
+        for name, generation in (
+            (member_id, 1),
+            (member_id, 0),
+            (member_id, 2),
+            (member_id, -1),
+            ("nobody", 1),
+            ("", 1),
+            ("", -1),
+        ):
+            request = txn_commit(producer, group, topic, member_id=name, generation_id=generation)
+            stage.send(request)
+
+
+@case("static: the instance and another's", since=MEMBERS_SINCE)
+def static(stage: Stage) -> None:
+    group, instance, topic = stage.name("g"), stage.name("i"), filled_topic(stage)
+    member = stable(stage, group, instance=instance)
+    producer = _started(stage, group)
+    for member_id, generation, name in (
+        (member.member_id, 1, instance),
+        (member.member_id, 1, "other"),
+        (member.member_id, 1, None),
+        ("nobody", 1, instance),
+        ("", -1, instance),
+        (member.member_id, -1, instance),
+    ):
+        request = txn_commit(
+            producer,
+            group,
+            topic,
+            member_id=member_id,
+            generation_id=generation,
+            group_instance_id=name,
+        )
+        stage.send(request)
+
+
+@case("a member of a group that is not there", since=MEMBERS_SINCE)
+def no_group(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    for member_id, generation in (("m", 1), ("", 0), ("m", -1)):
+        request = txn_commit(producer, group, topic, member_id=member_id, generation_id=generation)
+        stage.send(request)
+    other = stage.name("other")
+    stage.send(txn_commit(producer, other, topic, member_id="m", generation_id=1))
+
+
+@case("long words with the offset")
+def metadata(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    for size in (4096, 4097):
+        stage.send(txn_commit(producer, group, topic, metadata="m" * size))
+
+
+@case("topics and partitions that are not there")
+def unknown(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    request = txn_commit(producer, group, topic)
+    for other, partition in ((unknown_topic(stage), 0), (topic, 9), (no_topic(), 0)):
+        request.topics += txn_commit(producer, group, other, partition=partition).topics
+    stage.send(request)
+    stage.send(txn_commit(producer, group, unknown_topic(stage)))
+    stage.send(txn_commit(producer, "", topic, partition=-1))
+    _look(stage, group, topic)
+
+
+@case("the same partition twice")
+def twice(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    request = txn_commit(producer, group, topic, 1)
+    request.topics[0].partitions += txn_commit(producer, group, topic, 2).topics[0].partitions
+    stage.send(request)
+    ended(stage, producer)
+    _look(stage, group, topic)
+
+
+def _crossed(stage: Stage, *plain: int | None, by_commit: bool = True) -> None:
+    """Commits outside of transactions (None: one of the transaction) until it ends."""
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    for number, offset in enumerate(plain):
+        if offset is None:
+            stage.send(txn_commit(producer, group, topic, 100 + number))
+        else:
+            stage.send(commit(group, topic, offset), 8)
+    _look(stage, group, topic)
+    ended(stage, producer, commit=by_commit)
+    _look(stage, group, topic)
+
+
+@case("a plain commit before")
+def plain_before(stage: Stage) -> None:
+    _crossed(stage, 7, None)
+
+
+@case("a plain commit after it wins")
+def plain_after(stage: Stage) -> None:
+    _crossed(stage, None, 7)
+
+
+@case("a plain commit in between")
+def plain_between(stage: Stage) -> None:
+    _crossed(stage, None, 7, None)
+
+
+@case("a plain commit, and an abort")
+def plain_and_abort(stage: Stage) -> None:
+    _crossed(stage, None, 7, by_commit=False)
+
+
+@case("two transactions: who wrote last wins")
+def two_transactions(stage: Stage) -> None:
+    topic = filled_topic(stage)
+    for suffix, order in (("first", (0, 1)), ("last", (1, 0))):
+        group = stage.name(suffix)
+        producers = [initialized(stage, f"{suffix}{number}") for number in range(2)]
+        for number, producer in enumerate(producers):
+            add_group(stage, producer, group)
+            stage.send(txn_commit(producer, group, topic, 10 + number))
+        for number in order:
+            ended(stage, producers[number])
+            _look(stage, group, topic)
+
+
+@case("the offset is deleted before the end")
+def deleted(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    for partition in (0, 1):
+        stage.send(txn_commit(producer, group, topic, partition=partition))
+    places = [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(9)]
+    stage.send(OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic.name, places)]))
+    _look(stage, group, topic)
+    ended(stage, producer)
+    _look(stage, group, topic)
+
+
+@case("the group is deleted before the end")
+def group_deleted(stage: Stage) -> None:
+    group, topic = stage.name("g"), filled_topic(stage)
+    producer = _started(stage, group)
+    stage.send(txn_commit(producer, group, topic))
+    stage.send(DeleteGroupsRequest([group]))
+    _look(stage, group, topic)
+    stage.send(txn_commit(producer, group, topic, 8))
+    ended(stage, producer)
+    _look(stage, group, topic)
+
+
+@case("no topics, no group")
+def empty(stage: Stage) -> None:
+    topic, producer = filled_topic(stage), initialized(stage)
+    add_group(stage, producer, stage.name("g"))
+    request = txn_commit(producer, stage.name("g"), topic)
+    request.topics[0].partitions.clear()
+    stage.send(request)
+    request.topics.clear()
+    stage.send(request)
+    stage.send(txn_commit(producer, "", topic))

@@ -1,0 +1,180 @@
+"""WriteTxnMarkers: markers of all kinds, to what is there and what is not."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.codecs.messages.write_txn_markers import WritableTxnMarkerTopic
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.txn import Producer, initialized
+from kwire.conformance.wire.cases.txn_data import marker, write_markers, written
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.WRITE_TXN_MARKERS)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+VERSIONS_SINCE = 2
+LATEST = -1
+
+
+def _look(stage: Stage, topic: Topic) -> None:
+    """Who writes there, as the broker sees it, and where the log ends for readers."""
+    everywhere = list(range(topic.partitions))
+    stage.send(DescribeProducersRequest([TopicRequest(topic.name, everywhere)]))
+    for isolation_level in (0, 1):
+        places = [ListOffsetsPartition(index, -1, LATEST) for index in everywhere]
+        stage.send(ListOffsetsRequest(-1, isolation_level, [ListOffsetsTopic(topic.name, places)]))
+
+
+def _again(stage: Stage, suffix: str = "txn") -> Producer:
+    """A producer that has a lower epoch behind it."""
+    initialized(stage, suffix)
+    return initialized(stage, suffix)
+
+
+@case("nothing was written")
+def nothing(stage: Stage) -> None:
+    topic, producer = stage.topic(), initialized(stage)
+    for commit in (True, False):
+        stage.send(write_markers(marker(producer, {topic.name: [0]}, commit=commit)))
+        _look(stage, topic)
+
+
+@case("a transaction that is open")
+def open_transaction(stage: Stage) -> None:
+    topic, producer = stage.topic(partitions=2), initialized(stage)
+    for sequence, commit in enumerate((True, False)):
+        written(stage, producer, topic, sequence)
+        _look(stage, topic)
+        stage.send(write_markers(marker(producer, {topic.name: [1, 0]}, commit=commit)))
+        _look(stage, topic)
+
+
+@case("epochs of the producer")
+def epochs(stage: Stage) -> None:
+    topic, producer = stage.topic(), _again(stage)
+    written(stage, producer, topic)
+    for by in (-1, 0, 1, 0, 5, 4):
+        stage.send(write_markers(marker(producer.other(epoch=by), {topic.name: [0]})))
+        _look(stage, topic)
+
+
+@case("epochs of the coordinator")
+def coordinator_epochs(stage: Stage) -> None:
+    topic, producer = stage.topic(), initialized(stage)
+    for epoch in (3, 3, 2, 4, -1, 0, 5):
+        one = marker(producer, {topic.name: [0]}, coordinator_epoch=epoch)
+        stage.send(write_markers(one))
+        _look(stage, topic)
+
+
+@case("both epochs are old")
+def both_old(stage: Stage) -> None:
+    topic, producer = stage.topic(), _again(stage)
+    stage.send(write_markers(marker(producer, {topic.name: [0]}, coordinator_epoch=7)))
+    old = producer.other(epoch=-1)
+    stage.send(write_markers(marker(old, {topic.name: [0]}, coordinator_epoch=6)))
+    _look(stage, topic)
+
+
+@case("versions of the transaction", since=VERSIONS_SINCE)
+def versions(stage: Stage) -> None:
+    """From 2 on the epoch of an open transaction is too old to end it."""
+    topic, producer = stage.topic(), _again(stage)
+    for sequence, version in enumerate((0, 1, 2, 3, 127, -1, -128)):
+        written(stage, producer, topic, sequence)
+        stage.send(write_markers(marker(producer, {topic.name: [0]}, version=version)))
+        _look(stage, topic)
+        stage.send(write_markers(marker(producer, {topic.name: [0]})))
+        stage.send(write_markers(marker(producer, {topic.name: [0]}, version=version)))
+    places = {topic.name: [0, 9], stage.name("none"): [0]}
+    stage.send(write_markers(marker(producer, places, version=-1)))
+    for by in (1, 0, -1):
+        one = marker(producer.other(epoch=by), {topic.name: [0]}, version=2)
+        stage.send(write_markers(one))
+    _look(stage, topic)
+
+
+@case("topics and partitions that are not there")
+def unknown(stage: Stage) -> None:
+    topic, producer = stage.topic(partitions=2), initialized(stage)
+    places = {topic.name: [0, 2, 1, -1], stage.name("none"): [0], "": [0], "a b": [3]}
+    stage.send(write_markers(marker(producer, places)))
+    stage.send(write_markers(marker(producer, {topic.name: [9]})))
+    _look(stage, topic)
+
+
+@case("many markers")
+def many(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    one, other = initialized(stage, "one"), initialized(stage, "other")
+    stage.send(
+        write_markers(
+            marker(one, {topic.name: [0]}),
+            marker(other, {topic.name: [0, 7]}, commit=False),
+            marker(one, {topic.name: [1, 2]}, commit=False),
+            marker(other, {topic.name: [1]}, coordinator_epoch=3),
+        )
+    )
+    _look(stage, topic)
+
+
+@case("a marker twice")
+def twice(stage: Stage) -> None:
+    topic, producer = stage.topic(), initialized(stage)
+    written(stage, producer, topic)
+    first = marker(producer, {topic.name: [0]}, commit=False)
+    stage.send(write_markers(first, marker(producer, {topic.name: [0]})))
+    _look(stage, topic)
+
+
+@case("a topic twice")
+def topic_twice(stage: Stage) -> None:
+    topic, producer = stage.topic(partitions=2), initialized(stage)
+    one = marker(producer, {topic.name: [0]})
+    one.topics.append(WritableTxnMarkerTopic(topic.name, [1]))
+    stage.send(write_markers(one))
+    _look(stage, topic)
+
+
+@case("a partition twice")
+def partition_twice(stage: Stage) -> None:
+    topic, producer = stage.topic(), initialized(stage)
+    stage.send(write_markers(marker(producer, {topic.name: [0, 0]})))
+
+
+@case("producers that cannot be")
+def absurd(stage: Stage) -> None:
+    topic = stage.topic()
+    for producer_id, epoch in ((-1, 0), (-1, -1), (77, -1), (77, -5), (1 << 60, 32_767)):
+        producer = Producer("", producer_id, epoch)
+        stage.send(write_markers(marker(producer, {topic.name: [0], "none": [0]})))
+        _look(stage, topic)
+
+
+@case("the coordinators' own topics")
+def internal(stage: Stage) -> None:
+    producer = _again(stage)
+    partitions = [sum(stage.prefix.encode()) % 50]
+    for by, epoch in ((0, 3), (0, 3), (-1, 3), (0, 2), (0, 4), (1, 4)):
+        places = {OFFSETS_TOPIC: partitions}
+        one = marker(producer.other(epoch=by), places, coordinator_epoch=epoch)
+        stage.send(write_markers(one))
+    stage.send(write_markers(marker(producer.other(epoch=1), {OFFSETS_TOPIC: [50, -1]})))
+
+
+case.requests(
+    {
+        "no markers": lambda stage: write_markers(),
+        "no topics": lambda stage: write_markers(marker(initialized(stage), {})),
+        "no partitions": lambda stage: write_markers(
+            marker(initialized(stage), {stage.topic().name: []})
+        ),
+    }
+)
