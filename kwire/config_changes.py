@@ -86,7 +86,7 @@ async def commit_changes(broker: Broker, changes: Sequence[Change]) -> None:
     except StoreError as problem:
         log.error("configs are not changed: %s", problem)
         for each in wanted:
-            each.refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
+            each.refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
 
 def with_changes(broker: Broker, image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:

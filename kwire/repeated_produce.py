@@ -10,8 +10,8 @@ connection remembers the last request to one partition as bytes:
 When the next one has the same key, version, head and tail, its batch goes straight to that
 partition, and the reply is a copy of the last one's with other offsets.  Whatever is not plainly
 that (another head, the first batch of a transaction, one that is refused, a partition that would
-have to wait for replicas or has `flush.messages`) goes the thorough way, which alone decides how
-it is answered: this one only ever succeeds.
+have to wait for replicas) goes the thorough way, which alone decides how it is answered: this one
+only ever succeeds.
 `tests/server/test_repeated_produce.py` holds the two against each other.
 """
 
@@ -32,7 +32,6 @@ from kwire.batch_bytes import (
 )
 from kwire.codecs.primitives import Frame, Message
 from kwire.log import LogError
-from kwire.log.config import LONG_MAX
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -90,8 +89,6 @@ class RepeatedProduce:
         partition = self._partition
         if batch is None or partition is None or len(partition.isr) != 1:
             return None
-        if partition.log.config.flush_messages != LONG_MAX:
-            return None  # a batch that cannot be flushed is refused after it was written
         flags = batch[ATTRIBUTES]
         if flags & self._refused_bits:
             return None

@@ -116,10 +116,11 @@ class Files:
         with suppress(FileNotFoundError):
             os.unlink(path)
 
+    def open_folder(self, path: Path | str) -> OpenFile:
+        """Open a folder, whose fsync makes the names in it durable."""
+        return OpenFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
     def fsync_dir(self, path: Path | str) -> None:
         """Make the names in a folder durable."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            self.fsync(fd)
-        finally:
-            os.close(fd)
+        folder = self.open_folder(path)
+        self.fsync(folder.fd)

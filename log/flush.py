@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.log import partition_metadata
@@ -15,33 +14,26 @@ if TYPE_CHECKING:
 class Flush:
     """The files that hold a log's batches from its recovery point up to `end_offset`.
 
-    Immutable but for `error`, so `run` may be called in a thread: it holds the files open itself.
+    `of` opens what is needed, `begin` is called when nothing more is to be appended to it, and then
+    `run`, in a thread if one likes: only `error` changes from then on.
     The active segment's indexes are left out: whatever is not clean is recovered from the recovery
     point on, and that always begins with rebuilding the indexes of the segment it is in.
     """
 
-    __slots__ = ("_directories", "_files", "_open", "end_offset", "error", "generation")
+    __slots__ = ("_files", "_open", "end_offset", "error", "generation", "snapshots")
 
-    def __init__(
-        self,
-        files: Files,
-        directories: list[Path],
-        opened: list[OpenFile],
-        end_offset: int,
-        generation: int,
-    ) -> None:
+    def __init__(self, files: Files, opened: list[OpenFile], snapshots: set[int]) -> None:
         self._files = files
-        self._directories = directories
         self._open = opened
-        self.end_offset = end_offset
-        self.generation = generation
+        self.snapshots = snapshots
+        self.end_offset = self.generation = -1
         self.error: OSError | None = None
 
     @classmethod
-    def of(cls, log: SegmentedLog, generation: int, *, new: bool) -> Flush:
+    def of(cls, log: SegmentedLog, *, new: bool) -> Flush:
         """Everything that `log` holds now; `new` if no flush was before.
 
-        OSError if a file cannot be opened.
+        OSError if a file cannot be opened; nothing is changed then.
         """
         opened: list[OpenFile] = []
         unflushed = log.segments.from_floor(log.recovery_point)
@@ -49,7 +41,8 @@ class Flush:
             opened.append(segment.open())
             if segment is not log.segments.active:
                 opened += [log.files.open(path) for path in segment.index_paths()]
-        small = log.snapshots.take_unsynced()
+        snapshots = log.snapshots.unsynced
+        small = [log.snapshots.path(offset) for offset in snapshots]
         directories = []
         if any(segment.base_offset >= log.recovery_point for segment in unflushed):
             directories.append(log.dir)
@@ -57,15 +50,19 @@ class Flush:
             small += [log.epochs.path, log.dir / partition_metadata.FILE_NAME]
             directories.append(log.dir.parent)
         opened += [log.files.open_existing(path) for path in small if path.exists()]
-        return cls(log.files, directories, opened, log.log_end_offset, generation)
+        opened += [log.files.open_folder(path) for path in directories]  # last: the names of these
+        return cls(log.files, opened, snapshots)
+
+    def begin(self, end_offset: int, generation: int) -> None:
+        """What was appended since the files were opened is to be flushed with them."""
+        self.end_offset = end_offset
+        self.generation = generation
 
     def run(self) -> None:
         """Block until all of it is on disk; a failure is kept in `error`."""
         try:
             for file in self._open:
                 self._files.fsync(file.fd)
-            for directory in self._directories:
-                self._files.fsync_dir(directory)
         except OSError as error:
             self.error = error
         finally:

@@ -65,8 +65,8 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` begins at `start_offset`, which removes entries that contradict that."""
-        if self.add(epoch, start_offset):
-            self.flush()
+        self.add(epoch, start_offset)
+        self.flush()  # also what could not be written the last time
 
     def add(self, epoch: int, start_offset: int) -> bool:
         """As `assign`, but not written yet; False if nothing changed."""

@@ -13,6 +13,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import follower, partition_metadata, retention, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.error import LogError
+from kwire.log.flush import Flush
 from kwire.log.origin import Origin
 from kwire.log.producer_entry import ProducerEntry, WrittenBatch
 from kwire.log.readable_log import ReadableLog
@@ -24,6 +25,7 @@ from kwire.log.verification import Verification
 _logger = logging.getLogger(__name__)
 
 _unpack_header = HEADER.unpack_from
+_pack_header_into = HEADER.pack_into
 _patch = Struct(">qii").pack_into  # base offset, length, partition leader epoch
 _CRC_END = 21
 _CODEC_MASK = 0x07
@@ -51,7 +53,8 @@ class Log(ReadableLog):
 
         Its base offset and leader epoch (and its largest timestamp and CRC, where the topic's
         configs ask for that) are written into `batches`, which must be writable.
-        `transaction_version` matters for a transaction marker only.  LogError if it is refused.
+        `transaction_version` matters for a transaction marker only.  LogError if it is refused:
+        neither the log nor `batches` is changed then.
 
         The long condition is the quick way in for what nearly every batch is: whole, of magic 2,
         timely, with a header whose claims fit together, on a topic that stores it as it is.
@@ -60,7 +63,8 @@ class Log(ReadableLog):
         size = len(batches)
         if size < HEADER_SIZE:
             self._validate(batches, origin, now_ms)
-        header = BatchHeader._make(_unpack_header(batches, 0))
+        given, header = batches, BatchHeader._make(_unpack_header(batches, 0))
+        asked = header
         base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count = (
             header
         )
@@ -85,17 +89,23 @@ class Log(ReadableLog):
         else:
             batches, header = self._validate(batches, origin, now_ms)
             stamp_ms = now_ms if self.config.log_append_time else -1
-        repeated = entry = marker = None
-        if header.producer_id >= 0:
-            entry = self._entry_in_sequence(header, origin)
-            if entry is None:
-                marker = marker_of(batches, header)
-                repeated = self._check_producer(
-                    header, origin, marker, verification, transaction_version
-                )
-        if repeated is not None:
-            return repeated
-        return self._append_valid(batches, header, leader_epoch, now_ms, stamp_ms, entry, marker)
+        entry = marker = None
+        try:
+            if header.producer_id >= 0:
+                entry = self._entry_in_sequence(header, origin)
+                if entry is None:
+                    marker = marker_of(batches, header)
+                    repeated = self._check_producer(
+                        header, origin, marker, verification, transaction_version
+                    )
+                    if repeated is not None:
+                        return repeated
+            return self._append_valid(
+                batches, header, leader_epoch, now_ms, stamp_ms, entry, marker
+            )
+        except LogError:
+            _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
+            raise
 
     def _append_valid(
         self,
@@ -112,7 +122,7 @@ class Log(ReadableLog):
         `entry` is given for the plainly next batch of a producer, `marker` for a control batch.
         """
         first_offset = self.log_end_offset
-        segment, last_offset = self._write(batches, header, leader_epoch, now_ms)
+        segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
             delta = header.last_offset_delta
             sequence = (header.base_sequence + delta) % _SEQUENCE_RANGE
@@ -121,8 +131,8 @@ class Log(ReadableLog):
         elif header.producer_id >= 0:
             self.note_producer(segment, header, first_offset, marker)
         self.producers.end_offset = last_offset + 1
-        if last_offset + 1 - self.recovery_point >= self.config.flush_messages:
-            self._flush_due()
+        if flush is not None:
+            self.flush_now(flush)
         return AppendResult(
             first_offset,
             last_offset,
@@ -135,14 +145,19 @@ class Log(ReadableLog):
 
     def _validate(self, batches: bytearray | memoryview, origin: Origin, now_ms: int) -> Validated:
         self.check_online()
-        return validate(
-            batches,
-            self.config,
-            origin,
-            now_ms,
-            name=f"{self.topic}-{self.partition}",
-            log_start_offset=self.log_start_offset,
-        )
+        original = bytes(batches[:HEADER_SIZE])
+        try:
+            return validate(
+                batches,
+                self.config,
+                origin,
+                now_ms,
+                name=f"{self.topic}-{self.partition}",
+                log_start_offset=self.log_start_offset,
+            )
+        except LogError:
+            batches[: len(original)] = original
+            raise
 
     def _entry_in_sequence(self, header: BatchHeader, origin: Origin) -> ProducerEntry | None:
         """The producer's entry, if this is plainly the next batch of one outside transactions."""
@@ -193,8 +208,12 @@ class Log(ReadableLog):
         header: BatchHeader,
         leader_epoch: int,
         now_ms: int,
-    ) -> tuple[Segment, int]:
-        """Give the batch its offsets and write it; the segment and the batch's last offset."""
+    ) -> tuple[Segment, int, Flush | None]:
+        """Give the batch its offsets and write it.
+
+        Gives the segment, the batch's last offset, and the flush that is due with it: that is made
+        ready before anything is written, so that a want of descriptors refuses the batch whole.
+        """
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
@@ -211,11 +230,14 @@ class Log(ReadableLog):
         ):
             segment = self.roll(now_ms)
             position = 0
+        flush = None
+        if last_offset + 1 - self.recovery_point >= self.config.flush_messages:
+            flush = self._flush_due()
         _patch(batches, 0, first_offset, header.length, leader_epoch)
         self.write_bytes(segment, position, batches, size)
         segment.note_batch(position, size, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
-        return segment, last_offset
+        return segment, last_offset, flush
 
     def write_bytes(
         self, segment: Segment, position: int, data: bytearray | memoryview, size: int
@@ -232,7 +254,8 @@ class Log(ReadableLog):
                     self.files.ftruncate(segment.file.fd, position)
             except OSError as again:
                 _logger.error("cannot cut %s back to %d: %s", segment.path, position, again)
-            raise self.storage_failed(error) from error
+                raise self.storage_failed(error) from error
+            raise self.storage_refused(error) from error
 
     def _assign_epoch(self, leader_epoch: int) -> None:
         self.assign_epoch(leader_epoch, self.log_end_offset)
@@ -243,7 +266,7 @@ class Log(ReadableLog):
         try:
             self.epochs.assign(leader_epoch, start_offset)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.storage_refused(error) from error
 
     def note_producer(
         self, segment: Segment, header: BatchHeader, offset: int, marker: EndTxnMarker | None
@@ -259,9 +282,8 @@ class Log(ReadableLog):
         if header.is_transactional:
             self.refresh_first_unstable()
 
-    def _flush_due(self) -> None:
-        if self.flush_inline:
-            self.flush()
+    def _flush_due(self) -> Flush | None:
+        return self.open_flush() if self.flush_inline else None
 
     def append_as_follower(
         self, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kwire.log import checkpoints, meta_properties
 from kwire.log.error import CorruptFile, LogDirError, LogDirLocked
 from kwire.log.meta_properties import MetaProperties
+from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
     from kwire.log.checkpoints import TopicPartition
@@ -147,7 +148,12 @@ class LogDir:
     def rename_folder(self, path: Path, name: str) -> Path:
         target = self.path / name
         self.files.rename(path, target)
-        self.files.fsync_dir(self.path)
+        try:
+            self.files.fsync_dir(self.path)
+        except OSError as error:
+            if not passes(error):
+                raise
+            _logger.warning("the new name %s is not durable yet: %s", target, error)
         return target
 
     def disk_usage(self) -> tuple[int, int]:

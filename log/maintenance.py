@@ -17,6 +17,7 @@ from kwire.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_P
 from kwire.log.error import LogError
 from kwire.log.job import Job
 from kwire.log.log_dir import LogDir, remove_tree
+from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
     from kwire.log.files import Files
@@ -155,7 +156,11 @@ class Maintenance:
 
     def _written(self, directory: LogDir, path: Path, error: OSError | None) -> None:
         self._writing.discard(path)
-        if error is not None:
+        if error is None:
+            return
+        if passes(error):
+            _logger.warning("%s is not written this time: %s", path, error)
+        else:
             self._manager.dir_failed(directory, error)
 
 

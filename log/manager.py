@@ -28,6 +28,7 @@ from kwire.log.meta_properties import MetaProperties
 from kwire.log.partition_metadata import new_directory_id
 from kwire.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 from kwire.log.region import OpenFiles
+from kwire.log.shortage import passes
 
 _logger = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ class LogManager:
     ) -> Log:
         """The log of a new partition, in the directory that has the fewest.
 
-        KAFKA_STORAGE_ERROR if no directory can take it.
+        KAFKA_STORAGE_ERROR if no directory can take it, or not now.
         """
         key = topic, partition
         assert key not in self.logs, f"{topic}-{partition} is there already"
@@ -226,6 +227,8 @@ class LogManager:
                     topic_id=topic_id,
                 )
             except OSError as error:
+                if passes(error):  # what is there of it is loaded the next time
+                    raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 self.dir_failed(directory, error)
                 continue
             self._add(key, log, directory)

@@ -102,7 +102,7 @@ class ReadableLog(SegmentedLog):
 
     def _read_failed(self, error: Exception) -> LogError:
         if isinstance(error, OSError):
-            return self.storage_failed(error)
+            return self.storage_refused(error)
         return LogError(ErrorCode.CORRUPT_MESSAGE, str(error))
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:

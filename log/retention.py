@@ -29,7 +29,7 @@ def delete_expired_segments(log: Log, now_ms: int, high_watermark: int) -> int:
             gone += _delete(log, now_ms, high_watermark, _beyond_size(log), "retention.bytes")
             gone += _delete(log, now_ms, high_watermark, _beyond_age(log, now_ms), "retention.ms")
     except OSError as error:
-        raise log.storage_failed(error) from error
+        raise log.storage_refused(error) from error
     return gone
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.codecs.errors import ErrorCode
+from kwire.log import files as names
 from kwire.log.error import LogError
 from kwire.log.flush import Flush
 from kwire.log.segment import Segment
+from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
     from kwire.log.config import LogConfig
@@ -214,16 +216,29 @@ class SegmentedLog:
             if old.size_bytes == 0 and old.base_offset == start:
                 old.rebuild_indexes()
                 return old
-            old.become_inactive()
-            segment = Segment.create(
-                self.dir, start, self.files, self.open_files, self.config, now_ms
-            )
-            self.producers.end_offset = start
-            self.snapshots.take(self.producers)
+            segment = self._new_segment(old, start, now_ms)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.storage_refused(error) from error
         self.segments.add(segment)
         self._set_roll_time()
+        return segment
+
+    def _new_segment(self, old: Segment, base_offset: int, now_ms: int) -> Segment:
+        """The segment that follows `old`; where it cannot be made, nothing of it stays.
+
+        The log may grow past its base offset then, and would not be one piece when it is loaded.
+        """
+        old.become_inactive()
+        try:
+            segment = Segment.create(
+                self.dir, base_offset, self.files, self.open_files, self.config, now_ms
+            )
+            self.producers.end_offset = base_offset
+            self.snapshots.take(self.producers)
+        except OSError:
+            for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):
+                self.files.remove(self.dir / names.segment_file_name(base_offset, suffix))
+            raise
         return segment
 
     # Flushing
@@ -237,12 +252,27 @@ class SegmentedLog:
             return None
         if now_ms is not None:
             self.last_flush_ms = now_ms
-        try:
-            flush = Flush.of(self, self._generation, new=not self._on_disk)
-        except OSError as error:
-            raise self.storage_failed(error) from error
-        self._on_disk = self.epochs.durable = True
+        flush = self.open_flush()
+        self._begin_flush(flush)
         return flush
+
+    def open_flush(self) -> Flush:
+        """A flush of what there is and of what is appended until it begins, its files open."""
+        try:
+            return Flush.of(self, new=not self._on_disk)
+        except OSError as error:
+            raise self.storage_refused(error) from error
+
+    def _begin_flush(self, flush: Flush) -> None:
+        flush.begin(self.log_end_offset, self._generation)
+        self.snapshots.synced(flush.snapshots)
+        self._on_disk = self.epochs.durable = True
+
+    def flush_now(self, flush: Flush) -> None:
+        """Carry out a flush that was opened before."""
+        self._begin_flush(flush)
+        flush.run()
+        self.flushed(flush)
 
     def flushed(self, flush: Flush) -> None:
         """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
@@ -253,10 +283,8 @@ class SegmentedLog:
 
     def flush(self) -> None:
         """Make everything written so far durable, here and now."""
-        flush = self.prepare_flush()
-        if flush is not None:
-            flush.run()
-            self.flushed(flush)
+        if self.log_end_offset > self.recovery_point:
+            self.flush_now(self.open_flush())
 
     # Failing
 
@@ -270,6 +298,13 @@ class SegmentedLog:
         self.take_offline()
         if self.on_storage_failure is not None:
             self.on_storage_failure(error)
+        return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    def storage_refused(self, error: OSError) -> LogError:
+        """As `storage_failed`, for a step that changed nothing: a shortage is no failure."""
+        if not passes(error):
+            return self.storage_failed(error)
+        _logger.warning("%s-%d in %s: %s", self.topic, self.partition, self.dir.parent, error)
         return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def take_offline(self) -> None:

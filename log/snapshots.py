@@ -48,16 +48,23 @@ class Snapshots:
         offset = producers.end_offset
         if offset > self._last_taken:
             data = producer_snapshot.encode(producers.entries.values())
-            self._files.write(self.path(offset), data)
+            try:
+                self._files.write(self.path(offset), data)
+            except OSError:
+                self._files.remove(self.path(offset))  # a part of it would be found later
+                raise
             self.offsets.add(offset)
             self._unsynced.add(offset)
             self._last_taken = offset
 
-    def take_unsynced(self) -> list[Path]:
-        """The files to be fsynced with the next flush."""
-        paths = [self.path(offset) for offset in self._unsynced & self.offsets]
-        self._unsynced.clear()
-        return paths
+    @property
+    def unsynced(self) -> set[int]:
+        """Those whose files are to be fsynced with the next flush."""
+        return self._unsynced & self.offsets
+
+    def synced(self, offsets: set[int]) -> None:
+        """A flush has these files."""
+        self._unsynced -= offsets
 
     def load_latest(self, producers: ProducerState, log_start_offset: int, now_ms: int) -> None:
         """Restore the newest snapshot that can be read; others are removed on the way."""

@@ -67,7 +67,7 @@ async def _create(
         await broker.commit(change)
     except StoreError as problem:
         log.error("partitions are not created: %s", problem)
-        refusal = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
+        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
         results = [_refused(topic.name, refusal) for topic in wanted]
     return CreatePartitionsResponse(results=repeated + results)
 

@@ -67,7 +67,7 @@ async def _delete(broker: Broker, asked: list[DeleteTopicState]) -> DeleteTopics
         await broker.commit(change)
     except StoreError as problem:
         log.error("topics are not deleted: %s", problem)
-        error = ErrorCode.UNKNOWN_SERVER_ERROR
+        error = ErrorCode.KAFKA_STORAGE_ERROR
         results = [_result(topic, error, str(problem)) for topic in asked]
     return DeleteTopicsResponse(responses=results)
 

@@ -242,7 +242,7 @@ async def test_a_store_that_fails_is_an_error_of_each_topic(
 
         monkeypatch.setattr(admin.broker.store, "commit", failing)
         (result,) = await admin.create(new_topic("a"))
-        assert result.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert result.error_message == "cannot write the metadata: disk full"
         assert await admin.names() == set()
 

@@ -41,6 +41,14 @@ class FailingDisk(Files):
         self._check("pwrite", path_of(fd))
         return Files.pwrite(fd, data, pos)
 
+    def open_folder(self, path: Path | str) -> OpenFile:
+        self._check("open_folder", f"{path}/")
+        return super().open_folder(path)
+
+    def write(self, path: Path | str, data: bytes | bytearray, *, sync: bool = False) -> None:
+        self._check("write", str(path))
+        super().write(path, data, sync=sync)
+
     def pread(self, fd: int, size: int, pos: int) -> bytes:
         self._check("pread", path_of(fd))
         return Files.pread(fd, size, pos)
