@@ -56,6 +56,11 @@ class Cases:
         for name, make in table.items():
             self._add(name, _one(make), since, until)
 
+    def include(self, others: Cases) -> None:
+        """Take over cases that are written down in a module of their own."""
+        for case in others:
+            self._add(case.name, case.play, case.since, case.until)
+
     def _add(self, name: str, play: Play, since: int, until: int) -> None:
         assert all(case.name != name for case in self._cases), f"two cases {name!r}"
         self._cases.append(Case(self.api_key, name, play, since, until))

@@ -12,6 +12,7 @@ from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, 
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import transactional_produce
 from kwire.conformance.wire.cases.build import (
     UNKNOWN_ID,
     append_time_topic,
@@ -358,3 +359,4 @@ case.requests(
     },
     since=13,
 )
+case.include(transactional_produce.case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kwire.codecs.errors import ErrorCode
@@ -46,7 +47,10 @@ def txn_batch(
 
 
 def txn_produce(
-    transactional_id: str | None, topic: Topic, batches: dict[int, Records | None], acks: int = -1
+    transactional_id: str | None,
+    topic: Topic,
+    batches: Mapping[int, Records | None],
+    acks: int = -1,
 ) -> ProduceRequest:
     """Batches to partitions of one topic."""
     data = [PartitionProduceData(index, records) for index, records in batches.items()]

@@ -1,0 +1,180 @@
+"""Produce: the batches of transactions, to partitions that are part of them and to others."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.batches import Compression
+from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.codecs.primitives import ZERO_UUID, Records
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import batch, unknown_topic
+from kwire.conformance.wire.cases.txn import Producer, begun, completed, ended, initialized
+from kwire.conformance.wire.cases.txn_data import txn_batch, txn_produce
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.PRODUCE)
+
+ABORTABLE_AT = 11
+IMPLICIT_SINCE = 12
+"""From then on partitions become part of the transaction by being written to."""
+
+
+@case("transactional: partitions that are part of it, and others")
+def transactional(stage: Stage) -> None:
+    topic, other = stage.topic("t", 3), stage.topic("u", 3)
+    producer = begun(stage, "txn", topic)
+    for sequence in (0, 1, 1, 3):
+        batches = {index: txn_batch(stage, producer, sequence) for index in (0, 2, 7)}
+        stage.send(txn_produce(producer.transactional_id, topic, {**batches, 1: batch(stage, b"")}))
+        stage.send(txn_produce(producer.transactional_id, other, {0: batches[0]}))
+    stage.send(DescribeProducersRequest([TopicRequest(t.name, [0, 1, 2]) for t in (topic, other)]))
+
+
+@case("transactional: nothing was added")
+def transactional_first(stage: Stage) -> None:
+    topic, producer = stage.topic(partitions=3), initialized(stage)
+    for index, sequence in ((0, 0), (0, 1), (1, 5), (2, 2**31 - 1)):
+        batches = {index: txn_batch(stage, producer, sequence)}
+        stage.send(txn_produce(producer.transactional_id, topic, batches))
+    stage.send(DescribeProducersRequest([TopicRequest(topic.name, [0, 1, 2])]))
+    stage.send(DescribeTransactionsRequest([producer.transactional_id]))
+
+
+@case("transactional: other producers and ids")
+def transactional_others(stage: Stage) -> None:
+    topic = stage.topic()
+    initialized(stage)
+    producer = begun(stage, "txn", topic)
+    for name in (producer.transactional_id, stage.name("unknown"), "", None):
+        for by, epoch in ((0, 1), (0, -1), (1000, 0)):
+            one = producer.other(producer_id=by, epoch=epoch)
+            stage.send(txn_produce(name, topic, {0: txn_batch(stage, one)}))
+
+
+@case("transactional: once it has begun, the id does not matter")
+def transactional_id(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = begun(stage, "txn", topic)
+    names = (producer.transactional_id, stage.name("unknown"), "", None)
+    for sequence, name in enumerate(names):
+        stage.send(txn_produce(name, topic, {0: txn_batch(stage, producer, sequence)}))
+
+
+@case("transactional: without an id the whole request is refused")
+def transactional_without_id(stage: Stage) -> None:
+    topic, producer = stage.topic(partitions=2), initialized(stage)
+    batches: dict[int, Records | None] = {
+        0: txn_batch(stage, producer),
+        1: batch(stage, b"plain"),
+        9: batch(stage, b"nowhere"),
+    }
+    stage.send(txn_produce(None, topic, batches))
+    stage.send(txn_produce(None, unknown_topic(stage), batches))
+    stage.send(txn_produce(None, topic, batches, acks=7))
+
+
+@case("transactional: an acks that does not exist")
+def transactional_acks(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = begun(stage, "txn", topic)
+    for acks in (2, -2, 1):
+        records = txn_batch(stage, producer)
+        stage.send(txn_produce(producer.transactional_id, topic, {0: records}, acks))
+
+
+@case("transactional: several producers in a request")
+def several_producers(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    one, other = begun(stage, "one", topic), begun(stage, "other", topic)
+    for second in (other, one.other(epoch=1)):
+        batches: dict[int, Records | None] = {
+            0: txn_batch(stage, one),
+            1: txn_batch(stage, second),
+            2: batch(stage, b"plain"),
+            9: txn_batch(stage, one),
+        }
+        stage.send(txn_produce(one.transactional_id, topic, batches))
+    batches = {0: txn_batch(stage, one), 1: txn_batch(stage, other, transactional=False)}
+    stage.send(txn_produce(one.transactional_id, topic, batches))
+
+
+@case("transactional: outside of the transaction while it is open")
+def outside(stage: Stage) -> None:
+    topic = stage.topic(partitions=2)
+    producer = begun(stage, "txn", topic)
+    for index in (1, 0):
+        for sequence, inside in enumerate((index == 0, False, True)):
+            records = txn_batch(stage, producer, sequence, transactional=inside)
+            stage.send(txn_produce(producer.transactional_id, topic, {index: records}))
+
+
+@case("transactional: without a producer, and control")
+def odd_transactional(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    producer = begun(stage, "txn", topic)
+    nobody = Producer("", -1, -1)
+    batches: dict[int, Records | None] = {
+        0: txn_batch(stage, nobody, -1),
+        1: txn_batch(stage, nobody, 0),
+        2: txn_batch(stage, producer, control=True),
+    }
+    for index, records in batches.items():
+        stage.send(txn_produce(producer.transactional_id, topic, {index: records}))
+
+
+@case("transactional: after a new start of the producer")
+def fenced(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = begun(stage, "txn", topic)
+    stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
+    initialized(stage)
+    completed(stage, producer)
+    for sequence in (0, 1):
+        records = txn_batch(stage, producer, sequence)
+        stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
+
+
+@case("transactional: after its end", until=ABORTABLE_AT)
+def after_its_end(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = begun(stage, "txn", topic)
+    stage.send(txn_produce(producer.transactional_id, topic, {0: txn_batch(stage, producer)}))
+    ended(stage, producer)
+    for sequence in (0, 1):
+        records = txn_batch(stage, producer, sequence)
+        stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
+
+
+@case("transactional: the next one, in the same epoch", since=IMPLICIT_SINCE)
+def next_one(stage: Stage) -> None:
+    topic = stage.topic()
+    producer = begun(stage, "txn", topic)
+    for sequence, commit in enumerate((True, False)):
+        records = txn_batch(stage, producer, sequence)
+        stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
+        ended(stage, producer, commit=commit)
+    stage.send(DescribeProducersRequest([TopicRequest(topic.name, [0])]))
+
+
+@case("transactional: to the groups' own topic", until=12)
+def transactional_internal(stage: Stage) -> None:
+    topic, producer = Topic("__consumer_offsets", ZERO_UUID, 50), initialized(stage)
+    records = txn_batch(stage, producer, 0, b"a", keyed=True)
+    stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
+
+
+@case("transactional: compressed, too large, broken")
+def transactional_codecs(stage: Stage) -> None:
+    topic = stage.topic(configs={"max.message.bytes": "1000"})
+    producer = begun(stage, "txn", topic)
+    broken = txn_batch(stage, producer, 0, b"a")
+    broken[-1] ^= 1
+    for records in (
+        txn_batch(stage, producer, 0, b"a" * 100, compression=Compression.GZIP),
+        txn_batch(stage, producer, 1, bytes(2000)),
+        broken,
+        txn_batch(stage, producer, 1, b"a" * 100, compression=Compression.ZSTD),
+    ):
+        stage.send(txn_produce(producer.transactional_id, topic, {0: records}))
