@@ -102,8 +102,9 @@ def _from_value(value: TransactionLogValue) -> Transaction:
         state = TransactionState(value.transaction_status)
     except ValueError as error:
         raise UnreadableRecord(f"unknown transaction status {value.transaction_status}") from error
-    return Transaction(
-        producer_id=value.producer_id,
+    producer_id, previous = value.producer_id, value.previous_producer_id
+    return Transaction(  # the same number is kept once: there may be very many transactional ids
+        producer_id=producer_id,
         producer_epoch=value.producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
         state=state,
@@ -111,7 +112,7 @@ def _from_value(value: TransactionLogValue) -> Transaction:
         partitions=_partitions(value),
         start_timestamp_ms=value.transaction_start_timestamp_ms,
         client_transaction_version=value.client_transaction_version,
-        previous_producer_id=value.previous_producer_id,
+        previous_producer_id=producer_id if previous == producer_id else previous,
         next_producer_id=value.next_producer_id,
     )
 

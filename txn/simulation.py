@@ -75,13 +75,18 @@ class Outbox:
         if self.hold or UNREACHABLE in markers.partitions:
             self.held.append(markers)
         else:
-            self._machine.written(markers)
+            self._write(markers)
 
     def release(self) -> None:
         """Write what was held back."""
         held, self.held = self.held, []
         for markers in held:
-            self._machine.written(markers)
+            self._write(markers)
+
+    def _write(self, markers: Markers) -> None:
+        """What is written and cannot be completed now is told again with the next release."""
+        if not self._machine.written(markers):
+            self.held.append(markers)
 
 
 class TransactionMachine:
@@ -173,8 +178,10 @@ class TransactionMachine:
             self.happen(self.shard.timer(timer, self.now_ms))
         self.now_ms = until_ms
 
-    def written(self, markers: Markers) -> None:
+    def written(self, markers: Markers) -> bool:
+        """Tell the machine that markers are written; whether it is done with them."""
         self.happen(self.shard.markers_written(markers, self.now_ms))
+        return not self.shard.markers_written(markers, self.now_ms).records
 
     # -- requests
 

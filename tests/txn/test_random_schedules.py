@@ -1,0 +1,310 @@
+"""Random requests, waits, kills and failing appends: what must hold whatever happens.
+
+- Nothing is decided in place: making a decision changes no transaction.
+- A request is answered once.
+- Each record may follow the one before; producer ids and epochs never go back.
+- A machine that reads the log, all of it or any part, knows what was written, and ends each
+  transaction whose end was decided, once and as it was decided.
+- Nobody but the producer that was told last adds to a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kwire.codecs.messages.end_txn import EndTxnRequest
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.txn.effects import Effects, Markers
+from kwire.txn.limits import TransactionLimits
+from kwire.txn.records import TransactionRecord
+from kwire.txn.shard import TransactionShard
+from kwire.txn.simulation import TransactionMachine
+from kwire.txn.transaction import (
+    EMPTY,
+    EPOCH_BUMP,
+    LAST_EPOCH_OF_CLIENTS,
+    MAY_FOLLOW,
+    PREPARED,
+    Transaction,
+)
+
+LIMITS = TransactionLimits(
+    transactional_id_expiration_ms=600_000,
+    abort_timed_out_interval_ms=10_000,
+    remove_expired_interval_ms=60_000,
+)
+EPOCH_BUMP_SINCE = 5  # EndTxn
+
+LAST = "whoever was told last"
+
+ids = st.sampled_from(["x", "x", "x", "x", "x", "y"])
+clients = st.sampled_from([LAST, LAST, LAST, LAST, "a", "b"])
+epoch_shifts = st.sampled_from([0, 0, 0, 0, 0, 0, -1, 1])
+partitions = st.lists(st.tuples(st.sampled_from("tu"), st.integers(0, 2)), max_size=3)
+times_ms = st.sampled_from([0, 1_000, 20_000, 90_000, 700_000])
+failures = st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR])
+
+
+class PureShard(TransactionShard):
+    """A shard that checks after each decision that nothing has changed yet."""
+
+
+def _checked(name: str) -> Callable[..., Effects]:
+    decide = getattr(TransactionShard, name)
+
+    def check(self: PureShard, *arguments: object) -> Effects:
+        before = dict(self.transactions)
+        effects: Effects = decide(self, *arguments)
+        assert self.transactions == before, f"{name} changed something"
+        return effects
+
+    return check
+
+
+for _name in ("init_producer_id", "add_partitions", "end_txn", "markers_written", "timer"):
+    setattr(PureShard, _name, _checked(_name))
+
+
+class Schedule(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = TransactionMachine(LIMITS, PureShard)
+        self.machine.load()
+        self.told: dict[tuple[str, str], tuple[int, int]] = {}
+        """What a client was told last about an id."""
+        self.ends: dict[tuple[str, int, int], bool] = {}
+        """How the transaction of a producer ended whose markers have this epoch."""
+        self.sent: list[Markers] = []
+        """All markers that were ever decided on."""
+        self.seen = 0
+        """Records that were checked."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.start("x", "a", 60_000)
+
+    # -- requests
+
+    def producer(self, name: str, client: str, shift: int) -> tuple[int, int]:
+        producer_id, epoch = self.told.get((name, client), (-1, -1))
+        if client == LAST:
+            told = [who for (other, _), who in self.told.items() if other == name]
+            producer_id, epoch = max(told, default=(-1, -1))
+        return producer_id, max(epoch + shift, -1)
+
+    def learn(self, name: str, client: str, response: Any) -> None:  # noqa: ANN401 - two kinds
+        if response.error_code or response.producer_id == -1:
+            return
+        now = self.machine.shard.transactions[name]
+        self.told[name, client] = response.producer_id, response.producer_epoch
+        assert (
+            max(who for (other, _), who in self.told.items() if other == name)
+            == (self.told[name, client])
+        ), "told less than before"
+        if now.state not in PREPARED:
+            assert (now.producer_id, now.producer_epoch) == self.told[name, client]
+
+    @rule(name=ids, client=st.sampled_from("ab"), timeout_ms=st.sampled_from([5_000, 60_000]))
+    def start(self, name: str, client: str, timeout_ms: int) -> None:
+        request = InitProducerIdRequest(name, timeout_ms)
+        before = [told for (other, _), told in self.told.items() if other == name]
+        response = self.machine.ask(ApiKey.INIT_PRODUCER_ID, 5, request)
+        self.learn(name, client, response)
+        if not response.error_code:
+            told = self.told[name, client]
+            assert all(told > other for other in before), "those before are not fenced"
+
+    @rule(name=ids, client=clients, shift=epoch_shifts)
+    def start_again(self, name: str, client: str, shift: int) -> None:
+        request = InitProducerIdRequest(name, 60_000, *self.producer(name, client, shift))
+        self.learn(name, client, self.machine.ask(ApiKey.INIT_PRODUCER_ID, 5, request))
+
+    @rule(
+        name=ids,
+        client=clients,
+        shift=epoch_shifts,
+        places=partitions,
+        far=st.booleans(),
+        version=st.sampled_from([4, 5]),
+    )
+    def add(
+        self,
+        name: str,
+        client: str,
+        shift: int,
+        places: list[tuple[str, int]],
+        far: bool,
+        version: int,
+    ) -> None:
+        producer = self.producer(name, client, shift)
+        topics: dict[str, list[int]] = {"far": [0]} if far else {}
+        for topic, index in places:
+            topics.setdefault(topic, []).append(index)
+        asked = AddPartitionsToTxnTransaction(
+            name, *producer, topics=[AddPartitionsToTxnTopic(t, i) for t, i in topics.items()]
+        )
+        api = ApiKey.ADD_PARTITIONS_TO_TXN
+        response = self.machine.ask(api, version, AddPartitionsToTxnRequest([asked]))
+        codes = {
+            partition.partition_error_code
+            for topic in response.results_by_transaction[0].topic_results
+            for partition in topic.results_by_partition
+        }
+        if codes == {0}:
+            now = self.machine.shard.transactions[name]
+            assert (now.producer_id, now.producer_epoch) == producer
+            assert now.has_all({t: frozenset(i) for t, i in topics.items()})
+
+    @rule(
+        name=ids,
+        client=clients,
+        shift=epoch_shifts,
+        commit=st.booleans(),
+        version=st.sampled_from([2, 5]),
+    )
+    def end(self, name: str, client: str, shift: int, commit: bool, version: int) -> None:
+        producer = self.producer(name, client, shift)
+        before = self.machine.shard.transactions.get(name)
+        request = EndTxnRequest(name, *producer, commit)
+        response = self.machine.ask(ApiKey.END_TXN, version, request)
+        self.learn(name, client, response)
+        if response.error_code:
+            assert self.machine.shard.transactions.get(name) == before
+        elif version >= EPOCH_BUMP_SINCE:
+            assert (response.producer_id, response.producer_epoch) > producer
+
+    @rule(name=ids, commit=st.booleans(), version=st.sampled_from([2, 5]))
+    def transact(self, name: str, commit: bool, version: int) -> None:
+        self.add(name, LAST, 0, [("t", 0)], False, 5)
+        self.end(name, LAST, 0, commit, version)
+
+    # -- what else happens
+
+    @rule(time_ms=times_ms)
+    def wait(self, time_ms: int) -> None:
+        self.machine.wait(time_ms)
+
+    @rule(error=st.none() | failures)
+    def fail_appends(self, error: ErrorCode | None) -> None:
+        self.machine.append_error = error
+
+    @rule(hold=st.booleans())
+    def hold(self, hold: bool) -> None:
+        self.machine.outbox.hold = hold
+        if not hold:
+            self.machine.outbox.release()
+
+    @rule(name=ids)
+    def use_up_epochs(self, name: str) -> None:
+        """As if its producer had been at work for long."""
+        now = self.machine.shard.transactions.get(name)
+        if now is not None and now.state is EMPTY and now.producer_epoch < LAST_EPOCH_OF_CLIENTS:
+            later = replace(now, producer_epoch=LAST_EPOCH_OF_CLIENTS - 1)
+            self.machine.append(TransactionRecord(name, later))
+            for who, told in self.told.items():
+                if who[0] == name and told == (now.producer_id, now.producer_epoch):
+                    self.told[who] = (now.producer_id, later.producer_epoch)
+
+    @rule(data=st.data())
+    def write_again(self, data: st.DataObject) -> None:
+        """Markers are written twice where a coordinator did not know that they were."""
+        if self.sent:
+            self.machine.written(data.draw(st.sampled_from(self.sent)))
+
+    @rule(times=st.integers(1, 2))
+    def kill(self, times: int) -> None:
+        for _ in range(times):
+            self.machine.restart()
+
+    @rule(data=st.data())
+    def kill_earlier(self, data: st.DataObject) -> None:
+        """Had it been killed at any time before, it would have ended what was decided then."""
+        length = data.draw(st.integers(0, len(self.machine.log)), label="records")
+        other = TransactionMachine(LIMITS)
+        for record in self.machine.records[:length]:
+            other.append(record)
+        decided = {
+            name: transaction
+            for name, transaction in other.shard.transactions.items()
+            if transaction.state in PREPARED
+        }
+        other.restart()
+        other.outbox.release()
+        for markers in list(other.outbox.held):
+            other.written(markers)
+        for name, transaction in other.shard.transactions.items():
+            before = decided.get(name)
+            assert transaction.state not in PREPARED
+            if before is not None:
+                expected = before.completed(other.now_ms)
+                assert transaction.state is expected.state
+
+    # -- what holds
+
+    @invariant()
+    def records_follow_each_other(self) -> None:
+        records = self.machine.records
+        last: dict[str, Transaction] = {}
+        for number, record in enumerate(records):
+            name, now = record.transactional_id, record.transaction
+            before = last.pop(name, None)
+            if now is None:
+                assert before is not None, "what is not there cannot be forgotten"
+                assert before.state not in PREPARED, "it was being ended"
+                continue
+            last[name] = now
+            if before is None or number < self.seen:
+                continue
+            assert now.state in MAY_FOLLOW[before.state]
+            assert (now.producer_id, now.producer_epoch) >= (
+                before.producer_id,
+                before.producer_epoch,
+            )
+            assert now.last_update_timestamp_ms >= before.last_update_timestamp_ms
+            if now.state in PREPARED:
+                self.decided(name, now)
+        self.seen = len(records)
+
+    def decided(self, name: str, now: Transaction) -> None:
+        """In version 2 an epoch has one transaction, and that has one end."""
+        self.sent += self.machine.shard.unfinished()
+        if now.client_transaction_version >= EPOCH_BUMP:
+            key = (name, now.producer_id, now.producer_epoch)
+            assert self.ends.setdefault(key, now.commits) == now.commits, "ended in two ways"
+
+    @invariant()
+    def the_log_says_it_all(self) -> None:
+        shard = TransactionShard(LIMITS, self.machine.producer_ids, None)
+        self.machine.replay_into(shard)
+        assert shard.transactions == {
+            name: replace(transaction, last_producer_epoch=-1)
+            for name, transaction in self.machine.shard.transactions.items()
+        }
+
+    @invariant()
+    def markers_are_those_of_decisions(self) -> None:
+        """What waits in the outbox is unfinished, or was finished since by others."""
+        unfinished = list(self.machine.shard.unfinished())
+        held: list[Markers] = self.machine.outbox.held
+        assert all(markers in held for markers in unfinished)
+        for transaction in self.machine.shard.transactions.values():
+            assert transaction.producer_epoch <= LAST_EPOCH_OF_CLIENTS or (
+                transaction.state in PREPARED
+            )
+
+
+Schedule.TestCase.settings = settings(stateful_step_count=40)
+test_schedules = Schedule.TestCase
