@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire import topic_creation
-from kwire.cluster.image import BrokerImage, ClusterImage, TopicImage
+from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.store import StoreError, VersionConflict
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
@@ -52,6 +52,7 @@ class Broker:
         self.image = ClusterImage(cluster_id)
         self.node_id: int = config.node_id
         self.partitions: dict[str, dict[int, Partition]] = {}
+        self._unopened: set[str] = set()
         self.timers = Timers()
         self.producer_ids = ProducerIds()
         self._restocking = trio.Lock()
@@ -178,24 +179,35 @@ class Broker:
                 self._host_topic(topic)
 
     def _host_topic(self, topic: TopicImage) -> None:
-        hosted = self.partitions.setdefault(topic.name, {})
-        config = None
+        config = self.log_config(topic.name)
         for index, state in enumerate(topic.partitions):
             if self.node_id not in state.replicas:
                 continue
-            partition = hosted.get(index)
-            if partition is None:
-                config = config or self.log_config(topic.name)
-                try:
-                    partition = self._open_partition(topic, index, config)
-                except LogError as problem:
-                    log.error("cannot open %s-%d: %s", topic.name, index, problem)
-                    continue
-                hosted[index] = partition
-            was_leader = partition.is_leader
-            partition.follow(state)
-            if partition.is_leader != was_leader:
-                self._leadership_changed(partition)
+            try:
+                self._host_partition(topic, index, state, config)
+            except LogError as problem:
+                log.error("cannot open %s-%d: %s", topic.name, index, problem)
+                self._unopened.add(topic.name)
+
+    def _host_partition(
+        self, topic: TopicImage, index: int, state: PartitionImage, config: LogConfig
+    ) -> None:
+        hosted = self.partitions.setdefault(topic.name, {})
+        partition = hosted.get(index)
+        if partition is None:
+            partition = hosted[index] = self._open_partition(topic, index, config)
+        was_leader = partition.is_leader
+        partition.follow(state)
+        if partition.is_leader != was_leader:
+            self._leadership_changed(partition)
+
+    def open_missing(self) -> None:
+        """Try again to open what the disk had no room for."""
+        names, self._unopened = self._unopened, set()
+        for name in sorted(names):
+            topic = self.image.topics.get(name)
+            if topic is not None and self.logs.online_dirs:
+                self._host_topic(topic)
 
     def _leadership_changed(self, partition: Partition) -> None:
         """Have the coordinator that lives in it serve its partition from now on, or no longer."""

@@ -95,15 +95,18 @@ class Partition:
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def follow(self, state: PartitionImage) -> None:
-        """Take over what the cluster says of this partition: leader, epochs, replicas, ISR."""
+        """Take over what the cluster says of this partition: leader, epochs, replicas, ISR.
+
+        LogError if the disk does not take the leader's epoch; the leader is the one before then.
+        """
         self.replicas, self.isr = state.replicas, state.isr
         self.partition_epoch = state.partition_epoch
         if (self.leader, self.leader_epoch) == (state.leader, state.leader_epoch):
             return
+        if state.leader == self.node_id:
+            self.log.assign_epoch(state.leader_epoch, self.log.log_end_offset)
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
-        if self.is_leader:
-            self.log.assign_epoch(self.leader_epoch, self.log.log_end_offset)
-        else:
+        if not self.is_leader:
             self.release_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def check_leader_epoch(self, epoch: int) -> None:

@@ -99,6 +99,7 @@ async def _upkeep(broker: Broker) -> None:
     """Retention, removals, flushes and checkpoints; what may block runs in a thread."""
     while True:
         await trio.sleep(UPKEEP_INTERVAL_S)
+        broker.open_missing()
         for job in broker.logs.maintain(broker.now_ms(), broker.high_watermark_of):
             await trio.to_thread.run_sync(job.run)
             job.finish()

@@ -74,11 +74,19 @@ class Stream(Workload):
             attempt(recorder, JUDGE, "read_log", work, partition=f"{TOPIC}-{partition}")
         committed = partial(self._committed, link)
         attempt(recorder, JUDGE, "committed", committed, group=GROUP)
-        attempt(recorder, JUDGE, "topics", lambda: {"topics": link.topics()})
+        attempt(recorder, JUDGE, "topics", partial(_served_topics, link))
 
     def _committed(self, link: Link) -> Value:
         committed = link.committed(GROUP, TOPIC, self._partitions)
         return {"offsets": [(f"{TOPIC}-{p}", offset) for p, offset in committed.items()]}
+
+
+def _served_topics(link: Link) -> Value:
+    """All topics; each must answer."""
+    topics = link.topics()
+    for topic in topics:
+        link.offsets(topic, [0], LATEST)
+    return {"topics": topics}
 
 
 def _read(link: Link, partition: int) -> Value:
