@@ -24,6 +24,7 @@ ZERO_BYTES = 300  # a batch that does not get smaller is sent without compressio
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka takes
 TIMEOUT_S = 20.0
 GROUP = "dump-group"
+TRANSACTIONAL_ID = "dump-txn"
 
 FALSE_ALARM = re.compile(r"Non-consecutive offsets in .*\n  -1 is followed by [1-9]\d*\n")
 """It says so of every segment but the first, and of Apache Kafka's own, too: it takes the offset
@@ -41,11 +42,16 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker that took records of every codec, and was then shut down."""
     broker = BrokerProcess(
         tmp_path_factory.mktemp("dump"),
-        {"log.index.interval.bytes": "1000", "offsets.topic.num.partitions": "1"},
+        {
+            "log.index.interval.bytes": "1000",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.num.partitions": "1",
+        },
     )
     with broker:
         _fill(broker.bootstrap)
         _commit(broker.bootstrap)
+        _transact(broker.bootstrap)
     return broker.data_dir
 
 
@@ -73,6 +79,21 @@ def _commit(bootstrap: str) -> None:
         consumer.poll(0.1)
     consumer.commit(offsets=[TopicPartition("codecs", 0, 33)], asynchronous=False)
     consumer.close()
+
+
+def _transact(bootstrap: str) -> None:
+    """A transaction that is committed, one that is aborted and one that is open at the end."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("transactions", 1, 1)])["transactions"].result(TIMEOUT_S)
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID}
+    producer = Producer(settings)
+    producer.init_transactions(TIMEOUT_S)
+    for end in (producer.commit_transaction, producer.abort_transaction, None):
+        producer.begin_transaction()
+        producer.produce("transactions", b"value")
+        assert producer.flush(TIMEOUT_S) == 0
+        if end is not None:
+            end(TIMEOUT_S)
 
 
 def files(data_dir: Path, partition: str, suffix: str) -> list[Path]:
@@ -128,3 +149,21 @@ def test_the_offsets_topic_is_decoded(java_class: JavaClass, data_dir: Path) -> 
     assert '"protocolType":"consumer"' in text
     indexes = files(data_dir, "__consumer_offsets-0", "index")
     dump(java_class, indexes, "--index-sanity-check")
+
+
+def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None:
+    segments = files(data_dir, "__transaction_state-0", ".log")
+    text = dump(java_class, segments, "--transaction-log-decoder", "--deep-iteration")
+    assert f'"transactionalId":"{TRANSACTIONAL_ID}"' in text
+    states = [int(state) for state in re.findall(r'"transactionStatus":(\d+)', text)]
+    empty, ongoing, commits, aborts, committed, aborted = range(6)
+    assert states == [empty, ongoing, commits, committed, ongoing, aborts, aborted, ongoing]
+
+
+def test_markers_and_aborted_transactions_are_read(java_class: JavaClass, data_dir: Path) -> None:
+    segments = files(data_dir, "transactions-0", ".log")
+    text = dump(java_class, segments, "--deep-iteration")
+    assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT"]
+    assert text.count("isTransactional: true") == 5
+    index = dump(java_class, files(data_dir, "transactions-0", ".txnindex"))
+    assert re.search(r"producerId: \d+ firstOffset: 2 lastOffset: 3", index)
