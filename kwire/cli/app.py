@@ -20,6 +20,7 @@ COMMANDS = {
     "consume": "Read records of topics.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "log": "Look into the files of a log directory, and check them.",
     "ping": "Tell whether a cluster answers.",
     "conformance": "Compare a broker with Apache Kafka, request by request.",
 }

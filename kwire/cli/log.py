@@ -1,0 +1,169 @@
+"""`kwire log`: look into the files of a broker's log directory, and check them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE, in_words
+from kwire.cli.output import counted
+from kwire.cli.records import text_of
+
+if TYPE_CHECKING:
+    from kwire.codecs.batches import Record
+    from kwire.log.dump import Entry
+
+paths_argument = click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...",
+    type=click.Path(exists=True, path_type=Path),
+)  # fmt: skip
+
+
+@click.group("log")
+def command() -> None:
+    """Look into the files of a log directory, kwire's or Apache Kafka's, and check them.
+
+    \b
+      kwire log verify kwire-data
+      kwire log dump kwire-data/greetings-0/00000000000000000000.log --records
+      kwire log dump kwire-data/recovery-point-offset-checkpoint
+
+    The broker need not run, nor be stopped; nothing is changed.
+    """
+
+
+@command.command("dump")
+@paths_argument
+@click.option("--records", is_flag=True, help="Print the records of each batch too.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")
+def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
+    """Print what files hold, entry by entry.
+
+    Segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
+    checkpoints, partition.metadata and meta.properties; of a folder all of these in it.  Records of
+    __consumer_offsets and __transaction_state are decoded.
+    """
+    in_words(lambda: _dump(paths, records, as_json))
+
+
+def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
+    from kwire.log.dump import entries
+    from kwire.log.error import CorruptFile, LogDirError
+
+    failed = False
+    for path in _files(paths):
+        if not as_json:
+            click.echo(f"{path}:")
+        try:
+            for entry in entries(path, _record_reader(path) if with_records else None):
+                click.echo(json.dumps(_plain(entry)) if as_json else "  " + _line(entry))
+        except (CorruptFile, LogDirError, ValueError) as error:
+            click.echo(f"kwire: {error}", err=True)
+            failed = True
+    if failed:
+        sys.exit(EXIT_FAILURE)
+
+
+def _files(paths: Iterable[Path]) -> Iterable[Path]:
+    from kwire.log.dump import is_readable
+
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = [each for each in sorted(path.iterdir()) if is_readable(each)]
+        if not found:
+            raise click.UsageError(f"there is no file of a log directory in {path}")
+        yield from found
+
+
+def _line(entry: Entry) -> str:
+    return " ".join(f"{name}={_text(value)}" for name, value in _plain(entry).items())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
+    """As JSON has it: objects are what they hold, bytes are text or hexadecimal."""
+    if isinstance(value, Enum):
+        return value.name
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    return {name: _plain(getattr(value, name)) for name in value.__slots__}
+
+
+def _record_reader(path: Path) -> Callable[[Record], Entry]:
+    topic = path.parent.name.rpartition("-")[0]
+    if topic == "__consumer_offsets":
+        from kwire.groups.records import decode as decode_group
+
+        return lambda record: _decoded(record, decode_group(record.key, record.value))
+    if topic == "__transaction_state":
+        from kwire.txn.records import decode as decode_transaction
+
+        return lambda record: _decoded(record, decode_transaction(record.key, record.value))
+    return _as_text
+
+
+def _decoded(record: Record, decoded: object | None) -> Entry:
+    return _as_text(record) if decoded is None else _plain(decoded)
+
+
+def _as_text(record: Record) -> Entry:
+    told = {"key": text_of(record.key), "value": text_of(record.value)}
+    if record.headers:
+        told["headers"] = ", ".join(f"{name}={text_of(value)}" for name, value in record.headers)
+    return told
+
+
+@command.command("verify")
+@paths_argument
+@click.option("--shallow", is_flag=True, help="Check batches by their CRC alone, not each record.")
+def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
+    """Check segments and everything beside them, and name what does not hold.
+
+    PATH is a log directory, the folder of a partition in it, or a segment (.log) with its indexes.
+    Checked are CRCs, records, the order of offsets and epochs, each entry of each index against
+    the batch it points to, aborted transactions against their markers, snapshots and checkpoints.
+    The exit status is 1 if anything is wrong.
+
+    After a kill the end of a segment and the indexes of the last one may be behind: a broker mends
+    both when it starts.
+    """
+    from kwire.log.inspection import Inspector, partition_folders
+
+    inspector = Inspector(deep=not shallow)
+    for path in paths:
+        if path.suffix == ".log" and path.is_file():
+            inspector.segment(path)
+        elif not path.is_dir():
+            raise click.UsageError(f"{path} is neither a folder nor a segment (.log)")
+        elif partition_folders(path):
+            inspector.log_dir(path)
+        elif any(path.glob("*.log")):
+            inspector.folder(path)
+        else:
+            raise click.UsageError(f"there are no partitions or segments in {path}")
+    for problem in inspector.problems:
+        click.echo(str(problem))
+    click.echo(
+        f"{counted(inspector.segments, 'segment')} with {counted(inspector.records, 'record')}"
+        f" in {inspector.size_bytes / 1e6:.1f} MB: {counted(len(inspector.problems), 'problem')}",
+        err=True,
+    )
+    if inspector.problems:
+        sys.exit(EXIT_FAILURE)
