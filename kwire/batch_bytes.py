@@ -7,6 +7,7 @@ from struct import Struct
 
 HEADER_SIZE_BYTES = 61
 MAGIC = 16
+CURRENT_MAGIC = 2
 ATTRIBUTES = 22  # the low byte, which has all flags
 PRODUCER = Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_START = 43

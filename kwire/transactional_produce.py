@@ -19,7 +19,7 @@ from kwire.batch_bytes import (
     TRANSACTIONAL,
 )
 from kwire.codecs.errors import ErrorCode
-from kwire.log import LogError
+from kwire.log import LogError, whole_batch_size
 from kwire.transaction_verification import Place, Producer, Support, Verdict, verify
 
 if TYPE_CHECKING:
@@ -54,11 +54,18 @@ def is_transactional(records: Records | None) -> bool:
 
 
 def has_transactional(request: ProduceRequest) -> bool:
-    return any(
-        is_transactional(data.records)
-        for topic in request.topic_data
-        for data in topic.partition_data
-    )
+    """Whether any partition's batch is one of a transaction.
+
+    This is what is looked for first, in partitions that are there and that are not, up to the first
+    one. LogError, which answers the whole request, where the length or the magic cannot be.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                whole_batch_size(data.records)
+                if is_transactional(data.records):
+                    return True
+    return False
 
 
 def verdict(broker: Broker, request: ProduceRequest, version: int) -> Verdict | Awaitable[Verdict]:

@@ -15,6 +15,7 @@ from kwire.log.manager import LogManager
 from kwire.log.origin import Origin
 from kwire.log.region import Region
 from kwire.log.time_lookup import TimestampOffset
+from kwire.log.validator import single_batch, whole_batch_size
 from kwire.log.verification import Verification
 
 __all__ = [
@@ -32,4 +33,6 @@ __all__ = [
     "TimestampOffset",
     "Verification",
     "run_all",
+    "single_batch",
+    "whole_batch_size",
 ]

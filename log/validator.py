@@ -96,7 +96,7 @@ def validate(
     The buffer may be changed.  LogError with Kafka's code if it is refused; Kafka tells the log
     start offset with what it refuses after a first look.
     """
-    view = _single_batch(memoryview(batches))
+    view = single_batch(memoryview(batches))
     header = read_header(view)
     try:
         if origin is Origin.CLIENT and header.base_offset != 0:
@@ -139,9 +139,9 @@ def _check_crc(view: memoryview, header: BatchHeader) -> None:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
 
 
-def _single_batch(view: memoryview) -> memoryview:
+def single_batch(view: memoryview) -> memoryview:
     """The one batch in `view`: Kafka takes no second, and overlooks a cut-off one behind it."""
-    size = _whole_batch_size(view)
+    size = whole_batch_size(view)
     if size is None:
         raise LogError(ErrorCode.INVALID_RECORD, "there is no batch")
     if view[_MAGIC_POS] != MAGIC:
@@ -156,12 +156,12 @@ def _single_batch(view: memoryview) -> memoryview:
 def _begins_another(rest: memoryview) -> bool:
     """Whether a whole batch follows; what is wrong with its length or magic is not told."""
     try:
-        return _whole_batch_size(rest) is not None
+        return whole_batch_size(rest) is not None
     except LogError as error:
         raise LogError(error.error, "what follows the batch is none") from error
 
 
-def _whole_batch_size(view: memoryview) -> int | None:
+def whole_batch_size(view: memoryview) -> int | None:
     """Size of the batch that `view` starts with, None if it is cut short.
 
     CORRUPT_MESSAGE for a length or a magic that cannot be; clients are told which.

@@ -11,6 +11,11 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from kwire.conformance.hostile.batch_lies import LIES, Lie
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.stage import HostileStage
@@ -26,6 +31,23 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
 """The kinds of topics among which brokers treat batches in different ways."""
 
 OLDEST_PRODUCE = 3
+BESIDE = (
+    "header: magic 3",
+    "header: magic 1",
+    "header: length 0",
+    "header: length one too large",
+    "header: count 3",
+    "header: codec 5",
+    "header: base offset 5",
+    "record: no records at all",
+    "set: two batches",
+    "set: seventeen bytes behind the batch",
+    "set: empty",
+    "set: wrong CRC",
+    "format 1: one",
+)
+"""What is also sent together with a sound batch for another partition."""
+
 ALSO_OLD = ("set:", "format")
 """What is also sent at the oldest version of Produce, which the old formats were made for."""
 
@@ -38,6 +60,25 @@ def batch_cases() -> Iterator[HostileCase]:
         if name.startswith(ALSO_OLD):
             play = partial(_play_old, lie=lie, partition=len(LIES) + partition)
             yield HostileCase(f"batch/v{OLDEST_PRODUCE}, {name}", play)
+
+    for name in BESIDE:
+        yield HostileCase(f"batch/beside a sound one, {name}", partial(_beside, lie=LIES[name]))
+
+
+def _beside(stage: HostileStage, lie: Lie) -> None:
+    """Two partitions in one request, of which one lies: what becomes of the other?"""
+    newest = stage.broker.served[ApiKey.PRODUCE][1]
+    topic = stage.topic(partitions=2)
+    for acks in (1, -1, 2):
+        for first, second in ((0, 1), (1, 0)):
+            data = [
+                PartitionProduceData(first, LIES["record: sound"](stage.now_ms)),
+                PartitionProduceData(second, lie(stage.now_ms)),
+            ]
+            topics = [TopicProduceData(topic.name, topic.id, data)]
+            stage.send(ProduceRequest(None, acks, 5000, topics), newest)
+    for partition in range(2):
+        stage.send(fetch(topic, partition=partition))
 
 
 def _play(stage: HostileStage, lie: Lie, partition: int) -> None:

@@ -34,7 +34,9 @@ from kwire import transactional_produce
 from kwire.batch_bytes import (
     ATTRIBUTES,
     COMPRESSION_MASK,
+    CURRENT_MAGIC,
     HEADER_SIZE_BYTES,
+    MAGIC,
     TOPIC_IDS_SINCE,
     ZSTD,
     ZSTD_SINCE,
@@ -50,27 +52,26 @@ from kwire.codecs.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.context import CloseConnection, Context
-from kwire.log import AppendResult, LogError, Verification
+from kwire.log import AppendResult, LogError, Verification, single_batch
 from kwire.partition import Partition
 from kwire.topic_names import INTERNAL_TOPICS
 from kwire.transaction_verification import Verdict
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.codecs.primitives import Records
 
 ADMIN_CLIENT_ID = "__admin_client"
 Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
 """A partition, the high watermark that commits what was appended, and the answer to settle."""
 
-_MAGIC = 16
-
 
 def handle(
     broker: Broker, request: ProduceRequest, context: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if not transactional_produce.has_transactional(request):
-        return _produce(broker, request, context)
     try:
+        if not transactional_produce.has_transactional(request):
+            return _produce(broker, request, context)
         verdict = transactional_produce.verdict(broker, request, context.api_version)
     except LogError as error:
         return _refuse(request, error)
@@ -178,19 +179,27 @@ class _Produce:
         self, partition: Partition, data: PartitionProduceData, proof: Verification | None
     ) -> AppendResult:
         records = data.records
-        if not isinstance(records, memoryview) or len(records) < HEADER_SIZE_BYTES:
+        if not isinstance(records, memoryview):
             raise LogError(ErrorCode.INVALID_RECORD)
-        codec = records[ATTRIBUTES] & COMPRESSION_MASK
-        if codec >= ZSTD and self._version < ZSTD_SINCE:
-            if codec > ZSTD:  # what it is not, Kafka fails to name
-                raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
-            raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if self._version < ZSTD_SINCE:
+            _check_codec(records)
         return partition.append(
             records,
             now_ms=self._now_ms,
             required_acks=self._request.acks,
             verification=proof,
         )
+
+
+def _check_codec(records: memoryview) -> None:
+    """Versions before 7 know no zstd.  What is too short or of an older format the log refuses."""
+    if len(records) < HEADER_SIZE_BYTES or records[MAGIC] != CURRENT_MAGIC:
+        return
+    codec = records[ATTRIBUTES] & COMPRESSION_MASK
+    if codec > ZSTD:  # what it is not, Kafka fails to name
+        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if codec == ZSTD:
+        raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceResponse:
@@ -241,12 +250,30 @@ def _refuse_acks(broker: Broker, request: ProduceRequest, version: int) -> Produ
         name, unknown = _find(broker, topic, version)
         hosted = broker.partitions.get(name, {}) if name is not None else {}
         answers = [
-            _failure(data, refused if data.index in hosted else LogError(unknown))
+            _failure(
+                data,
+                (_wrong_set(data.records, version) or refused)
+                if data.index in hosted
+                else LogError(unknown),
+            )
             for data in topic.partition_data
         ]
         if answers:
             responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     return ProduceResponse(responses)
+
+
+def _wrong_set(records: Records | None, version: int) -> LogError | None:
+    """What cannot be written whatever else is wrong: no batch, a second one, an unknown codec."""
+    if not isinstance(records, memoryview):
+        return LogError(ErrorCode.INVALID_RECORD)
+    try:
+        single_batch(records)
+        if version < ZSTD_SINCE:
+            _check_codec(records)
+    except LogError as error:
+        return error
+    return None
 
 
 def _close(response: ProduceResponse) -> NoReturn:

@@ -123,3 +123,41 @@ def test_acks_that_do_not_exist_are_told_of_what_is_there(
     reply = send(node, *topics, version=version, acks=2)
     errors = [[a.error_code for a in topic.partition_responses] for topic in reply.responses]
     assert errors == [[ErrorCode.INVALID_REQUIRED_ACKS, 3], [lost]]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_set_that_cannot_be_fails_the_whole_request(node: Node, there: bool) -> None:
+    """Apache Kafka looks for transactional batches first, and finds that this is none."""
+    if there:
+        node.create("t")
+    wrong = build([Record(0, 1000, None, b"v")])
+    wrong[16] = 3
+    places = [batch(b"v"), PartitionProduceData(1, wrong)]
+    reply = send(node, TopicProduceData("t", ZERO_UUID, places), version=9)
+    assert told(reply) == [("t", index, ErrorCode.CORRUPT_MESSAGE, -1) for index in (0, 1)]
+    message = reply.responses[0].partition_responses[0].error_message
+    assert message == "Invalid magic found in record: 3"
+
+
+def test_sets_are_looked_at_before_acks(node: Node) -> None:
+    node.create("t")
+    two = PartitionProduceData(0, build([Record(0, 1000, None, b"v")]) * 2)
+    for place, error in (
+        (two, ErrorCode.INVALID_RECORD),
+        (batch(b"v"), ErrorCode.INVALID_REQUIRED_ACKS),
+        (PartitionProduceData(0, None), ErrorCode.INVALID_RECORD),
+    ):
+        reply = send(node, TopicProduceData("t", ZERO_UUID, [place]), version=9, acks=2)
+        assert told(reply) == [("t", 0, error, -1)]
+
+
+def test_a_message_of_an_older_format_is_no_transaction(node: Node) -> None:
+    node.create("t")
+    old = bytearray(80)
+    old[8:12] = (80 - 12).to_bytes(4, "big")
+    old[16], old[22] = 1, 0x17
+    for version in (3, 9):
+        reply = send(
+            node, TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, old)]), version=version
+        )
+        assert told(reply) == [("t", 0, ErrorCode.INVALID_RECORD, -1)]
