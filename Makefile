@@ -47,8 +47,10 @@ format: env-dev ## format the sources and mend what the linter can
 generated: env-dev ## write the generated messages anew from codecs/schema
 	$(VENV_PYTHON) -m kwire.codecs.generator
 
-conformance: env-dev ## kwire against Apache Kafka: the same requests, the same answers
-	$(VENV_PYTHON) -m kwire.conformance $(ARGS)
+conformance: env-dev ## kwire against Apache Kafka: the same bytes, the same answers; then clients' suites
+	$(VENV_PYTHON) -m kwire.conformance --report artifacts/conformance $(ARGS)
+	$(VENV_PYTHON) -m kwire.conformance.clients
+	$(VENV_PYTHON) -m kwire.conformance.clients --oracle --report artifacts/clients-oracle
 
 clients: env-dev ## the test suites of public clients, from their sources
 	$(VENV_PYTHON) -m kwire.conformance.clients $(ARGS)

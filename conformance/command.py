@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,14 +12,18 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from kwire.conformance import local
-from kwire.conformance.wire.broker import Broker, NotReady, address_of
-from kwire.conformance.wire.cases import all_cases
-from kwire.conformance.wire.report import Run, name_of, summary, what_differs, write
-from kwire.conformance.wire.runner import WORKERS, Runner, Selection, State, Verdict
+from kwire.conformance import local, report, selection
+from kwire.conformance.behaviour.scenario import BRISK
+from kwire.conformance.hostile.cases import SEED
+from kwire.conformance.parts import Suite
+from kwire.conformance.report import Part
+from kwire.conformance.selection import PARTS, Chosen
+from kwire.conformance.wire.broker import NotReady
+from kwire.conformance.wire.runner import WORKERS
 
 EXIT_RED = 1
 EXIT_NOT_RUN = 3
+BRISKLY = " ".join(f"{name}={value}" for name, value in BRISK.items())
 
 
 @click.group("conformance")
@@ -33,11 +36,9 @@ def command() -> None:
     """
 
 
-def _selections(
-    _: click.Context, __: click.Parameter, values: tuple[str, ...]
-) -> tuple[Selection, ...]:
+def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Chosen:
     try:
-        return tuple(Selection.parse(value) for value in values)
+        return selection.parse(values)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -53,74 +54,90 @@ def _selections(
     help="Without --against: start Apache Kafka (its jars from Maven Central; needs Java 17+).",
 )  # fmt: skip
 @click.option(
-    "--only", multiple=True, metavar="API[:VERSION]", callback=_selections,
-    help="Only these, e.g. Fetch or 1:12; may be given several times.",
+    "--only", "chosen", multiple=True, metavar="WHAT", callback=_chosen,
+    help="A part (wire, behaviour, hostile), some of one (behaviour:groups, hostile:batch/gzip)"
+    " or an API of the wire part (Fetch, 1:12); may be given several times.",
 )  # fmt: skip
 @click.option(
-    "--report", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Write wire.html, wire.json and wire.xml (JUnit) there.",
+    "--brisk", is_flag=True,
+    help=f"Brokers given by address have {BRISKLY}: play what waits for retention too.",
+)  # fmt: skip
+@click.option(
+    "--report", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help=f"Write {', '.join(report.FILES)} (JUnit) there.",
 )  # fmt: skip
 @click.option(
     "--short", is_flag=True, help="Of each API its first, last and first flexible version only."
 )
+@click.option("--seed", default=SEED, show_default=True, help="Of what is spoiled by chance.")
 @click.option("--workers", default=WORKERS, show_default=True, help="Cases under way at once.")
 def run_command(
     bootstrap: str | None,
     against: str | None,
     oracle: str,
-    only: tuple[Selection, ...],
-    report: Path | None,
+    chosen: Chosen,
+    brisk: bool,
+    folder: Path | None,
     short: bool,
+    seed: str,
     workers: int,
 ) -> None:
     """Send the same requests to both brokers and compare what comes back.
 
+    Three parts: every API at every version (wire), stories over several of them (behaviour), and
+    what no client should send (hostile), which may leave topics and groups of odd names behind.
+
     The exit status is 0 if nothing differs but what is known to, 1 if something does, 3 if the
     brokers could not be asked.
     """
+    brisk = brisk or (bootstrap is None and against is None)
+    parts: list[Part] = []
     try:
-        with _brokers(bootstrap, against, oracle) as (subject, right):
-            found = _run(Runner(subject, right, all_cases(), workers), only, short)
+        with _brokers(bootstrap, against, oracle, brisk) as (subject, right):
+            suite = Suite(subject, right, brisk=brisk, short=short, workers=workers, seed=seed)
+            for name in PARTS:
+                if name in chosen.parts:
+                    parts.append(_run(suite, name, chosen))
+                    _tell(parts[-1])
     except (NotReady, OSError, RuntimeError, ValueError) as error:
         click.echo(f"kwire: {error}", err=True)
         raise SystemExit(EXIT_NOT_RUN) from error
-    for cell in found.red:
-        click.echo(f"{name_of(cell.api_key)} v{cell.version}: {cell.why}")
-        for verdict in cell.verdicts:
-            if verdict.state is State.RED:
-                click.echo(f"  {verdict.case.name}: {what_differs(verdict)}")
-    click.echo(summary(found))
-    if report is not None:
-        write(found, report)
-        click.echo(f"report: {report / 'wire.html'}")
-    sys.exit(EXIT_RED if found.red else 0)
+    if folder is not None:
+        report.write(parts, subject, right, folder)
+        click.echo(f"report: {folder / report.FILES[0]}")
+    sys.exit(EXIT_RED if any(part.red for part in parts) else 0)
+
+
+def _tell(part: Part) -> None:
+    for line in part.words():
+        click.echo(line)
+    click.echo(f"{part.name}: {part.summary}")
 
 
 @contextlib.contextmanager
 def _brokers(
-    bootstrap: str | None, against: str | None, oracle: str
-) -> Iterator[tuple[Broker, Broker]]:
-    """The two brokers; those that nobody named are started, and stopped afterwards."""
+    bootstrap: str | None, against: str | None, oracle: str, brisk: bool
+) -> Iterator[tuple[str, str]]:
+    """The two brokers' addresses; those that nobody named are started, and stopped afterwards."""
+    settings = BRISK if brisk else {}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-conformance-")))
         if bootstrap is None:
-            bootstrap = stack.enter_context(local.kwire(folder / "kwire"))
+            bootstrap = stack.enter_context(local.kwire(folder / "kwire", settings))
         if against is None:
             assert oracle == "apache"
-            against = stack.enter_context(local.apache(folder / "apache"))
-        yield Broker(address_of(bootstrap)), Broker(address_of(against))
+            against = stack.enter_context(local.apache(folder / "apache", settings))
+        yield bootstrap, against
 
 
-def _run(runner: Runner, only: tuple[Selection, ...], short: bool) -> Run:
-    began = time.monotonic()
+def _run(suite: Suite, name: str, chosen: Chosen) -> Part:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("cases", total=None)
-
-        def progress(verdict: Verdict, total: int) -> None:
-            described = f"{name_of(verdict.case.api_key)} v{verdict.version}"
-            bar.update(task, advance=1, total=total, description=described)
-
-        cells = runner.run(only, progress, short=short)
-    names = (runner.subject.bootstrap, runner.oracle.bootstrap)
-    return Run(*names, time.monotonic() - began, tuple(cells))
+        task = bar.add_task(name, total=None)
+        return suite.run(
+            name,
+            chosen,
+            lambda case, total: bar.update(
+                task, advance=1, total=total, description=f"{name}: {case:.60}"
+            ),
+        )

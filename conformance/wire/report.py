@@ -1,16 +1,16 @@
-"""What a run found: for people (HTML, words), for programs (JSON), for build servers (JUnit)."""
+"""What the wire part found: for people, for programs (JSON), for build servers (JUnit)."""
 
 from __future__ import annotations
 
 import html
 import json
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.report import Part, junit_suite
 from kwire.conformance.wire.allowed import EXCUSED, FIELDS, ITEMS, TEXTS
 from kwire.conformance.wire.compare import shown
 from kwire.conformance.wire.normal import plain
@@ -22,8 +22,6 @@ from kwire.conformance.wire.stage import Step
 class Run(NamedTuple):
     """One run of the wire part."""
 
-    subject: str
-    oracle: str
     seconds: float
     cells: tuple[Cell, ...]
 
@@ -32,21 +30,39 @@ class Run(NamedTuple):
         return tuple(cell for cell in self.cells if cell.state is State.RED)
 
 
+class WirePart(Part):
+    """The wire part of a report: a matrix of API keys and versions."""
+
+    name = "wire"
+    title = "Wire: every request and reply"
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.summary = summary(run)
+        self.red = len(run.red)
+
+    def words(self) -> Iterator[str]:
+        for cell in self._run.red:
+            yield f"{name_of(cell.api_key)} v{cell.version}: {cell.why}"
+            for verdict in cell.verdicts:
+                if verdict.state is State.RED:
+                    yield f"  {verdict.case.name}: {what_differs(verdict)}"
+
+    def json(self) -> dict[str, Any]:
+        return as_json(self._run)
+
+    def junit(self) -> Iterator[ElementTree.Element]:
+        return as_junit(self._run)
+
+    def html(self) -> str:
+        return as_html(self._run)
+
+
 def name_of(api_key: int) -> str:
     """`OFFSET_FETCH` as the protocol's documents spell it: OffsetFetch."""
     if api_key not in ApiKey.__members__.values():
         return f"key {api_key}"
     return "".join(word.capitalize() for word in ApiKey(api_key).name.split("_"))
-
-
-def write(run: Run, folder: Path) -> None:
-    """wire.json, wire.xml and wire.html."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.joinpath("wire.json").write_text(json.dumps(as_json(run), indent=1))
-    ElementTree.ElementTree(as_junit(run)).write(
-        folder / "wire.xml", encoding="utf-8", xml_declaration=True
-    )
-    folder.joinpath("wire.html").write_text(as_html(run))
 
 
 def summary(run: Run) -> str:
@@ -67,8 +83,6 @@ def summary(run: Run) -> str:
 def as_json(run: Run) -> dict[str, Any]:
     """All of it; requests and replies only where they differ."""
     return {
-        "subject": run.subject,
-        "oracle": run.oracle,
         "seconds": round(run.seconds, 1),
         "cells": [
             {
@@ -123,23 +137,15 @@ def _request(step: Step) -> dict[str, Any]:
     return {"title": title, "body": body}
 
 
-def as_junit(run: Run) -> ElementTree.Element:
+def as_junit(run: Run) -> Iterator[ElementTree.Element]:
     """A suite for each API key, a test for each case and version."""
-    suites = ElementTree.Element("testsuites", name="kwire conformance: wire")
     by_key: dict[int, list[Cell]] = {}
     for cell in run.cells:
         by_key.setdefault(cell.api_key, []).append(cell)
     for api_key, cells in by_key.items():
-        suite = ElementTree.SubElement(suites, "testsuite", name=name_of(api_key))
-        counts: Counter[str] = Counter()
-        for cell in cells:
-            for element, kind in _junit_cases(cell):
-                counts[kind] += 1
-                suite.append(element)
-        suite.set("tests", str(counts.total()))
-        suite.set("failures", str(counts["failure"]))
-        suite.set("skipped", str(counts["skipped"]))
-    return suites
+        yield junit_suite(
+            f"wire: {name_of(api_key)}", (case for cell in cells for case in _junit_cases(cell))
+        )
 
 
 def _junit_cases(cell: Cell) -> Iterable[tuple[ElementTree.Element, str]]:
@@ -174,25 +180,12 @@ def _short(value: object) -> str:
 
 # -- people
 
-STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; max-width: 110em; }
-table { border-collapse: collapse; } td, th { padding: 2px 6px; text-align: left; }
-.matrix td { text-align: center; min-width: 1.6em; border: 1px solid #fff; }
-.green { background: #9fd8a4; } .red { background: #f08a80; } .grey { background: #ddd; }
-.excused { outline: 2px solid #c9a227; outline-offset: -2px; }
-pre { background: #f6f6f6; padding: 6px; max-height: 30em; overflow: auto; white-space: pre-wrap; }
-.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; }
-"""
-
 
 def as_html(run: Run) -> str:
-    """One file that needs no other."""
+    """The matrix, what differs, what may, and what is not served yet."""
     parts = [
-        f"<!doctype html><meta charset=utf-8><title>Wire conformance</title><style>{STYLE}</style>",
-        f"<h1>{html.escape(run.subject)} compared with {html.escape(run.oracle)}</h1>",
-        f"<p>{html.escape(summary(run))}</p>",
         _matrix(run.cells),
-        "<h2>Differences</h2>" if run.red else "<h2>No unexplained difference</h2>",
+        "<h3>Differences</h3>" if run.red else "<h3>No unexplained difference</h3>",
         *[_cell_html(cell) for cell in run.red],
         _known(run),
         _grey(run),
@@ -225,14 +218,14 @@ def _square(cell: Cell) -> str:
 
 def _cell_html(cell: Cell) -> str:
     title = f"{name_of(cell.api_key)} v{cell.version}"
-    parts = [f"<h3 id='{cell.api_key}v{cell.version}'>{title}: {html.escape(cell.why)}</h3>"]
+    parts = [f"<h4 id='{cell.api_key}v{cell.version}'>{title}: {html.escape(cell.why)}</h4>"]
     for verdict in cell.verdicts:
         if verdict.state is not State.RED:
             continue
         parts.append(f"<details><summary><b>{html.escape(verdict.case.name)}</b>: ")
         parts.append(f"{html.escape(what_differs(verdict))}</summary>")
         for request, left, right in _exchanges(verdict):
-            parts.append(f"<h4>{request['title']}</h4>{_pre(request['body'])}")
+            parts.append(f"<h5>{request['title']}</h5>{_pre(request['body'])}")
             parts.append(f"<div class=pair><div>subject{_pre(left)}</div>")
             parts.append(f"<div>oracle{_pre(right)}</div></div>")
         parts.append("</details>")
@@ -252,13 +245,13 @@ def _known(run: Run) -> str:
         for excuse in verdict.excuses
     ]
     head = "<tr><th>version<th>case<th>what differs<th>why it may"
-    return f"<h2>Known differences</h2><table>{head}{''.join(rows)}</table>"
+    return f"<h3>Known differences</h3><table>{head}{''.join(rows)}</table>"
 
 
 def _grey(run: Run) -> str:
     names = sorted({(c.api_key, c.why) for c in run.cells if c.state is State.GREY})
     items = "".join(f"<li>{name_of(key)} ({key}): {html.escape(why)}" for key, why in names)
-    return f"<h2>Grey</h2><ul>{items}</ul>"
+    return f"<h3>Grey</h3><ul>{items}</ul>"
 
 
 def _table() -> str:
@@ -282,4 +275,4 @@ def _table() -> str:
         f"<td>{html.escape(e.reason)}"
         for e in EXCUSED
     ]
-    return f"<h2>What may differ</h2><table>{''.join(rows)}</table>"
+    return f"<h3>What may differ</h3><table>{''.join(rows)}</table>"

@@ -10,10 +10,11 @@ import pytest
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.conformance.report import write
 from kwire.conformance.wire.allowed import EXCUSED
 from kwire.conformance.wire.broker import Broker, address_of
 from kwire.conformance.wire.cases import all_cases, own_cases
-from kwire.conformance.wire.report import Run, what_differs, write
+from kwire.conformance.wire.report import Run, WirePart, what_differs
 from kwire.conformance.wire.runner import Runner, State
 from kwire.routes import ROUTES
 from kwire.testing import BrokerProcess
@@ -33,7 +34,7 @@ def test_every_excuse_is_for_a_case_there_is() -> None:
 def run(shared_broker: BrokerProcess, apache_kafka: ApacheKafkaNode) -> Run:
     brokers = [Broker(address_of(b)) for b in (shared_broker.bootstrap, apache_kafka.bootstrap)]
     cells = Runner(brokers[0], brokers[1], all_cases()).run(short=True)
-    return Run("kwire", "Apache Kafka", 1.0, tuple(cells))
+    return Run(1.0, tuple(cells))
 
 
 def test_the_replies_are_those_of_apache_kafka(run: Run) -> None:
@@ -56,14 +57,14 @@ def test_all_that_is_served_is_green_and_the_rest_is_listed(run: Run) -> None:
 
 
 def test_the_reports_tell_it(run: Run, tmp_path: Path) -> None:
-    write(run, tmp_path)
-    cells = json.loads(tmp_path.joinpath("wire.json").read_text())["cells"]
+    write([WirePart(run)], "kwire", "Apache Kafka", tmp_path)
+    cells = json.loads(tmp_path.joinpath("report.json").read_text())["wire"]["cells"]
     assert {(cell["api_key"], cell["version"]) for cell in cells} == {
         (cell.api_key, cell.version) for cell in run.cells
     }
-    suites = ElementTree.parse(tmp_path / "wire.xml").getroot()
+    suites = ElementTree.parse(tmp_path / "report.xml").getroot()
     assert len(suites) == len({cell.api_key for cell in run.cells})
     assert sum(int(suite.get("tests", "0")) for suite in suites) >= len(run.cells)
-    page = tmp_path.joinpath("wire.html").read_text()
+    page = tmp_path.joinpath("report.html").read_text()
     assert "Fetch" in page
     assert "src=" not in page  # it needs no other file

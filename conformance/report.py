@@ -1,0 +1,166 @@
+"""What a run of the suite found, as HTML, JSON and JUnit XML: a section for each part."""
+
+from __future__ import annotations
+
+import html
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+FILES = ("report.html", "report.json", "report.xml")
+
+
+class Part(ABC):
+    """One part of the suite, done. `name` is what `--only` calls it; `red` how much differs."""
+
+    name: str
+    title: str
+    summary: str
+    red: int
+
+    @abstractmethod
+    def words(self) -> Iterator[str]:
+        """What differs, a line each."""
+
+    @abstractmethod
+    def json(self) -> Any:  # noqa: ANN401 - any JSON
+        """All of it, for programs."""
+
+    @abstractmethod
+    def junit(self) -> Iterator[ElementTree.Element]:
+        """Its test suites."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """What stands under its heading."""
+
+
+class State(StrEnum):
+    """A line of a list."""
+
+    GREEN = "green"
+    EXCUSED = "excused"
+    RED = "red"
+
+
+class Line(NamedTuple):
+    """One scenario or case: `detail` is what differs, `reason` why it may."""
+
+    name: str
+    about: str
+    state: State
+    detail: str = ""
+    reason: str = ""
+
+
+class ListPart(Part):
+    """A part that is a list of verdicts."""
+
+    def __init__(self, name: str, title: str, lines: Sequence[Line], seconds: float) -> None:
+        self.name, self.title = name, title
+        self._lines = lines
+        states = Counter(line.state for line in lines)
+        self.red = states[State.RED]
+        self.summary = (
+            f"{len(lines)} {name} verdicts: {states[State.GREEN]} green, {self.red} red, "
+            f"{states[State.EXCUSED]} with a known difference, in {seconds:.0f} s"
+        )
+
+    def words(self) -> Iterator[str]:
+        for line in self._lines:
+            if line.state is State.RED:
+                yield f"{line.name}: {line.about}" if line.about else line.name
+                yield from (f"  {part}" for part in line.detail.splitlines())
+
+    def json(self) -> list[dict[str, str]]:
+        return [line._asdict() for line in self._lines]
+
+    def junit(self) -> Iterator[ElementTree.Element]:
+        """A suite for each group of lines: what stands before the first dot or slash."""
+        groups: dict[str, list[tuple[ElementTree.Element, str]]] = {}
+        for line in self._lines:
+            group = line.name.replace("/", ".").partition(".")[0]
+            element = ElementTree.Element("testcase", classname=group, name=line.name)
+            if line.state is State.RED:
+                failure = ElementTree.SubElement(element, "failure", message=line.about)
+                failure.text = line.detail
+            kind = "failure" if line.state is State.RED else "passed"
+            groups.setdefault(group, []).append((element, kind))
+        for group, cases in groups.items():
+            yield junit_suite(f"{self.name}: {group}", cases)
+
+    def html(self) -> str:
+        order = [State.RED, State.EXCUSED, State.GREEN]
+        lines = sorted(self._lines, key=lambda line: order.index(line.state))
+        rows = "".join(_row(line) for line in lines)
+        return f"<table class=list>{rows}</table>"
+
+
+def _row(line: Line) -> str:
+    colour = "green excused" if line.state is State.EXCUSED else str(line.state)
+    row = f"<tr><td class='{colour}'>{line.state}<td>{html.escape(line.name)}"
+    row += f"<td>{html.escape(line.about)}"
+    if line.reason:
+        row += f"<br><i>{html.escape(line.reason)}</i>"
+    if line.detail:
+        row += f"<details><summary>what differs</summary><pre>{html.escape(line.detail)}</pre>"
+        row += "</details>"
+    return row
+
+
+def junit_suite(name: str, cases: Iterable[tuple[ElementTree.Element, str]]) -> ElementTree.Element:
+    """A suite of (test case, what became of it: `passed`, `failure` or `skipped`)."""
+    suite = ElementTree.Element("testsuite", name=name)
+    counts: Counter[str] = Counter()
+    for element, kind in cases:
+        counts[kind] += 1
+        suite.append(element)
+    suite.set("tests", str(counts.total()))
+    suite.set("failures", str(counts["failure"]))
+    suite.set("skipped", str(counts["skipped"]))
+    return suite
+
+
+STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; max-width: 110em; }
+table { border-collapse: collapse; } td, th { padding: 2px 6px; text-align: left; }
+.list td { vertical-align: top; border-bottom: 1px solid #eee; }
+.matrix td { text-align: center; min-width: 1.6em; border: 1px solid #fff; }
+.green { background: #9fd8a4; } .red { background: #f08a80; } .grey { background: #ddd; }
+.excused { outline: 2px solid #c9a227; outline-offset: -2px; }
+pre { background: #f6f6f6; padding: 6px; max-height: 30em; overflow: auto; white-space: pre-wrap; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 8px; }
+"""
+
+
+def write(parts: Sequence[Part], subject: str, oracle: str, folder: Path) -> None:
+    """`FILES` into the folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {"subject": subject, "oracle": oracle}
+    found |= {part.name: part.json() for part in parts}
+    folder.joinpath("report.json").write_text(json.dumps(found, indent=1))
+    suites = ElementTree.Element("testsuites", name="kwire conformance")
+    suites.extend(suite for part in parts for suite in part.junit())
+    tree = ElementTree.ElementTree(suites)
+    tree.write(folder / "report.xml", encoding="utf-8", xml_declaration=True)
+    folder.joinpath("report.html").write_text(_page(parts, subject, oracle))
+
+
+def _page(parts: Sequence[Part], subject: str, oracle: str) -> str:
+    """One file that needs no other."""
+    page = [
+        "<!doctype html><meta charset=utf-8><title>kwire conformance</title>",
+        f"<style>{STYLE}</style>",
+        f"<h1>{html.escape(subject)} compared with {html.escape(oracle)}</h1>",
+    ]
+    page += [
+        f"<p><a href='#{part.name}'>{part.title}</a>: {html.escape(part.summary)}" for part in parts
+    ]
+    for part in parts:
+        page += [f"<h2 id={part.name}>{part.title}</h2>", part.html()]
+    return "\n".join(page)

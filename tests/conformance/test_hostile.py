@@ -1,0 +1,96 @@
+"""The same hostile bytes to kwire and Apache Kafka, and that a difference is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.conformance.hostile.allowed import EXCUSED, excuse_of
+from kwire.conformance.hostile.batch_cases import batch_cases
+from kwire.conformance.hostile.case import HostileCase
+from kwire.conformance.hostile.cases import hostile_cases
+from kwire.conformance.hostile.runner import Runner, Verdict
+from kwire.conformance.hostile.sound_requests import SOUND_REQUESTS
+from kwire.conformance.hostile.stage import HostileStage
+from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.conformance.wire.broker import Broker, address_of
+from kwire.routes import ROUTES
+from kwire.testing import BrokerProcess
+
+KEYS = ("PRODUCE v", "FETCH v", "METADATA v", "OFFSET_COMMIT v", "CREATE_TOPICS v")
+"""Of the spoiled frames; the command plays those of all keys."""
+
+SERVED = {int(route.api_key): (route.min_version, route.max_version) for route in ROUTES}
+
+
+@pytest.fixture(scope="module")
+def runner(shared_broker: BrokerProcess, apache_kafka: ApacheKafkaNode) -> Runner:
+    brokers = [Broker(address_of(b)) for b in (shared_broker.bootstrap, apache_kafka.bootstrap)]
+    both = Runner(brokers[0], brokers[1])
+    both.prepare()
+    return both
+
+
+def chosen(seed: str) -> Iterator[HostileCase]:
+    for case in hostile_cases(SERVED, seed):
+        if case.name.startswith("batch/") or any(key in case.name for key in KEYS):
+            yield case
+
+
+@pytest.fixture(scope="module")
+def verdicts(runner: Runner, request: pytest.FixtureRequest) -> list[Verdict]:
+    return list(runner.run(chosen(request.config.option.seed)))
+
+
+def test_the_brokers_agree(verdicts: list[Verdict]) -> None:
+    differ = [str(verdict) for verdict in verdicts if not verdict.agrees]
+    assert not differ, "\n".join(differ)
+    assert all(verdict.subject for verdict in verdicts), "nothing was compared"
+
+
+def test_what_is_sound_needs_no_excuse(verdicts: list[Verdict]) -> None:
+    sound = [verdict for verdict in verdicts if verdict.case.name.endswith(": sound")]
+    assert len(sound) == 6  # plain, many records, and each codec
+    assert [verdict.excuses for verdict in sound] == [()] * 6
+
+
+def test_every_excuse_is_used(verdicts: list[Verdict]) -> None:
+    """Of those for batches, whose cases do not depend on the seed."""
+    used = {excuse for verdict in verdicts for excuse in verdict.excuses}
+    cases = {case.name for case in batch_cases()}
+    idle = {excuse for excuse in EXCUSED if excuse.case in cases} - used
+    assert not idle, "\n".join(sorted(excuse.case for excuse in idle))
+
+
+def test_a_difference_is_found(runner: Runner) -> None:
+    def ask_one_only(stage: HostileStage) -> None:
+        """A version that is there on one side and not on the other."""
+        asked = bytes.fromhex("0000000a 0012 0000 00000008 ffff")
+        stage.spoiled(asked if stage.broker is runner.oracle else asked[:-1] + b"\x7f")
+
+    [verdict] = runner.run([HostileCase("planted/one is cut", ask_one_only)])
+    assert not verdict.agrees
+    assert verdict.found is not None
+    assert verdict.found.number == 0
+
+
+def test_a_case_that_stops_is_found(runner: Runner) -> None:
+    def stop(stage: HostileStage) -> None:
+        raise LookupError("no such field")
+
+    [verdict] = runner.run([HostileCase("planted/stops", stop)])
+    assert not verdict.agrees
+    assert "no such field" in str(verdict)
+
+
+def test_every_key_that_is_served_is_spoiled() -> None:
+    assert {int(key) for key in SOUND_REQUESTS} >= set(SERVED)
+
+
+def test_excuses_are_for_their_case_alone() -> None:
+    assert excuse_of("batch/gzip: a record less", "responses.error_code", set()) is not None
+    assert excuse_of("batch/gzip: sound", "responses.error_code", set()) is None
+    assert excuse_of("batch/set: null", "", set()) is not None
+    assert excuse_of("mutation/FETCH v4: noise", "responses.error_code", {2}) is None
+    assert excuse_of("mutation/FETCH v4: noise", "responses.error_code", {-1}) is not None
