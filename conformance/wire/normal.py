@@ -167,11 +167,16 @@ class Normaliser:
         return batches
 
     def _batch(self, data: bytes, pos: int, header: BatchHeader, where: str) -> Tree:
-        by_broker = header.timestamp_type == TimestampType.LOG_APPEND_TIME
+        by_broker = header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.is_control
+        differing = {"crc"}
+        if by_broker:
+            differing.add("max_timestamp")
+        if header.is_control:
+            differing.add("base_timestamp")
         tree: dict[str, Tree] = {
             name: self._value(getattr(header, name), f"{where}.{name}")
             for name in header._fields
-            if name not in ("crc", "max_timestamp" if by_broker else "")
+            if name not in differing
         }
         try:
             check_crc(data, pos, header)

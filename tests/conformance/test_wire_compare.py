@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.batches import Record, TimestampType, build
+from kwire.codecs.batches import ControlType, Record, TimestampType, build, control_batch
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.codecs.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kwire.codecs.messages.describe_configs import (
@@ -119,6 +119,18 @@ def test_member_ids_are_compared_but_for_their_random_part() -> None:
     )
     assert paths(reply(f"c-{uuids[0]}", "x"), reply(f"d-{uuids[1]}", "x")) == ["member_id"]
     assert paths(reply(uuids[0], uuids[0]), reply(uuids[0], uuids[1])) == ["member_id"]
+
+
+def test_the_time_of_a_transactions_marker_is_the_brokers() -> None:
+    def fetched(timestamp: int, kind: ControlType = ControlType.COMMIT) -> FetchResponse:
+        marker = control_batch(kind, 0, producer_id=5, producer_epoch=0, timestamp=timestamp)
+        data = PartitionData(records=bytes(marker))
+        return FetchResponse(responses=[FetchableTopicResponse("p-t", partitions=[data])])
+
+    assert paths(fetched(1000), fetched(2000)) == []
+    assert paths(fetched(1000), fetched(1000, ControlType.ABORT)) == [
+        "responses[0].partitions[0].records[0].records[0].key"
+    ]
 
 
 def test_names_and_ids_within_texts_are_the_cases_own() -> None:

@@ -12,6 +12,7 @@ from kwire.conformance.behaviour.scenarios import (
     offsets_topic,
     producing,
     topics,
+    transactions,
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -23,4 +24,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *configs.scenario,
     *groups.scenario,
     *offsets_topic.scenario,
+    *transactions.scenario,
 )
