@@ -1,0 +1,69 @@
+"""Histories written by hand: one call an operation, time goes on by itself."""
+
+from __future__ import annotations
+
+from kwire.conformance.chaos.history import Event, History, Type, Value
+
+GROUP = "g"
+TP = "t-0"
+
+
+class Script:
+    """A history in the making. Operations follow each other unless they are begun apart."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._now_ns = 0
+
+    @property
+    def history(self) -> History:
+        return History(self.events)
+
+    def begin(self, process: str, f: str, **asked: object) -> Event:
+        self._now_ns += 1
+        begun = Event(self._now_ns, process, Type.INVOKE, f, len(self.events), asked)
+        self.events.append(begun)
+        return begun
+
+    def end(self, begun: Event, type_: Type = Type.OK, **answered: object) -> None:
+        self._now_ns += 1
+        self.events.append(Event(self._now_ns, begun.process, type_, begun.f, begun.op, answered))
+
+    def do(self, process: str, f: str, asked: Value, type_: Type = Type.OK, **told: object) -> None:
+        self.end(self.begin(process, f, **asked), type_, **told)
+
+    # -- what a stream's clients do
+
+    def produce(
+        self, number: int, offset: int, *, process: str = "p", type_: Type = Type.OK,
+        error: str = "", idempotent: bool = True,
+    ) -> None:  # fmt: skip
+        told: Value = {"offset": offset} if type_ is Type.OK else {"error": error}
+        asked = {"partition": TP, "number": number, "idempotent": idempotent}
+        self.do(process, "produce", asked, type_, **told)
+
+    def log(self, *records: tuple[int, str | None, int | None], end: int | None = None) -> None:
+        """The end state; the log starts at 0."""
+        last = len(records) if end is None else end
+        asked = {"partition": TP}
+        self.do("judge", "read_log", asked, start=0, end=last, records=list(records))
+
+    def ends(self, offset: int) -> None:
+        self.do("o", "ends", {}, offsets=[(TP, offset)])
+
+    def assign(self, process: str = "r") -> None:
+        self.do(process, "assign", {"group": GROUP, "partitions": [TP]})
+
+    def revoke(self, process: str = "r") -> None:
+        self.do(process, "revoke", {"group": GROUP, "partitions": [TP]})
+
+    def poll(self, *records: tuple[int, str, int], process: str = "r") -> None:
+        """(offset, producer, number) each."""
+        read = [(TP, *record) for record in records]
+        self.do(process, "poll", {"group": GROUP}, records=read)
+
+    def commit(self, offset: int, type_: Type = Type.OK, process: str = "r") -> None:
+        self.do(process, "commit", {"group": GROUP, "offsets": [(TP, offset)]}, type_)
+
+    def committed(self, offset: int) -> None:
+        self.do("o", "committed", {"group": GROUP}, offsets=[(TP, offset)])
