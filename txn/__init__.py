@@ -10,6 +10,7 @@ one partition of `__transaction_state`; reading order is
     timers          what a shard waits for
     effects         what a decision comes to; the markers that must be written
     init_producer_id, end_txn    the two decisions that have many cases
+    pattern_syntax, pattern       regular expressions of RE2, in linear time
     listing         the filters of ListTransactions
     api_versions    what the version of a request says, and what its client can be told
     shard           one partition's transactional ids: the operations, `apply`, the timers

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+from kwire.txn.pattern import Pattern
 from kwire.txn.transaction import Transaction, TransactionState
 
 _STATES = {state.label: state for state in TransactionState}
-
-
-class InvalidPattern(ValueError):
-    """The pattern of transactional ids is no regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,25 +18,21 @@ class TransactionFilter:
     states: frozenset[TransactionState] | None = None
     producer_ids: frozenset[int] | None = None
     longer_than_ms: int | None = None
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
     """Matches whole transactional ids."""
     unknown_states: tuple[str, ...] = ()
     """Names of states that there are none of."""
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> TransactionFilter:
-        """Raises InvalidPattern."""
+        """Raises pattern_syntax.InvalidPattern."""
         names = request.state_filters
         pattern = request.transactional_id_pattern
-        try:
-            compiled = re.compile(pattern) if pattern else None
-        except re.error as error:
-            raise InvalidPattern(str(error)) from error
         return cls(
             states=frozenset(_STATES[n] for n in names if n in _STATES) if names else None,
             producer_ids=frozenset(request.producer_id_filters) or None,
             longer_than_ms=request.duration_filter if request.duration_filter >= 0 else None,
-            pattern=compiled,
+            pattern=Pattern(pattern) if pattern else None,
             unknown_states=tuple(name for name in names if name not in _STATES),
         )
 
@@ -53,4 +45,4 @@ class TransactionFilter:
             duration_ms = now_ms - transaction.start_timestamp_ms
             if duration_ms <= self.longer_than_ms:
                 return False
-        return self.pattern is None or self.pattern.fullmatch(transactional_id) is not None
+        return self.pattern is None or self.pattern.matches(transactional_id)

@@ -30,7 +30,8 @@ from kwire.txn.effects import Effects, Markers, ProducerAnswer
 from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization
 from kwire.txn.limits import TransactionLimits
-from kwire.txn.listing import InvalidPattern, TransactionFilter
+from kwire.txn.listing import TransactionFilter
+from kwire.txn.pattern_syntax import InvalidPattern
 from kwire.txn.producer_ids import ProducerIds
 from kwire.txn.records import TransactionRecord
 from kwire.txn.shard import TransactionShard

@@ -1,0 +1,148 @@
+"""Regular expressions of ListTransactions: what they match, as RE2/J in Apache Kafka has it.
+
+`patterns.txt` holds its answers: which of the ids a pattern lets through, or that it is none.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+from kwire.txn.pattern import STEPS_REMEMBERED, Pattern
+from kwire.txn.pattern_syntax import InvalidPattern
+from tests.txn.apache import ApacheTransactions
+
+PATTERNS = Path(__file__).parent / "patterns.txt"
+IDS = ["p-a", "p-ab", "p-aab", "p-A1", "p-1_2", "p-a.b", "p-é", "p-a b", "p-[x]", "p-a{2}"]
+NONE = "no regular expression"
+
+
+def lines(matched: Callable[[str], str]) -> list[str]:
+    patterns = [line.partition(" -> ")[0] for line in PATTERNS.read_text().splitlines()]
+    return [f"{pattern} -> {matched(pattern)}" for pattern in patterns]
+
+
+def of_ours(pattern: str) -> str:
+    try:
+        compiled = Pattern(pattern)
+    except InvalidPattern:
+        return NONE
+    return " ".join(sorted(repr(name) for name in IDS if compiled.matches(name)))
+
+
+def test_patterns_match_as_those_of_apache_kafka() -> None:
+    assert lines(of_ours) == PATTERNS.read_text().splitlines()
+
+
+def test_apache_kafka_says_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
+    for name in IDS:
+        apache_transactions.ask(ApiKey.INIT_PRODUCER_ID, 5, InitProducerIdRequest(name, 60_000))
+
+    def of_apache(pattern: str) -> str:
+        request = ListTransactionsRequest(transactional_id_pattern=pattern)
+        response = apache_transactions.ask(ApiKey.LIST_TRANSACTIONS, 2, request)
+        if response.error_code:
+            assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+            return NONE
+        names = {state.transactional_id for state in response.transaction_states}
+        return " ".join(sorted(repr(name) for name in names & {*IDS}))
+
+    given_now = lines(of_apache)
+    if rewrite:
+        PATTERNS.write_text("\n".join(given_now) + "\n")
+    assert given_now == PATTERNS.read_text().splitlines()
+
+
+atoms = st.sampled_from(
+    [
+        "a",
+        "b",
+        ".",
+        "[ab]",
+        "[^a]",
+        "\\d",
+        "\\w",
+        "\\b",
+        "\\B",
+        "^",
+        "$",
+        "\\.",
+        "-",
+        "1",
+        " ",
+        "\n",
+    ]
+)
+patterns = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=4).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda ways: f"(?:{'|'.join(ways)})"),
+        st.tuples(
+            inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{0,2}", "*?", "{2,}"])
+        ).map(lambda both: f"(?:{both[0]}){both[1]}"),
+        inner.map(lambda part: f"(?m:{part})"),
+        inner.map(lambda part: f"(?s:{part})"),
+        inner.map(lambda part: f"(?i:{part})"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(patterns, st.text("abAB1 -.\n_", max_size=8))
+def test_matches_what_others_match(pattern: str, text: str) -> None:
+    """Python's engine backtracks and has the same results, but in corners that are left out."""
+    if "$" in pattern or (text == "" and "\\B" in pattern):
+        return
+    theirs = re.compile(pattern, re.ASCII)
+    assert Pattern(pattern).matches(text) == (theirs.fullmatch(text) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(a+)+b", "a" * 20_000),
+        ("(a|a)*b", "a" * 20_000),
+        ("(a|aa)+$b", "a" * 20_000),
+        ("(.*)(.*)(.*)(.*)(.*)x", "a" * 20_000),
+        ("(a?){500}a{500}", "a" * 500),
+    ],
+)
+def test_takes_linear_time(pattern: str, text: str) -> None:
+    before = time.process_time()
+    Pattern(pattern).matches(text)
+    assert time.process_time() - before < 5, "seconds, where a backtracking engine takes years"
+
+
+def test_forgets_when_it_remembers_too_much() -> None:
+    pattern = Pattern(".*x")
+    text = "".join(map(chr, range(1_000, 1_000 + STEPS_REMEMBERED + 5)))
+    assert not pattern.matches(text)
+    assert pattern.matches(text + "x")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a{1000}" * 6, "(" * 200 + ")" * 200, "((){999}){999}", "a{999999999999}"]
+)
+def test_large_patterns_are_refused(pattern: str) -> None:
+    with pytest.raises(InvalidPattern):
+        Pattern(pattern)
+
+
+@given(st.text("()[]{}|*+?^$\\.-:,ab1QEpLxdwP<>=!i&~", max_size=12))
+def test_anything_is_read_or_refused(pattern: str) -> None:
+    try:
+        compiled = Pattern(pattern)
+    except InvalidPattern:
+        return
+    compiled.matches("a1")
