@@ -55,9 +55,8 @@ conformance: env-dev ## kwire against Apache Kafka: the same bytes, the same ans
 clients: env-dev ## the test suites of public clients, from their sources
 	$(VENV_PYTHON) -m kwire.conformance.clients $(ARGS)
 
-chaos: env-dev ## the long hostile and crash runs with a new seed
-	KWIRE_HOSTILE_FRAMES=100000 KWIRE_CRASH_ROUNDS=20 \
-		$(VENV_PYTHON) -m pytest -s --timeout 3600 --seed=random tests/hostile tests/crash
+chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--seed N'
+	$(VENV_PYTHON) -m kwire.conformance.chaos $(ARGS)
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
 	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/hostile

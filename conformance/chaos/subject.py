@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kwire.conformance import apache_kafka
 from kwire.conformance.apache_kafka import ApacheKafka, free_port
@@ -42,7 +43,7 @@ class Subject:
     unhandled: tuple[str, ...] = ()
     stop_statuses: tuple[int, ...] = (0,)
     ends_when_starved: bool = False
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[Any] | None = None
 
     @property
     def bootstrap(self) -> str:

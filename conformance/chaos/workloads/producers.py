@@ -62,12 +62,17 @@ class CountingProducer(Client):
         }
 
     def run(self, stop: threading.Event) -> None:
-        producer = confluent_kafka.Producer(self._settings | {"error_cb": self._failed})
-        while not stop.wait(self._pause_s):
-            for _ in range(self._burst):
-                self._send(producer)
-            producer.poll(0)
-        producer.flush(RECOVERY_S)
+        producer = confluent_kafka.Producer(self._settings)
+        try:
+            while not stop.wait(self._pause_s):
+                for _ in range(self._burst):
+                    self._send(producer)
+                producer.poll(0)
+            producer.flush(RECOVERY_S)
+        except (confluent_kafka.KafkaException, SystemError) as fatal:
+            # What it cannot go on from comes out of whatever is called next; and out of callbacks
+            # that are made meanwhile as a SystemError, which the other one has caused.
+            self.recorder.note(self.name, "client_fatal", error=str(fatal.__cause__ or fatal))
 
     def _send(self, producer: confluent_kafka.Producer) -> None:
         partition = self._rng.randrange(self.stage.plan.partitions)
@@ -96,10 +101,6 @@ class CountingProducer(Client):
             self.recorder.end(begun, Type.OK, offset=message.offset())
         else:
             self.recorder.end(begun, Type.INFO, error=error.name())
-
-    def _failed(self, error: confluent_kafka.KafkaError) -> None:
-        if error.fatal():
-            self.recorder.note(self.name, "client_fatal", error=str(error))
 
 
 class Prober(Client):

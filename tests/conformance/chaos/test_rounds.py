@@ -1,0 +1,97 @@
+"""Whole rounds against this broker, and against one that loses what it acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kwire.conformance.chaos import command, plan, rounds
+from kwire.conformance.chaos.checks import Violation
+from kwire.conformance.chaos.plan import FaultKind, Plan
+from kwire.conformance.chaos.rounds import HISTORY_FILE, Verdict
+from kwire.conformance.chaos.subject import Subject, kwire
+
+
+def drawn(seed: int, kind: FaultKind) -> Plan:
+    return plan.draw(seed, [kind], ["stream"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "kind"), [(4, FaultKind.KILL), (2, FaultKind.PAUSE), (5, FaultKind.RESTART)]
+)
+def test_a_round(seed: int, kind: FaultKind, tmp_path: Path) -> None:
+    """`make chaos` has 200 of them."""
+    verdict = rounds.run(drawn(seed, kind), kwire, tmp_path)
+    assert verdict.violations == []
+    assert verdict.operations > 500
+
+
+@dataclass
+class Forgetful(Subject):
+    """A broker that loses the newer half of each log with its process, as a bad disk would."""
+
+    def kill(self) -> None:
+        super().kill()
+        for log in self.data_dir.glob("stream-*/*.log"):
+            with log.open("r+b") as file:
+                file.truncate(log.stat().st_size // 2)
+
+
+def forgetful(directory: Path, settings: Mapping[str, str]) -> Subject:
+    sound = kwire(directory, settings)
+    return Forgetful(sound.command, sound.address, sound.data_dir, sound.log_file)
+
+
+@pytest.mark.slow
+def test_a_broker_that_loses_records_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "RECOVERY_S", 3.0)  # its consumers never catch up
+    verdict = rounds.run(drawn(4, FaultKind.KILL), forgetful, tmp_path)
+    found = {violation.kind for violation in verdict.violations}
+    assert {"lost", "end went back"} <= found
+
+
+class TestCommand:
+    def run(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *options: str
+    ) -> tuple[int, str]:
+        """Every third round shows a violation."""
+
+        def fake(plan: Plan, make: object, directory: Path) -> Verdict:
+            (directory / HISTORY_FILE).write_text("{}")
+            found = [Violation("lost", "t-0: p's 7")] if plan.seed % 3 == 0 else []
+            return Verdict(plan, "tmpfs", 10, 1.0, found)
+
+        monkeypatch.setattr(rounds, "run", fake)
+        result = CliRunner().invoke(command.main, ["--keep", str(tmp_path / "kept"), *options])
+        return result.exit_code, result.output
+
+    def test_no_violation(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        status, said = self.run(monkeypatch, tmp_path, "--seed", "1", "--rounds", "2")
+        assert status == 0
+        assert "seed 1 " in said
+        assert "seed 2 " in said
+        assert said.endswith("2 rounds, 0 with violations \n")
+        assert not (tmp_path / "kept").exists()
+
+    def test_a_violation(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        status, said = self.run(monkeypatch, tmp_path, "--seed", "2", "--rounds", "3")
+        assert status == 1
+        assert "lost: t-0: p's 7" in said
+        assert said.endswith("3 rounds, 1 with violations [3]\n")
+        assert (tmp_path / "kept" / "3" / HISTORY_FILE).exists()
+
+    def test_a_seed_alone_is_one_round(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        status, said = self.run(monkeypatch, tmp_path, "--seed", "7", "--only-fault", "pause")
+        assert status == 0
+        assert said.startswith("seed 7  stream  ")
+        assert "pause" in said
+        assert said.endswith("1 rounds, 0 with violations \n")
