@@ -17,6 +17,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 REPETITIONS_MAX = 1_000
 """RE2's own limit."""
@@ -302,7 +303,7 @@ class _Parser:
         if name == "Any":
             accepts: Accepts = _any
         elif name in _CATEGORIES:
-            accepts = lambda char: unicodedata.category(char).startswith(name)  # noqa: E731
+            accepts = partial(_is_in_category, name)
         else:
             raise InvalidPattern(f"unknown character class {name}")
         return _not(accepts) if negated else accepts
@@ -381,6 +382,10 @@ _CATEGORIES = {*_MAJOR, *(major + minor for major in _MAJOR for minor in _MAJOR[
 def _is_number(text: str) -> bool:
     """Without zeros in front."""
     return text == "0" or (text.isascii() and text.isdecimal() and text[0] != "0")
+
+
+def _is_in_category(name: str, char: str) -> bool:
+    return unicodedata.category(char).startswith(name)
 
 
 def _any(_char: str) -> bool:

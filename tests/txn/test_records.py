@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.codecs import batches
 from kwire.txn.records import TransactionRecord, UnreadableRecord, decode
 from kwire.txn.transaction import (
     COMPLETE_ABORT,
@@ -20,6 +24,8 @@ from kwire.txn.transaction import (
     Transaction,
     TransactionState,
 )
+
+JavaClass = Callable[..., CompletedProcess[str]]
 
 epochs = st.integers(-1, 32_767)
 ids = st.integers(-1, 2**63 - 1)
@@ -135,3 +141,21 @@ def test_version_0_of_old_brokers_is_read() -> None:
     record = decode(KEY, value)
     expected = Transaction(7, 3, 60_000, ONGOING, 20, {"t": frozenset({4})}, 10)
     assert record == TransactionRecord("id", expected)
+
+
+def test_apache_kafka_reads_them(tmp_path: Path, java_class: JavaClass) -> None:
+    records = [TransactionRecord("id", stated) for stated in VECTORS.values()]
+    records.append(TransactionRecord("id", None))
+    batch = batches.build([batches.Record(0, 1_000, *record.encode()) for record in records])
+    segment = tmp_path / "__transaction_state-0" / f"{0:020}.log"
+    segment.parent.mkdir()
+    segment.write_bytes(batch)
+    arguments = ["--transaction-log-decoder", "--files", str(segment)]
+    done = java_class("org.apache.kafka.tools.DumpLogSegments", arguments)
+    lines = [line for line in done.stdout.splitlines() if "payload" in line]
+    assert len(lines) == len(records), done.stdout + done.stderr
+    for line, stated in zip(lines, VECTORS.values(), strict=False):
+        assert '"transactionalId":"id"' in line
+        assert f'"transactionStatus":{int(stated.state)}' in line
+        assert f'"producerEpoch":{stated.producer_epoch}' in line
+    assert "payload: <DELETE>" in lines[-1] or '"data":null' in lines[-1], lines[-1]
