@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, TypeAlias
 
-from kwire.codecs.api_keys import request_header_version, response_header_version
+from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import response_class
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.messages.response_header import ResponseHeader
@@ -22,6 +23,7 @@ cases takes at most, so that only a reply that never comes runs into it."""
 REPLY_SIZE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "wire"
 _SIZE = Struct(">i")
+_UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +158,6 @@ def read_reply(data: bytes, api_key: int, version: int, correlation_id: int) -> 
 
 def _read_body(data: bytes, api_key: int, version: int, pos: int) -> tuple[Any, int]:
     kind = response_class(api_key)
-    if version not in kind.READERS:
-        # What a client of a newer version is told: version 0 with an error and the ranges.
-        return kind.read(data, 0, pos)
-    try:
-        return kind.read(data, version, pos)
-    except DecodeError:
-        return kind.read(data, 0, pos)
+    if api_key == ApiKey.API_VERSIONS and data[pos : pos + 2] == _UNSUPPORTED_VERSION:
+        version = 0  # what a client of a newer version is told can be read by all
+    return kind.read(data, version, pos)

@@ -1,0 +1,84 @@
+"""The suite finds faults that are planted in kwire's own code, each where it should be found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance.parts import Suite
+from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.conformance.selection import parse
+from kwire.testing import BrokerProcess
+from tests.conformance.planted import broker as planted
+
+BROKER = Path(planted.__file__)
+
+
+class PlantedBroker(BrokerProcess):
+    """A kwire with one of the faults."""
+
+    def __init__(self, directory: Path, fault: str) -> None:
+        super().__init__(directory)
+        self.fault = fault
+
+    def command(self) -> list[str]:
+        _, _, _, *arguments = super().command()  # python -m kwire.cli serve ...
+        return [sys.executable, str(BROKER), self.fault, *arguments]
+
+
+FOUND_BY: dict[str, tuple[str, str]] = {
+    "another_error_code": ("Heartbeat:4", "a stable group"),
+    "wrong_generation_accepted": ("Heartbeat:4", "a stable group"),
+    "high_watermark_one_too_high": ("Fetch:12", "from every offset"),
+    "field_dropped_at_one_version": ("Fetch:5", "from every offset"),
+    "throttle_time_missing": ("Heartbeat:1", "an unknown group"),
+    "earliest_offset_by_another_number": ("ListOffsets:5", "every special timestamp"),
+    "sequence_not_checked": ("behaviour:producing.out_of_order", "producing.out_of_order"),
+    "large_first_batch_not_given": ("Fetch:12", "the first batch is whole"),
+    "session_epoch_not_checked": ("Fetch:12", "a session: full, nothing new"),
+    "another_default": ("DescribeConfigs:4", "a topic"),
+    "long_poll_answers_at_once": ("behaviour:framing.a_long_poll", "framing.a_long_poll"),
+    "records_deleted_are_still_there": ("DeleteRecords:2", "all of them by -1"),
+    "append_time_is_the_clients": ("behaviour:listing.log_append_time", "log_append_time"),
+    "checksum_not_looked_at": ("hostile:batch/beside a sound one, set: wrong CRC", "wrong CRC"),
+    "counts_of_records_believed": ("hostile:batch/beside a sound one, record", "no records at all"),
+}
+"""What to run for each fault, and what is to be red then."""
+
+
+@contextmanager
+def running(directory: Path, fault: str) -> Iterator[str]:
+    with PlantedBroker(directory, fault) as broker:
+        yield broker.bootstrap
+
+
+def red_lines(subject: str, oracle: str, only: Sequence[str]) -> list[str]:
+    chosen = parse(only)
+    suite = Suite(subject, oracle, brisk=False, short=False, workers=4, seed="1")
+    found: list[str] = []
+    for part in sorted(chosen.parts):
+        found += suite.run(part, chosen, lambda *_: None).words()
+    return found
+
+
+def test_every_fault_has_what_finds_it() -> None:
+    assert set(FOUND_BY) == set(planted.FAULTS) - {"nothing"}
+    assert len(FOUND_BY) >= 10
+
+
+def test_without_a_fault_nothing_is_found(apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
+    only = sorted({only for only, _ in FOUND_BY.values()})
+    with running(tmp_path, "nothing") as subject:
+        assert red_lines(subject, apache_kafka.bootstrap, only) == []
+
+
+@pytest.mark.parametrize("fault", FOUND_BY)
+def test_a_fault_is_found(fault: str, apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
+    only, case = FOUND_BY[fault]
+    with running(tmp_path, fault) as subject:
+        lines = red_lines(subject, apache_kafka.bootstrap, [only])
+    assert any(case in line for line in lines), "\n".join(lines) or "nothing is red"
