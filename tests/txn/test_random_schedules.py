@@ -306,5 +306,5 @@ class Schedule(RuleBasedStateMachine):
             )
 
 
-Schedule.TestCase.settings = settings(stateful_step_count=40)
+Schedule.TestCase.settings = settings(max_examples=50, stateful_step_count=40)
 test_schedules = Schedule.TestCase

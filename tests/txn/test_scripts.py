@@ -1,11 +1,14 @@
 """Transaction scenarios in scripts/, run on the machine alone.
 
 The answers in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
-it was not (see a script's head) they are what its source and documents say.  `limits` sets up a
-machine, `append ERROR|ok` makes appends fail, `hold` and `release` keep markers back and let them
-go, `restart [N]` kills the machine and loads the log (its first N records) anew, `stand EPOCH` puts
-the id's producer into that epoch, `log` shows what was appended since the last time and `notes`
-what the operator is told.
+it was not (see a script's head) they are what its source and documents say.
+
+    limits NAME=VALUE ...   a machine with these limits
+    append ERROR|ok         appends fail from now on, or do not
+    hold, release           markers are kept back, and are written
+    restart [N]             the machine is killed and loads the log, or its first N records, anew
+    stand EPOCH             the log says that the producer is in that epoch, and is loaded
+    log, notes              what was appended since the last time, and what the operator is told
 """
 
 from __future__ import annotations
@@ -64,9 +67,8 @@ class MachineScript:
                 self._shown = len(machine.records)
             case "stand":
                 now = machine.shard.transactions[TRANSACTIONAL_ID]
-                machine.append(
-                    TransactionRecord(TRANSACTIONAL_ID, replace(now, producer_epoch=int(words[0])))
-                )
+                machine.append(standing_at(now, TRANSACTIONAL_ID, int(words[0])))
+                machine.restart()
             case "log":
                 records, self._shown = machine.records[self._shown :], len(machine.records)
                 return [show(record) for record in records]
@@ -76,6 +78,10 @@ class MachineScript:
             case _:
                 return self.script.run(line)
         return []
+
+
+def standing_at(now: Transaction, transactional_id: str, epoch: int) -> TransactionRecord:
+    return TransactionRecord(transactional_id, replace(now, producer_epoch=epoch))
 
 
 def show(record: TransactionRecord) -> str:
@@ -118,14 +124,23 @@ def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransaction
         if line.startswith("  "):
             expected += [line] * asked
         elif line and not line.startswith("#"):
-            asked = line.split()[0] not in OF_THE_MACHINE
-            if asked:
+            command, *words = line.split()
+            asked = command not in OF_THE_MACHINE
+            if command == "stand":
+                now = logged(apache_transactions, path.stem)[-1].transaction
+                assert now is not None
+                apache_transactions.load([standing_at(now, path.stem, int(words[0]))])
+            elif asked:
                 expected.append(line)
                 given += [line, *(f"  {answer}" for answer in script.run(line))]
     assert given == expected
-    logged = [decode(key, value) for key, value in apache_transactions.log()]
-    mine = [record for record in logged if record and record.transactional_id == path.stem]
-    assert timeless(mine) == timeless(records_of_machine(path))
+    mine = timeless(logged(apache_transactions, path.stem))
+    assert mine == timeless(records_of_machine(path))
+
+
+def logged(apache: ApacheTransactions, transactional_id: str) -> list[TransactionRecord]:
+    records = [decode(key, value) for key, value in apache.log()]
+    return [each for each in records if each and each.transactional_id == transactional_id]
 
 
 def records_of_machine(path: Path) -> list[TransactionRecord]:
@@ -137,14 +152,15 @@ def records_of_machine(path: Path) -> list[TransactionRecord]:
 
 
 def timeless(records: Iterable[TransactionRecord]) -> list[Transaction]:
-    """As they are without what differs from run to run: times, and the first producer id."""
+    """As they are without what differs from run to run: times, and which producer ids."""
     stated = [record.transaction for record in records if record.transaction is not None]
-    first = stated[0].producer_id
+    ids = sorted({each.producer_id for each in stated} | {each.next_producer_id for each in stated})
     return [
         replace(
             each,
-            producer_id=each.producer_id - first,
-            previous_producer_id=each.previous_producer_id - first,
+            producer_id=ids.index(each.producer_id),
+            previous_producer_id=ids.index(each.previous_producer_id),
+            next_producer_id=ids.index(each.next_producer_id),
             last_producer_epoch=-1,
             last_update_timestamp_ms=0,
             start_timestamp_ms=min(each.start_timestamp_ms, 0),
