@@ -275,6 +275,10 @@ class Broker:
                 )
             except ConfigError as problem:
                 log.error("the broker's dynamic configs are not applied: %s", problem)
+            self.logs.update_producers(
+                expiration_ms=self.config.producer_id_expiration_ms,
+                verify_transactions=self.config.transaction_partition_verification_enable,
+            )
             topics = set(self.partitions)
         else:
             topics = {name for kind, name in changed if kind == ConfigResourceType.TOPIC}

@@ -39,6 +39,7 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
             **{name: getattr(config, name) for name in Intervals.__slots__},
         ),
         producer_id_expiration_ms=config.producer_id_expiration_ms,
+        verify_transactions=config.transaction_partition_verification_enable,
     )
     logs.defaults = topic_log_config(config, {})
     cluster_id = logs.identify(config.node_id, uuid_text(random_uuid()))

@@ -6,6 +6,7 @@ import logging
 import resource
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kwire.codecs.errors import ErrorCode
@@ -139,6 +140,17 @@ class LogManager:
             if known != wanted:
                 directory.set_identity(wanted)
         return cluster_id
+
+    def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
+        """Take over altered settings of producers, in all logs that there are and will be."""
+        self.settings = replace(
+            self.settings,
+            producer_id_expiration_ms=expiration_ms,
+            verify_transactions=verify_transactions,
+        )
+        for found in self.logs.values():
+            found.producers.expiration_ms = expiration_ms
+            found.producers.verify_transactions = verify_transactions
 
     # Opening
 

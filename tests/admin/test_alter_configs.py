@@ -205,6 +205,27 @@ async def test_a_broker_lives_by_its_dynamic_configs_at_once(open_admin: OpenAdm
         assert admin.broker.config.message_max_bytes == 2000
 
 
+async def test_logs_live_by_what_is_dynamic_of_producers(open_admin: OpenAdmin) -> None:
+    verification, expiration = (
+        "transaction.partition.verification.enable",
+        "producer.id.expiration.ms",
+    )
+
+    def settings(name: str) -> tuple[bool, int]:
+        partition = admin.broker.partition(name, 0)
+        assert partition is not None
+        producers = partition.log.producers
+        return producers.verify_transactions, producers.expiration_ms
+
+    async with open_admin({verification: "false"}) as admin:
+        await admin.make("a")
+        assert settings("a") == (False, 86_400_000)
+        assert await admin.alter(BROKER, "", (verification, SET, "true")) == OK
+        assert await admin.alter(BROKER, "", (expiration, SET, "9000")) == OK
+        await admin.make("b")
+        assert settings("a") == settings("b") == (True, 9_000)
+
+
 @pytest.mark.parametrize(
     ("name", "edit", "message"),
     [

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
+from contextlib import closing
 from subprocess import CompletedProcess
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kwire.client.connection import Connection
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kwire.testing import BrokerProcess
 from tests.clients.waiting import eventually
 
 TOOLS = "org.apache.kafka.tools"
@@ -18,10 +25,10 @@ TIMEOUT_S = 20.0
 
 Tool = Callable[..., str]
 JavaClass = Callable[..., CompletedProcess[str]]
+BrokerFactory = Callable[..., BrokerProcess]
 
 
-@pytest.fixture
-def tool(bootstrap: str, java_class: JavaClass) -> Tool:
+def tool_on(bootstrap: str, java_class: JavaClass) -> Tool:
     """Runs a tool on the broker; what it printed. It must end well and complain of nothing."""
 
     def run(name: str, *arguments: object) -> str:
@@ -32,6 +39,11 @@ def tool(bootstrap: str, java_class: JavaClass) -> Tool:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def tool(bootstrap: str, java_class: JavaClass) -> Tool:
+    return tool_on(bootstrap, java_class)
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -127,3 +139,36 @@ def test_an_admin_terminates_a_transaction_as_a_whole(
         return [row["CurrentTransactionStartOffset"] for table in tables for row in table]
 
     eventually(open_offsets, ["None", "None"])
+
+
+def leave_hanging(broker: BrokerProcess, topic: str) -> None:
+    """Write a batch of a transaction that no coordinator knows, half an hour ago."""
+    half_an_hour_ago_ms = time.time_ns() // 1_000_000 - 30 * 60_000
+    record = Record(0, half_an_hour_ago_ms, None, b"value")
+    batch = build([record], producer_id=1234, producer_epoch=5, base_sequence=0, transactional=True)
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
+    request = ProduceRequest("nobody", -1, 5_000, data)
+    with closing(
+        Connection("127.0.0.1", broker.port, client_id="hang", timeout_s=TIMEOUT_S)
+    ) as connection:
+        (answered,) = connection.call(request, version_max=9).responses
+    assert answered.partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_a_hanging_transaction_is_found_and_aborted(
+    broker_factory: BrokerFactory, java_class: JavaClass, unique: str
+) -> None:
+    """Without verification (KIP-890) a late batch may begin what nothing would ever end."""
+    broker = broker_factory({"transaction.partition.verification.enable": "false"})
+    tool = tool_on(broker.bootstrap, java_class)
+    open_transaction(broker.bootstrap, f"{unique}-sound")  # makes the topic of transactions, too
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(TIMEOUT_S)
+    leave_hanging(broker, unique)
+    search = [TRANSACTIONS, "find-hanging", "--broker-id", 1]
+    (hanging,) = rows(tool(*search))
+    assert (hanging["Topic"], hanging["Partition"]) == (unique, "0")
+    assert (hanging["ProducerId"], hanging["ProducerEpoch"]) == ("1234", "5")
+    assert hanging["StartOffset"] == "0"
+    tool(TRANSACTIONS, "abort", "--topic", unique, "--partition", 0, "--start-offset", 0)
+    assert rows(tool(*search)) == []
