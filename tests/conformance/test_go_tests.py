@@ -1,0 +1,151 @@
+"""The tests of Go modules: what is run, and what is made of what they say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance.clients import go_tests
+from kwire.conformance.clients.go_tests import Done
+
+SUITES = sorted(path.parent for path in Path(go_tests.__file__).parent.glob("*-go/run"))
+
+MODULE = {
+    "go.mod": "module example.com/four\n\ngo 1.21\n",
+    "how/ends/ends_test.go": """package ends
+
+import "testing"
+
+func TestBoth(t *testing.T) {
+	t.Run("good one", func(t *testing.T) {})
+	t.Run("bad", func(t *testing.T) { t.Error("this is wrong") })
+	t.Run("worse", func(t *testing.T) { panic("not to be run") })
+}
+
+func TestPanic(t *testing.T) {
+	t.Run("before", func(t *testing.T) {})
+	t.Run("inside", func(t *testing.T) { panic("all is lost") })
+}
+
+func TestSkipped(t *testing.T) { t.Skip("not here") }
+
+func TestSkippedToo(t *testing.T) { t.Error("not chosen, though its name begins alike") }
+
+func TestHangs(t *testing.T) { select {} }
+""",
+}
+TESTS = """# what is run
+-how/ends TestBoth/worse
+how/ends TestBoth
+how/ends TestHangs
+how/ends TestPanic
+how/ends TestSkipped
+"""
+
+
+def event(action: str, test: str | None = None, output: str | None = None) -> str:
+    found = {"Action": action, "Test": test, "Output": output}
+    return json.dumps({name: value for name, value in found.items() if value is not None})
+
+
+def test_what_began_and_did_not_end_failed() -> None:
+    events = [
+        event("start"),
+        event("run", "TestA"),
+        event("run", "TestA/b"),
+        event("pass", "TestA/b"),
+        event("run", "TestA/c"),
+        event("output", "TestA/c", "panic: no more\n"),
+        event("fail"),
+    ]
+    done = go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), events)
+    assert done.outcomes == {"pkg TestA": "fail", "pkg TestA/b": "pass", "pkg TestA/c": "fail"}
+    assert done.said == "panic: no more\n"
+
+
+def test_what_never_began_failed() -> None:
+    assert go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), []).outcomes == {"pkg TestA": "fail"}
+
+
+def test_a_line_that_names_no_test_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a test: 'pkg/kgo'"):
+        go_tests.parse("pkg/kgo\n")
+
+
+def test_chosen_are_the_tests_that_the_ids_belong_to() -> None:
+    tests = go_tests.parse(TESTS)
+    assert tests[0] == go_tests.Test("how/ends", "TestBoth", ("how/ends TestBoth/worse",))
+    assert go_tests.chosen(tests, []) == tests
+    assert go_tests.chosen(tests, ["how/ends TestBoth/bad", "how/ends TestBoth"]) == tests[:1]
+    with pytest.raises(ValueError, match="no such test: how/ends TestNone"):
+        go_tests.chosen(tests, ["how/ends TestNone/x"])
+
+
+def test_written_is_what_was_wanted_and_what_failing_tests_said(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    done = [
+        Done({"p TestB/two": "fail", "p TestB": "fail", "p TestB/t": "pass"}, "bad"),
+        Done({"p TestA": "pass"}, "good"),
+    ]
+    go_tests.write(done, [], results)
+    assert results.read_text().splitlines() == [
+        *("pass\tp TestA", "fail\tp TestB", "pass\tp TestB/t", "fail\tp TestB/two"),
+    ]
+    assert (tmp_path / "results.log").read_text() == "bad"
+    go_tests.write(done, ["p TestB/t"], results)
+    assert results.read_text() == "pass\tp TestB/t\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in MODULE.items():
+        path = tmp_path / "module" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "tests.txt").write_text(TESTS)
+    monkeypatch.setenv("GOPROXY", "off")
+    paths = [str(tmp_path / name) for name in ("module", "tests.txt", "results")]
+    assert go_tests.main(["run", "--timeout", "2", "--at-once", "2", *paths]) == 0
+    assert (tmp_path / "results").read_text().splitlines() == [
+        "fail\thow/ends TestBoth",
+        "fail\thow/ends TestBoth/bad",
+        "pass\thow/ends TestBoth/good_one",
+        "skip\thow/ends TestBoth/worse",
+        "fail\thow/ends TestHangs",
+        "fail\thow/ends TestPanic",
+        "pass\thow/ends TestPanic/before",
+        "fail\thow/ends TestPanic/inside",
+        "skip\thow/ends TestSkipped",
+    ]
+    said = (tmp_path / "results.log").read_text()
+    for words in ("this is wrong", "all is lost", "test timed out after 2s"):
+        assert words in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+def test_sources_that_do_not_compile_are_no_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "go.mod").write_text(MODULE["go.mod"])
+    (tmp_path / "ends").mkdir()
+    (tmp_path / "ends" / "ends_test.go").write_text("package ends\n\nfunc Test\n")
+    (tmp_path / "tests.txt").write_text("ends TestA\n")
+    paths = [str(tmp_path), str(tmp_path / "tests.txt"), str(tmp_path / "results")]
+    assert go_tests.main(["run", *paths]) == 1
+    assert not (tmp_path / "results").exists()
+    assert "go_tests: Command" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.name)
+def test_what_must_pass_is_run(suite: Path) -> None:
+    tests = go_tests.parse((suite / "tests.txt").read_text())
+    allowed = [
+        line for line in (suite / "allow.txt").read_text().splitlines() if not line.startswith("#")
+    ]
+    assert go_tests.chosen(tests, allowed)
+    assert not {each for test in tests for each in test.left_out} & set(allowed)
