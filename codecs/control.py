@@ -10,12 +10,24 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from kwire.codecs.batch_builder import build
 from kwire.codecs.record import CorruptBatch, Record
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _VERSION = 0
+
+# Where the numbers of a batch stand that differ from marker to marker; see batch_header.
+_BASE_OFFSET = Struct(">q")
+_LEADER_EPOCH, _LEADER_EPOCH_POS = Struct(">i"), 12
+_CRC, _CRC_POS, _CRC_END = Struct(">I"), 17, 21
+_NUMBERS, _NUMBERS_POS = Struct(">qqqh"), 27  # first and largest timestamp, producer id, epoch
+
+_TEMPLATES_KEPT = 64
+_templates: dict[tuple[ControlType, int], bytes] = {}
+"""By kind and coordinator epoch, of which a broker has few."""
 
 
 class ControlType(IntEnum):
@@ -42,22 +54,28 @@ def control_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """The batch of one marker, as MemoryRecords.withEndTransactionMarker writes it."""
-    marker = Record(
-        offset=base_offset,
-        timestamp=timestamp,
-        key=_KEY.pack(_VERSION, kind),
-        value=_VALUE.pack(_VERSION, coordinator_epoch),
-    )
-    return build(
-        [marker],
-        base_offset=base_offset,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
+    """The batch of one marker, as MemoryRecords.withEndTransactionMarker writes it.
+
+    All markers have the same size and shape, so the first of each kind is built and the others are
+    copies with other numbers: a transaction of 64 partitions has 64 of them.
+    """
+    template = _templates.get((kind, coordinator_epoch))
+    if template is None:
+        if len(_templates) >= _TEMPLATES_KEPT:
+            _templates.clear()
+        template = _templates[kind, coordinator_epoch] = _template(kind, coordinator_epoch)
+    batch = bytearray(template)
+    _BASE_OFFSET.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POS, partition_leader_epoch)
+    _NUMBERS.pack_into(batch, _NUMBERS_POS, timestamp, timestamp, producer_id, producer_epoch)
+    with memoryview(batch) as view:
+        _CRC.pack_into(batch, _CRC_POS, crc32c(view[_CRC_END:]))
+    return batch
+
+
+def _template(kind: ControlType, coordinator_epoch: int) -> bytes:
+    marker = Record(0, 0, _KEY.pack(_VERSION, kind), _VALUE.pack(_VERSION, coordinator_epoch))
+    return bytes(build([marker], producer_id=0, producer_epoch=0, transactional=True, control=True))
 
 
 def read_marker(record: Record) -> EndTxnMarker | None:

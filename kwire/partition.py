@@ -17,6 +17,7 @@ from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
 
 if TYPE_CHECKING:
     from kwire.cluster.image import PartitionImage
+    from kwire.codecs.control import EndTxnMarker
 
 _ticket = count()
 
@@ -132,10 +133,7 @@ class Partition:
         For `verification` and `transaction_version` see Log.append.
         Raises LogError; the log is unchanged then.
         """
-        if self.leader != self.node_id:
-            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
-            raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        self._check_leads(required_acks)
         log = self.log
         result = log.append(
             batches,
@@ -148,6 +146,28 @@ class Partition:
         if len(self.isr) == 1:
             self.advance_high_watermark(log.log_end_offset, result.size_bytes)
         return result
+
+    def append_marker(
+        self, batch: bytearray, marker: EndTxnMarker, *, now_ms: int, transaction_version: int
+    ) -> None:
+        """Append the marker of a transaction, which `batch` holds.  Raises LogError."""
+        self._check_leads(-1)
+        log = self.log
+        result = log.append_marker(
+            batch,
+            marker,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            transaction_version=transaction_version,
+        )
+        if len(self.isr) == 1:
+            self.advance_high_watermark(log.log_end_offset, result.size_bytes)
+
+    def _check_leads(self, required_acks: int) -> None:
+        if self.leader != self.node_id:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def read(
         self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool

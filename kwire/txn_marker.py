@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.codecs.batches import ControlType, control_batch
+from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import LogError, Origin
+from kwire.log import LogError
 from kwire.topic_names import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ def write_marker(
 
 def _append(broker: Broker, marker: TxnMarker, partition: Partition) -> None:
     now_ms = broker.now_ms()
+    kind = ControlType.COMMIT if marker.commit else ControlType.ABORT
     batch = control_batch(
-        ControlType.COMMIT if marker.commit else ControlType.ABORT,
+        kind,
         marker.coordinator_epoch,
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -68,10 +69,9 @@ def _append(broker: Broker, marker: TxnMarker, partition: Partition) -> None:
             transaction_version=marker.transaction_version,
         )
     else:
-        partition.append(
+        partition.append_marker(
             batch,
+            EndTxnMarker(kind, marker.coordinator_epoch),
             now_ms=now_ms,
-            required_acks=-1,
-            origin=Origin.COORDINATOR,
             transaction_version=marker.transaction_version,
         )

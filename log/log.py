@@ -30,7 +30,8 @@ _patch = Struct(">qii").pack_into  # base offset, length, partition leader epoch
 _CRC_END = 21
 _CODEC_MASK = 0x07
 _CODEC_MAX = 4
-_PLAIN_ATTRIBUTES = 0x17  # codec, transactional; any other flag makes a batch not plain
+_TRANSACTIONAL = 0x10
+_PLAIN_ATTRIBUTES = _CODEC_MASK | _TRANSACTIONAL  # any other flag makes a batch not plain
 _SEQUENCE_RANGE = 1 << 31
 
 
@@ -107,6 +108,32 @@ class Log(ReadableLog):
             _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
             raise
 
+    def append_marker(
+        self,
+        batch: bytearray,
+        marker: EndTxnMarker,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """Append the marker of a transaction, made by this broker: `batch` holds it.
+
+        Only its producer has to be looked at; LogError if it may not end the transaction.
+        """
+        if self.config.log_append_time:  # the batch must say so
+            return self.append(
+                batch,
+                leader_epoch=leader_epoch,
+                now_ms=now_ms,
+                origin=Origin.COORDINATOR,
+                transaction_version=transaction_version,
+            )
+        self.check_online()
+        header = BatchHeader._make(_unpack_header(batch, 0))
+        self._check_producer(header, Origin.COORDINATOR, marker, None, transaction_version)
+        return self._append_valid(batch, header, leader_epoch, now_ms, -1, None, marker)
+
     def _append_valid(
         self,
         batches: bytearray | memoryview,
@@ -160,14 +187,17 @@ class Log(ReadableLog):
             raise
 
     def _entry_in_sequence(self, header: BatchHeader, origin: Origin) -> ProducerEntry | None:
-        """The producer's entry, if this is plainly the next batch of one outside transactions."""
+        """The producer's entry, if this is plainly its next batch.
+
+        Outside of transactions, or of the transaction that is open: it begins or ends none.
+        """
         entry = self.producers.entries.get(header.producer_id)
         if (
             entry is None
             or entry.next_sequence != header.base_sequence
             or entry.epoch != header.producer_epoch
-            or entry.txn_first_offset >= 0
             or header.attributes & ~_CODEC_MASK
+            != (_TRANSACTIONAL if entry.txn_first_offset >= 0 else 0)
             or origin is not Origin.CLIENT
             or self.producers.verifications
         ):
