@@ -1,0 +1,95 @@
+"""A producer's plainly next batch is noted by a shorter way, which must come to the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import ControlType, Record, build, control_batch
+from kwire.log import Log, LogConfig, LogError, Origin
+from tests.log.conftest import NOW_MS, OpenLog
+
+PRODUCERS = (7, 8)
+
+
+@pytest.fixture
+def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Log, Log]:
+    """The second one goes the long way with everything."""
+    found = []
+    for name in ("short", "long"):
+        directory = tmp_path / name / "t-0"
+        directory.mkdir(parents=True)
+        found.append(open_log(LogConfig(), directory=directory))
+    short, long = found
+    entry_in_sequence = Log._entry_in_sequence
+
+    def unless_long(log: Log, *arguments: object) -> object:
+        return None if log is long else entry_in_sequence(log, *arguments)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(Log, "_entry_in_sequence", unless_long)
+    return short, long
+
+
+def attempt(log: Log, batch: bytearray, origin: Origin) -> object:
+    try:
+        return log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS, origin=origin)
+    except LogError as refused:
+        return refused.error
+
+
+def state(log: Log) -> object:
+    producers = log.producers
+    entries = [
+        (e.producer_id, e.epoch, e.txn_first_offset, e.next_sequence, e.coordinator_epoch)
+        for e in producers.entries.values()
+    ]
+    return entries, producers.ongoing, log.first_unstable_offset, log.log_end_offset
+
+
+def draw(rng: random.Random, log: Log) -> tuple[bytearray, Origin]:
+    """Mostly the next batch of a producer, in its transaction or not; sometimes a marker."""
+    producer_id = rng.choice(PRODUCERS)
+    entry = log.producers.entries.get(producer_id)
+    epoch, sequence, inside = 0, 0, rng.random() < 0.5
+    if entry is not None:
+        epoch, sequence = entry.epoch, entry.next_sequence
+        inside = inside or entry.txn_first_offset >= 0
+    if rng.random() < 0.15:
+        kind = rng.choice((ControlType.COMMIT, ControlType.ABORT))
+        marker = control_batch(
+            kind, 0, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW_MS
+        )
+        return marker, Origin.COORDINATOR
+    match rng.randrange(20):
+        case 0:
+            sequence += rng.choice((-1, 1))
+        case 1:
+            epoch += 1
+        case 2:
+            epoch, sequence = epoch + 1, 0
+        case 3:
+            inside = not inside
+    batch = build(
+        [Record(0, NOW_MS, b"k", b"v")],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=max(sequence, 0),
+        transactional=inside,
+    )
+    return batch, Origin.CLIENT
+
+
+@pytest.mark.parametrize("round_number", range(6))
+def test_both_ways_come_to_the_same(
+    logs: tuple[Log, Log], rng: random.Random, round_number: int
+) -> None:
+    refused = 0
+    for _ in range(100):
+        batch, origin = draw(rng, logs[0])
+        answers = [attempt(log, batch, origin) for log in logs]
+        assert answers[0] == answers[1]
+        assert state(logs[0]) == state(logs[1])
+        refused += isinstance(answers[0], int)
+    assert 0 < refused < 50, "most of what is drawn is taken"
