@@ -20,16 +20,19 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.errors import ErrorCode
-from kwire.conformance.txn_script import TransactionScript
+from kwire.conformance.txn_script import Target, TransactionScript
+from kwire.testing import BrokerProcess
 from kwire.txn.limits import TransactionLimits
-from kwire.txn.records import TransactionRecord, decode
+from kwire.txn.records import TransactionRecord
 from kwire.txn.simulation import FIRST_PRODUCER_ID, START_MS, TransactionMachine
 from kwire.txn.transaction import Transaction
 from tests.txn.apache import ApacheTransactions
+from tests.txn.broker_target import SETTINGS, BrokerTarget
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 TRANSACTIONAL_ID = "T"
 FOR_BOTH = [path for path in SCRIPTS if "On the machine alone" not in path.read_text()]
+NEEDS_LOADING = {"last_epochs"}
 OF_THE_MACHINE = ("limits", "log", "notes")
 """Lines that Apache Kafka is not given, of scripts that it is given."""
 
@@ -116,7 +119,32 @@ def test_script(path: Path, check_script: CheckScript) -> None:
 
 @pytest.mark.parametrize("path", FOR_BOTH, ids=lambda path: path.stem)
 def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransactions) -> None:
-    script = TransactionScript(apache_transactions, path.stem)
+    def stand(epoch: int) -> None:
+        now = apache_transactions.target.logged(path.stem)[-1].transaction
+        assert now is not None
+        apache_transactions.load([standing_at(now, path.stem, epoch)])
+
+    does_so(path, apache_transactions, stand)
+    mine = timeless(apache_transactions.target.logged(path.stem))
+    assert mine == timeless(records_of_machine(path))
+
+
+@pytest.mark.slow
+def test_the_broker_does_so(broker_factory: Callable[..., BrokerProcess]) -> None:
+    """The whole of it: sockets, handlers, coordinator, markers and a real log."""
+    broker = broker_factory(SETTINGS)
+    target = BrokerTarget(broker.port, broker.data_dir)
+    target.create("t", [1])
+    for path in FOR_BOTH:
+        if path.stem not in NEEDS_LOADING:
+            does_so(path, target)
+            assert timeless(target.logged(path.stem)) == timeless(records_of_machine(path))
+    target.close()
+
+
+def does_so(path: Path, target: Target, stand: Callable[[int], None] | None = None) -> None:
+    """Whether a broker answers the lines of a script as written there."""
+    script = TransactionScript(target, path.stem)
     expected: list[str] = []
     given: list[str] = []
     asked = False
@@ -127,20 +155,12 @@ def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransaction
             command, *words = line.split()
             asked = command not in OF_THE_MACHINE
             if command == "stand":
-                now = logged(apache_transactions, path.stem)[-1].transaction
-                assert now is not None
-                apache_transactions.load([standing_at(now, path.stem, int(words[0]))])
+                assert stand is not None
+                stand(int(words[0]))
             elif asked:
                 expected.append(line)
                 given += [line, *(f"  {answer}" for answer in script.run(line))]
     assert given == expected
-    mine = timeless(logged(apache_transactions, path.stem))
-    assert mine == timeless(records_of_machine(path))
-
-
-def logged(apache: ApacheTransactions, transactional_id: str) -> list[TransactionRecord]:
-    records = [decode(key, value) for key, value in apache.log()]
-    return [each for each in records if each and each.transactional_id == transactional_id]
 
 
 def records_of_machine(path: Path) -> list[TransactionRecord]:
