@@ -103,7 +103,8 @@ def _line(verdict: Verdict) -> str:
     if any(fault.kind is FaultKind.DISK for fault in verdict.plan.faults):
         head += f" ({verdict.disk})"
     result = f"{len(verdict.violations)} VIOLATIONS" if verdict.violations else "ok"
-    return f"{head}  {verdict.operations} operations  {verdict.seconds:.1f} s  {result}"
+    operations = f"{verdict.operations} operations, {verdict.not_ok} not ok"
+    return f"{head}  {operations}  {verdict.seconds:.1f} s  {result}"
 
 
 def _keep(directory: Path, target: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Callable
 
@@ -9,6 +11,10 @@ from kwire.conformance.chaos.disk import Disk
 from kwire.conformance.chaos.history import NEMESIS, Recorder, Type, Value
 from kwire.conformance.chaos.plan import Fault, FaultKind
 from kwire.conformance.chaos.subject import Subject
+
+KNOCK_S = 1.0
+"""A broker that accepts nothing has its kernel answer a few all the same."""
+STARVING = frozenset({FaultKind.DESCRIPTORS, FaultKind.DISK})
 
 
 class Nemesis:
@@ -22,7 +28,9 @@ class Nemesis:
     def bring(self, fault: Fault) -> None:
         """One fault from its begin to its end. Raises SubjectFailed."""
         time.sleep(fault.after_s)
-        asked: Value = {"kind": fault.kind, "duration_s": fault.duration_s, "killed": fault.killed}
+        asked: Value = {"kind": fault.kind, "duration_s": fault.duration_s}
+        if fault.kind in STARVING:
+            asked["ended_by"] = fault.ended_by
         if fault.kind is FaultKind.DISK:
             asked["disk"] = self._disk.name
         begun = self._recorder.invoke(NEMESIS, "fault", **asked)
@@ -60,14 +68,25 @@ class Nemesis:
         return None
 
     def _restart(self, fault: Fault) -> Value | None:
-        status = self._subject.stop()
+        answer = self._stopped()
         time.sleep(fault.duration_s)
+        return answer
+
+    def _stopped(self) -> Value | None:
+        """Stop the broker; something to say only if it ended in another way than it should."""
+        status = self._subject.stop()
         if status in self._subject.stop_statuses:
             return None
         return {"ended": status, "may_end": False}
 
     def _starve_of_descriptors(self, fault: Fault) -> Value | None:
-        return self._starve(fault, self._subject.limit_descriptors(fault.spare_descriptors))
+        """Idle clients take what was left, and one more knocks."""
+        undo = self._subject.limit_descriptors(fault.spare_descriptors)
+        with contextlib.ExitStack() as idle:
+            for _ in range(fault.spare_descriptors + 1):
+                with contextlib.suppress(OSError):
+                    idle.enter_context(socket.create_connection(self._subject.address, KNOCK_S))
+            return self._starve(fault, undo)
 
     def _starve_of_disk(self, fault: Fault) -> Value | None:
         return self._starve(fault, self._disk.fill(self._subject.pid, fault.room_bytes))
@@ -75,8 +94,10 @@ class Nemesis:
     def _starve(self, fault: Fault, undo: Callable[[], None]) -> Value | None:
         time.sleep(fault.duration_s)
         died = self._died()
-        if died is None and fault.killed:
+        if died is None and fault.ended_by is FaultKind.KILL:
             self._subject.kill()
+        elif died is None and fault.ended_by is FaultKind.RESTART:
+            died = self._stopped()
         undo()
         return died
 

@@ -39,15 +39,16 @@ class Reading(StrEnum):
 class Fault:
     """One fault: `after_s` after the last one was over, for `duration_s`.
 
-    `again_after_s` is for a kill: the broker is started and killed once more that much later, as it
-    recovers; None is no second time. `killed` says that the broker is killed while it is starved.
+    `again_after_s` is for a kill: the broker is started and killed once more that much later, as
+    it recovers; None is no second time. `ended_by` is how a starved broker is ended before it is
+    given back what it lacks: KILL, RESTART or not at all.
     """
 
     kind: FaultKind
     after_s: float
     duration_s: float
     again_after_s: float | None = None
-    killed: bool = False
+    ended_by: FaultKind | None = None
     room_bytes: int = 0
     spare_descriptors: int = 0
 
@@ -96,7 +97,7 @@ def _fault(rng: random.Random, gap_s: float, kind: FaultKind) -> Fault:
         after_s=round(rng.uniform(0.1, gap_s), 3),
         duration_s=round(rng.uniform(0.0, DURATION_S_MAX[kind]), 3),
         again_after_s=rng.choice([None, None, round(rng.uniform(0.0, 0.5), 3)]),
-        killed=rng.random() < 0.25,
+        ended_by=rng.choice([None, None, FaultKind.KILL, FaultKind.RESTART]),
         room_bytes=rng.choice([0, rng.randrange(DISK_ROOM_BYTES_MAX)]),
         spare_descriptors=rng.randint(0, SPARE_DESCRIPTORS_MAX),
     )

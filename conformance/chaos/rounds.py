@@ -28,11 +28,16 @@ MakeSubject = Callable[[Path, Mapping[str, str]], Subject]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a round has found; `disk` is the way in which the disk could be filled."""
+    """What a round has found.
+
+    `disk` is the way in which the disk could be filled; `not_ok` counts the operations that the
+    faults made fail, or left in doubt.
+    """
 
     plan: Plan
     disk: str
     operations: int
+    not_ok: int
     seconds: float
     violations: list[Violation]
 
@@ -67,7 +72,8 @@ def _verdict(
     plan: Plan, disk: str, history: History, workload: Workload, seconds: float
 ) -> Verdict:
     found = violations(history, workload.checks)
-    return Verdict(plan, disk, sum(1 for _ in history.all_operations()), seconds, found)
+    outcomes = [operation.ok for operation in history.all_operations()]
+    return Verdict(plan, disk, len(outcomes), outcomes.count(False), seconds, found)
 
 
 def _load(workload: Workload, stage: Stage, nemesis: Nemesis) -> None:

@@ -20,9 +20,10 @@ for line in sys.stdin:
     name, _, size = line.partition(" ")
     try:
         with open(name, "ab", buffering=0) as file:
-            print(file.write(bytes(int(size))), flush=True)
+            answer = file.write(bytes(int(size)))
     except OSError as error:
-        print(-error.errno, flush=True)
+        answer = -error.errno
+    print(answer, flush=True)
 """
 
 

@@ -66,7 +66,7 @@ class TestCommand:
         def fake(plan: Plan, make: object, directory: Path) -> Verdict:
             (directory / HISTORY_FILE).write_text("{}")
             found = [Violation("lost", "t-0: p's 7")] if plan.seed % 3 == 0 else []
-            return Verdict(plan, "tmpfs", 10, 1.0, found)
+            return Verdict(plan, "tmpfs", 10, 2, 1.0, found)
 
         monkeypatch.setattr(rounds, "run", fake)
         result = CliRunner().invoke(command.main, ["--keep", str(tmp_path / "kept"), *options])
