@@ -21,7 +21,7 @@ def main() -> int:
     settings = " ".join(f"{name}={value}" for name, value in BRISK.items())
     parser.add_argument("--brisk", action="store_true", help=f"both were started with {settings}")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     chosen = [
         scenario
         for scenario in SCENARIOS
