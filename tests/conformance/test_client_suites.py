@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -262,3 +263,6 @@ def test_kafka_python_passes_what_it_passed(tmp_path: Path) -> None:
             pytest.skip(str(error))
     assert run.passed, "nothing was run"
     assert run.lost == [], run.log.read_text()
+    not_passed = {re.sub(r".*::|\[.*", "", test) for test in run.outcomes.keys() - run.passed}
+    findings = (suite.folder / "findings.md").read_text()
+    assert set(re.findall(r"\btest_\w+\b(?!\.py)", findings)) == not_passed
