@@ -27,8 +27,8 @@ log = logging.getLogger("kwire.transaction_markers")
 AT_ONCE = 64
 """Markers written before it is the turn of others: 2 ms of work, at 30 us measured for each."""
 
-RETRY_MS = 100
-"""Until partitions are tried again; what keeps them from being written lasts for longer."""
+RETRY_MS, RETRY_MS_MAX = 100, 1_000
+"""Until partitions are tried again: a moment for an election, longer for what lasts longer."""
 
 Settle = Callable[[ErrorCode], None]
 """Is told what came of writing one marker, at once or later."""
@@ -47,7 +47,7 @@ class Destinations(Protocol):
 class _Job:
     """The markers of one transaction on their way."""
 
-    __slots__ = ("failed", "markers", "places", "remaining", "under_way")
+    __slots__ = ("failed", "markers", "places", "remaining", "retry_ms", "under_way")
 
     def __init__(self, markers: Markers) -> None:
         self.markers = markers
@@ -57,7 +57,8 @@ class _Job:
         """What is still to be written."""
         self.remaining = sum(len(indexes) for indexes in markers.partitions.values())
         self.failed: list[tuple[str, int]] = []
-        """What is to be tried again."""
+        """What is to be tried again, in `retry_ms`."""
+        self.retry_ms = RETRY_MS
         self.under_way = 1
         """Markers that were not settled, and one as long as `places` are not all written."""
 
@@ -146,14 +147,14 @@ class MarkerSender:
         self._settled(job)
 
     def _fail(self, job: _Job, place: tuple[str, int], error: ErrorCode) -> None:
-        markers, (topic, index) = job.markers, place
+        transactional_id, (topic, index) = job.markers.transactional_id, place
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             # Another coordinator has taken over this transactional id, and ends its transaction.
-            log.warning("%s-%d has markers of a newer coordinator: %s", topic, index, markers)
+            log.warning("%s-%d: a newer coordinator ends %s", topic, index, transactional_id)
             if self._is_current(job):
-                del self._jobs[markers.transactional_id]
+                del self._jobs[transactional_id]
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            log.warning("%s-%d has a newer epoch of the producer: %s", topic, index, markers)
+            log.warning("%s-%d: %s has ended before", topic, index, transactional_id)
         elif self._destinations.exists(topic, index):
             log.debug("%s-%d cannot be written now: %s", topic, index, error.name)
             job.failed.append(place)
@@ -169,7 +170,8 @@ class MarkerSender:
             return
         job.places, job.remaining = iter(job.failed), len(job.failed)
         job.failed, job.under_way = [], 1
-        self._timers.after(RETRY_MS, partial(self._enqueue, job))
+        self._timers.after(job.retry_ms, partial(self._enqueue, job))
+        job.retry_ms = min(2 * job.retry_ms, RETRY_MS_MAX)
 
     def _complete(self, job: _Job) -> None:
         if not self._is_current(job):
