@@ -1,25 +1,35 @@
 """What each request is told in each state, at each version that differs: as Apache Kafka says.
 
+The whole broker is asked too, but for what is being ended: there the markers are written at once.
+
 `answers.txt` holds its answers, one line a case.  The machine is asked always; Apache Kafka is
 asked again where Java is, and with `--rewrite` its answers are written down.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
+from kwire.codecs import batches
 from kwire.conformance.txn_script import Target
+from kwire.testing import BrokerProcess
 from kwire.txn.simulation import START_MS, TransactionMachine
+from kwire.txn.transaction import PREPARED
 from tests.txn.apache import ApacheTransactions, now_ms
+from tests.txn.broker_target import SETTINGS, BrokerTarget
 from tests.txn.cases import CASES, records
 
+PREFIX = "c"
 ANSWERS = Path(__file__).parent / "answers.txt"
 
 
-def answers(target: Target, prefix: str) -> list[str]:
+def answers(target: Target, asked: Sequence[int] = range(len(CASES))) -> list[str]:
     return [
-        f"{case} -> {case.answer(number, f'{prefix}{number}', target)}"
-        for number, case in enumerate(CASES)
+        f"{CASES[number]} -> {CASES[number].answer(number, f'{PREFIX}{number}', target)}"
+        for number in asked
     ]
 
 
@@ -35,11 +45,11 @@ def told_instead(line: str) -> str:
 
 def test_the_machine_answers_as_apache_kafka() -> None:
     machine = TransactionMachine()
-    for record in records("c", START_MS):
+    for record in records(PREFIX, START_MS):
         machine.append(record)
     machine.load()
     expected = [told_instead(line) for line in ANSWERS.read_text().splitlines()]
-    assert answers(machine, "c") == expected
+    assert answers(machine) == expected
 
 
 def test_differences_are_few() -> None:
@@ -49,8 +59,37 @@ def test_differences_are_few() -> None:
 
 
 def test_apache_kafka_answers_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
-    apache_transactions.load(records("c", now_ms()))
-    given = answers(apache_transactions, "c")
+    apache_transactions.load(records(PREFIX, now_ms()))
+    given = answers(apache_transactions)
     if rewrite:
         ANSWERS.write_text("\n".join(given) + "\n")
     assert given == ANSWERS.read_text().splitlines()
+
+
+@pytest.mark.slow
+def test_the_broker_answers_so(broker_factory: Callable[..., BrokerProcess]) -> None:
+    broker = broker_factory(SETTINGS)
+    target = BrokerTarget(broker.port, broker.data_dir)
+    target.create("t", [1])
+    target.close()
+    broker.kill()
+    add_to_log(broker.data_dir / "__transaction_state-0" / f"{0:020}.log")
+    broker.start()
+    target = BrokerTarget(broker.port, broker.data_dir)
+    asked = [n for n, case in enumerate(CASES) if case.standing.state not in PREPARED]
+    expected = ANSWERS.read_text().splitlines()
+    assert answers(target, asked) == [told_instead(expected[number]) for number in asked]
+    target.close()
+
+
+def add_to_log(segment: Path) -> None:
+    """As if the broker had written the cases' records before it was killed."""
+    headers = [header for _, header in batches.iter_batches(segment.read_bytes())]
+    stated = [record.encode() for record in records(PREFIX, now_ms())]
+    batch = batches.build(
+        [batches.Record(0, now_ms(), *record) for record in stated],
+        base_offset=headers[-1].last_offset + 1,
+        partition_leader_epoch=headers[-1].partition_leader_epoch,
+    )
+    with segment.open("ab") as file:
+        file.write(batch)
