@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kwire.codecs.errors import ErrorCode
 from kwire.txn.records import TransactionRecord
 from kwire.txn.timers import Timer, TimerKey
-from kwire.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Partitions
+from kwire.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Partitions, Transaction
 
 Ticket = Any
 """Names who waits for a reply: given by the runtime, handed back with the reply."""
@@ -40,6 +40,9 @@ class Markers:
     commit: bool
     partitions: Partitions
     transaction_version: int
+    prepared: Transaction | None = field(default=None, compare=False, repr=False)
+    """The decision itself, by which the shard knows these from those of another like it: before
+    version 2 all transactions of a producer have the same epoch."""
 
 
 @dataclass(slots=True)

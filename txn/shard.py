@@ -189,15 +189,11 @@ class TransactionShard:
     def markers_written(self, markers: Markers, now_ms: int) -> Effects:
         """All markers are in their partitions: the transaction is complete.
 
-        Nothing happens where that is so already, as when markers were sent twice.
+        Nothing happens where that is so already, as when markers were sent twice, nor for markers
+        that are not of this machine's own: after a restart `loaded` has sent others.
         """
         current = self.transactions.get(markers.transactional_id)
-        if (
-            current is None
-            or current.state not in PREPARED
-            or current.producer_id != markers.producer_id
-            or current.producer_epoch != markers.producer_epoch
-        ):
+        if current is None or current is not markers.prepared:
             return Effects()
         step = current.completed(now_ms)
         return Effects([TransactionRecord(markers.transactional_id, step)])
@@ -312,6 +308,7 @@ def _markers(transactional_id: str, prepared: Transaction) -> Markers:
         prepared.commits,
         prepared.partitions,
         prepared.client_transaction_version,
+        prepared,
     )
 
 

@@ -87,8 +87,8 @@ class Schedule(RuleBasedStateMachine):
         """What a client was told last about an id."""
         self.ends: dict[tuple[str, int, int], bool] = {}
         """How the transaction of a producer ended whose markers have this epoch."""
-        self.sent: list[Markers] = []
-        """All markers that were ever decided on."""
+        self.sent: list[tuple[TransactionRecord, Markers]] = []
+        """All markers that were ever decided on, with the record that says so."""
         self.seen = 0
         """Records that were checked."""
 
@@ -221,8 +221,15 @@ class Schedule(RuleBasedStateMachine):
     @rule(data=st.data())
     def write_again(self, data: st.DataObject) -> None:
         """Markers are written twice where a coordinator did not know that they were."""
-        if self.sent:
-            self.machine.written(data.draw(st.sampled_from(self.sent)))
+        if not self.sent:
+            return
+        decision, markers = data.draw(st.sampled_from(self.sent))
+        records = self.machine.records
+        stands = [r for r in records if r.transactional_id == markers.transactional_id][-1:]
+        before = len(records)
+        self.machine.written(markers)
+        if len(records) > before:
+            assert stands[0] is decision, "another transaction was completed"
 
     @rule(times=st.integers(1, 2))
     def kill(self, times: int) -> None:
@@ -275,12 +282,14 @@ class Schedule(RuleBasedStateMachine):
             )
             assert now.last_update_timestamp_ms >= before.last_update_timestamp_ms
             if now.state in PREPARED:
-                self.decided(name, now)
+                self.decided(record, now)
         self.seen = len(records)
 
-    def decided(self, name: str, now: Transaction) -> None:
+    def decided(self, record: TransactionRecord, now: Transaction) -> None:
         """In version 2 an epoch has one transaction, and that has one end."""
-        self.sent += self.machine.shard.unfinished()
+        name = record.transactional_id
+        unfinished = self.machine.shard.unfinished()
+        self.sent += [(record, each) for each in unfinished if each.prepared is now]
         if now.client_transaction_version >= EPOCH_BUMP:
             key = (name, now.producer_id, now.producer_epoch)
             assert self.ends.setdefault(key, now.commits) == now.commits, "ended in two ways"
