@@ -20,7 +20,10 @@ from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BURST_RECORDS_MAX = 60
-BURST_PAUSE_S_MAX = 0.08
+BURST_PAUSE_S = (0.005, 0.08)
+RATE_MAX = 800
+"""Records a second of one producer: load, but no more than is written again soon after a fault,
+one batch a record."""
 VALUE_BYTES_MAX = (20, 400, 4000)
 PROBE_PAUSE_S = 0.03
 PROBE_BYTES = 100
@@ -45,7 +48,7 @@ class CountingProducer(Client):
         self._rng = stream_of(stage.plan.seed, name)
         self._value_bytes_max = self._rng.choice(VALUE_BYTES_MAX)
         self._burst = self._rng.randint(1, BURST_RECORDS_MAX)
-        self._pause_s = self._rng.uniform(0.005, BURST_PAUSE_S_MAX)
+        self._pause_s = max(self._rng.uniform(*BURST_PAUSE_S), self._burst / RATE_MAX)
         self._sent: Counter[int] = Counter()
         self._settings = {
             "bootstrap.servers": stage.bootstrap,
