@@ -236,7 +236,7 @@ def _added(response: AnyMessage) -> str:
         for partition in topic.results_by_partition
     }
     if len(set(codes.values())) <= 1:
-        return "".join({code.name for code in codes.values()})
+        return "".join({code.name for code in codes.values()}) or "no partitions"
     return " ".join(f"{place}={code.name}" for place, code in sorted(codes.items()))
 
 

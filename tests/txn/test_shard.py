@@ -1,0 +1,148 @@
+"""What scripts cannot say: empty ids, no producer ids, markers of late, and to the millisecond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+from kwire.txn.effects import Effects, Markers, ProducerAnswer
+from kwire.txn.end_txn import End
+from kwire.txn.init_producer_id import Initialization
+from kwire.txn.limits import TransactionLimits
+from kwire.txn.listing import TransactionFilter
+from kwire.txn.producer_ids import ProducerIds
+from kwire.txn.records import TransactionRecord
+from kwire.txn.shard import TransactionShard
+from kwire.txn.timers import AbortTimer
+from kwire.txn.transaction import (
+    EMPTY,
+    LAST_EPOCH_OF_CLIENTS,
+    NO_PARTITIONS,
+    ONGOING,
+    PREPARE_ABORT,
+    Transaction,
+)
+
+NOW_MS = 1_000_000
+TIMEOUT_MS = 5_000
+OUTBOX = "outbox"
+OPEN = Transaction(7, 3, TIMEOUT_MS, ONGOING, NOW_MS, {"t": frozenset({0})}, NOW_MS)
+
+
+@pytest.fixture
+def shard() -> TransactionShard:
+    """Without any producer ids."""
+    return TransactionShard(TransactionLimits(), ProducerIds(), OUTBOX)
+
+
+def replies(effects: Effects) -> list[Any]:
+    return [reply for ticket, reply in effects.replies if ticket != OUTBOX]
+
+
+def markers_of(effects: Effects) -> list[Markers]:
+    return [reply for ticket, reply in effects.replies if ticket == OUTBOX]
+
+
+def have(shard: TransactionShard, effects: Effects) -> None:
+    for record in effects.records:
+        shard.apply(record)
+
+
+def test_nobody_has_the_empty_id(shard: TransactionShard) -> None:
+    invalid = ErrorCode.INVALID_REQUEST
+    added = shard.add_partitions("", 7, 3, {"t": frozenset({0})}, 2, "me", NOW_MS)
+    assert replies(added) == [invalid]
+    ended = shard.end_txn(End("", 7, 3, True, 2), "me", NOW_MS)
+    assert replies(ended) == [ProducerAnswer(invalid)]
+    assert shard.verify("", 7, 3, {"t": frozenset({0})}) == {("t", 0): invalid}
+    assert shard.describe("").error_code == invalid
+
+
+def test_without_producer_ids_clients_come_again(shard: TransactionShard) -> None:
+    later = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    new = shard.init_producer_id(Initialization("new", TIMEOUT_MS), "me", NOW_MS)
+    assert (replies(new), new.records) == ([later], [])
+    shard.apply(TransactionRecord("x", replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    end = shard.end_txn(End("x", 7, LAST_EPOCH_OF_CLIENTS, True, 2), "me", NOW_MS)
+    assert (replies(end), end.records) == ([later], [])
+    fence = shard.init_producer_id(Initialization("x", TIMEOUT_MS), "me", NOW_MS)
+    assert (replies(fence), fence.records) == ([later], [])
+    idle = replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS, state=EMPTY, partitions={})
+    shard.apply(TransactionRecord("x", idle))
+    rotation = shard.init_producer_id(Initialization("x", TIMEOUT_MS), "me", NOW_MS)
+    assert (replies(rotation), rotation.records) == ([later], [])
+
+
+def test_what_times_out_without_producer_ids_is_looked_at_again(shard: TransactionShard) -> None:
+    shard.apply(TransactionRecord("x", replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    shard.apply(TransactionRecord("y", OPEN))
+    first = shard.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    assert first.records == []
+    ((_, timer, _),) = first.timers
+    assert timer is not None
+    second = shard.timer(timer, NOW_MS + TIMEOUT_MS + 1)
+    assert [record.transactional_id for record in second.records] == ["y"]
+
+
+def test_a_transaction_may_take_its_whole_timeout(shard: TransactionShard) -> None:
+    shard.apply(TransactionRecord("x", OPEN))
+    assert not shard.timer(AbortTimer(), NOW_MS + TIMEOUT_MS).records
+    effects = shard.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    (record,) = effects.records
+    assert record.transaction is not None
+    assert record.transaction.state is PREPARE_ABORT
+    assert effects.atomic, "who is told of markers must be sure of their record"
+    assert markers_of(effects) == [Markers("x", 7, 4, False, OPEN.partitions, 2)]
+
+
+def test_longer_than_a_duration_is_not_as_long_as(shard: TransactionShard) -> None:
+    shard.apply(TransactionRecord("x", OPEN))
+    wanted = TransactionFilter.of(ListTransactionsRequest(duration_filter=50))
+    assert not shard.list_transactions(wanted, NOW_MS + 50)
+    assert shard.list_transactions(wanted, NOW_MS + 51)
+
+
+def test_markers_of_late_do_not_complete_the_next_transaction(shard: TransactionShard) -> None:
+    """Before version 2 all of a producer's transactions look alike."""
+    shard.apply(TransactionRecord("x", OPEN))
+    end = End("x", 7, 3, True, 0)
+    first = shard.end_txn(end, "me", NOW_MS)
+    have(shard, first)
+    (before,) = markers_of(first)
+    have(shard, shard.markers_written(before, NOW_MS))
+    have(shard, shard.add_partitions("x", 7, 3, OPEN.partitions, 0, "me", NOW_MS))
+    second = shard.end_txn(end, "me", NOW_MS)
+    have(shard, second)
+    (now,) = markers_of(second)
+    assert now == before, "they say the same"
+    assert not shard.markers_written(before, NOW_MS).records
+    assert shard.markers_written(now, NOW_MS).records
+
+
+def test_a_reply_leaves_behind_the_markers(shard: TransactionShard) -> None:
+    """So a transaction of few partitions is over when its producer hears that it is."""
+    shard.apply(TransactionRecord("x", OPEN))
+    effects = shard.end_txn(End("x", 7, 3, True, 2), "me", NOW_MS)
+    assert [ticket for ticket, _ in effects.replies] == [OUTBOX, "me"]
+    assert replies(effects) == [ProducerAnswer(ErrorCode.NONE, 7, 4)]
+
+
+def test_an_id_is_forgotten_with_its_tombstone(shard: TransactionShard) -> None:
+    shard.apply(TransactionRecord("x", OPEN))
+    shard.apply(TransactionRecord("x", None))
+    shard.apply(TransactionRecord("x", None))
+    assert shard.transactions == {}
+    assert shard.describe("x").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_no_partitions_can_be_added(shard: TransactionShard) -> None:
+    """A transaction begins all the same, as it does with Apache Kafka."""
+    shard.apply(TransactionRecord("x", replace(OPEN, state=EMPTY, partitions=NO_PARTITIONS)))
+    effects = shard.add_partitions("x", 7, 3, {}, 2, "me", NOW_MS)
+    (record,) = effects.records
+    assert record.transaction is not None
+    assert record.transaction.state is ONGOING
