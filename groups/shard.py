@@ -291,7 +291,9 @@ class GroupShard:
     def _await_retention(self, effects: Effects) -> Effects:
         timer = RetentionTimer()
         delay_ms = self.limits.offsets_retention_check_interval_ms
-        effects.timers.append((timer.key, timer, delay_ms))
+        again = (timer.key, timer, delay_ms)
+        effects.timers.append(again)
+        effects.refused = lambda _: Effects(timers=[again])
         return effects
 
     def _expire(self, now_ms: int) -> Effects:
