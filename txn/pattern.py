@@ -46,36 +46,53 @@ _DONE = 0
 """The state at the end of the pattern."""
 
 
+class _Reached:
+    """What is reached behind some text: all that matters of it to what follows."""
+
+    __slots__ = ("before", "behind", "states")
+
+    def __init__(self, states: States, before: str) -> None:
+        self.states = states
+        self.before = before
+        """The last character, or one that is the same to all places."""
+        self.behind: dict[str, _Reached] = {}
+        """By the next character, as far as is known yet."""
+
+
 class Pattern:
     """A compiled pattern.  Raises InvalidPattern."""
 
     def __init__(self, pattern: str) -> None:
         self._states = [_State()]
         self._size = 0
-        self._start = frozenset({self._compile(parse(pattern), _DONE)})
-        self._steps: dict[tuple[States, str, str], States] = {}
+        self._start = _Reached(frozenset({self._compile(parse(pattern), _DONE)}), _BEGIN)
+        self._known: dict[tuple[States, str], _Reached] = {}
+        self._steps = 0
 
     def matches(self, text: str) -> bool:
         """Whether it matches the whole of `text`."""
-        states, before = self._start, _BEGIN
+        reached = self._start
         for char in text:
-            states = self._step(states, before, char)
-            if not states:
+            behind = reached.behind.get(char)
+            reached = self._step(reached, char) if behind is None else behind
+            if not reached.states:
                 return False
-            before = char
-        return _DONE in self._step(states, before, _END)
+        end = reached.behind.get(_END) or self._step(reached, _END)
+        return _DONE in end.states
 
     # -- matching
 
-    def _step(self, states: States, before: str, char: str) -> States:
-        """The states behind `char`; at the end of the text, those that are reached without one."""
-        key = (states, _kind(before), char)
-        found = self._steps.get(key)
-        if found is None:
-            if len(self._steps) >= STEPS_REMEMBERED:
-                self._steps.clear()
-            found = self._steps[key] = self._follow(states, before, char)
-        return found
+    def _step(self, reached: _Reached, char: str) -> _Reached:
+        """Go on behind `char`, and remember it; at the end of the text, without one."""
+        if self._steps >= STEPS_REMEMBERED:
+            self._steps = 0
+            self._known.clear()
+            self._start = _Reached(self._start.states, _BEGIN)
+        self._steps += 1
+        key = (self._follow(reached.states, reached.before, char), _like(char))
+        behind = self._known.setdefault(key, _Reached(*key))
+        reached.behind[char] = behind
+        return behind
 
     def _follow(self, states: States, before: str, char: str) -> States:
         reached: set[int] = set()
@@ -132,9 +149,9 @@ class Pattern:
         return len(self._states) - 1
 
 
-def _kind(char: str) -> str:
-    """What places can tell of the character before them."""
-    if char in ("", "\n"):
+def _like(char: str) -> str:
+    """A character that no place can tell from `char` when it is behind it."""
+    if char in (_BEGIN, "\n"):
         return char
     return "w" if is_word(char) else "."
 

@@ -29,6 +29,7 @@ from kwire.txn.timers import AbortTimer, ExpiryTimer, Timer
 from kwire.txn.transaction import (
     EPOCH_BUMP,
     IDLE,
+    NO_TIMEOUT_MS,
     ONGOING,
     PREPARED,
     Partitions,
@@ -319,6 +320,6 @@ def _ended(request: End, error: ErrorCode, producer: Transaction | None) -> Prod
 
 
 def _is_timed_out(transaction: Transaction, now_ms: int) -> bool:
-    if transaction.state is not ONGOING:
+    if transaction.state is not ONGOING or transaction.timeout_ms == NO_TIMEOUT_MS:
         return False
     return transaction.start_timestamp_ms + transaction.timeout_ms < now_ms

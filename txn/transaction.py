@@ -19,6 +19,8 @@ from enum import IntEnum
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_TIMESTAMP = -1
+NO_TIMEOUT_MS = 2**31 - 1
+"""The transaction may stay open for ever: its end is decided elsewhere (KIP-939)."""
 
 MAX_EPOCH = 32_767
 LAST_EPOCH_OF_CLIENTS = MAX_EPOCH - 1

@@ -22,6 +22,7 @@ from kwire.txn.transaction import (
     EMPTY,
     LAST_EPOCH_OF_CLIENTS,
     NO_PARTITIONS,
+    NO_TIMEOUT_MS,
     ONGOING,
     PREPARE_ABORT,
     Transaction,
@@ -97,6 +98,11 @@ def test_a_transaction_may_take_its_whole_timeout(shard: TransactionShard) -> No
     assert record.transaction.state is PREPARE_ABORT
     assert effects.atomic, "who is told of markers must be sure of their record"
     assert markers_of(effects) == [Markers("x", 7, 4, False, OPEN.partitions, 2)]
+
+
+def test_a_transaction_without_a_timeout_stays_open(shard: TransactionShard) -> None:
+    shard.apply(TransactionRecord("x", replace(OPEN, timeout_ms=NO_TIMEOUT_MS)))
+    assert not shard.timer(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
 
 
 def test_longer_than_a_duration_is_not_as_long_as(shard: TransactionShard) -> None:
