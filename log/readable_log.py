@@ -155,11 +155,14 @@ class ReadableLog(SegmentedLog):
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that overlap the range."""
         found: list[tuple[int, int]] = []
-        for segment in self.segments.from_floor(from_offset):
-            aborted, complete = segment.txn_index.collect(from_offset, to_offset)
-            found += [(entry.producer_id, entry.first_offset) for entry in aborted]
-            if complete:
-                break
+        try:
+            for segment in self.segments.from_floor(from_offset):
+                aborted, complete = segment.txn_index.collect(from_offset, to_offset)
+                found += [(entry.producer_id, entry.first_offset) for entry in aborted]
+                if complete:
+                    break
+        except OSError as error:
+            raise self._read_failed(error) from error
         return found
 
     def aborted_in(self, region: Region) -> list[tuple[int, int]]:
@@ -171,7 +174,10 @@ class ReadableLog(SegmentedLog):
         segment = self.segments.floor(region.segment_base_offset)
         bound = None
         if segment is not None and segment.base_offset == region.segment_base_offset:
-            bound = segment.offset_index.upper_bound(region.position, region.size_bytes)
+            try:
+                bound = segment.offset_index.upper_bound(region.position, region.size_bytes)
+            except OSError as error:
+                raise self._read_failed(error) from error
             if bound is None and (following := self.segments.after(segment)) is not None:
                 bound = following.base_offset
         return self.aborted_transactions(

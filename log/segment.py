@@ -166,6 +166,8 @@ class Segment:
 
     def save_indexes(self) -> list[OpenFile]:
         """Bring the index files up to date; gives those that were written, to be fsynced."""
+        if self.txn_index.dirty:
+            self.txn_index.save()
         indexes = (self.offset_index, self.time_index)
         return [file for index in indexes if (file := index.save()) is not None]
 

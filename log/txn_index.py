@@ -14,13 +14,18 @@ The file exists only where a transaction was aborted.
 
 from __future__ import annotations
 
+import logging
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kwire.log.files import Files, OpenFile
+
+_logger = logging.getLogger(__name__)
 
 ENTRY = Struct(">hqqqq")
 VERSION = 0
@@ -72,9 +77,18 @@ class TxnIndex:
         return True
 
     def append(self, entry: AbortedTxn) -> None:
-        """Add an entry and write it: a read_committed fetch depends on it after a restart."""
+        """Add an entry and write it: a read_committed fetch depends on it after a restart.
+
+        Its marker is in the log already, so a full disk refuses nothing here: the entry is written
+        with the next one, or when the segment is rolled or closed.
+        """
         self.entries.append(entry)
-        self.save()
+        try:
+            self.save()
+        except OSError as error:
+            if not passes(error):
+                raise
+            _logger.warning("%s will have its newest entry later: %s", self.path, error)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Those that overlap [from_offset, to_offset), and whether later segments hold no more."""
@@ -97,6 +111,11 @@ class TxnIndex:
         if self.exists:
             self._rewrite([])
 
+    @property
+    def dirty(self) -> bool:
+        """Whether the file lacks something."""
+        return self._entries is not None and self._saved < len(self._entries)
+
     def save(self) -> OpenFile | None:
         """Write what the file lacks and return it, or None when the index is empty."""
         if not self.entries:
@@ -110,7 +129,7 @@ class TxnIndex:
 
     def release(self) -> None:
         """Give the memory back; the entries are read again when needed."""
-        if self.exists:
+        if self.exists and not self.dirty:
             self._entries = None
 
     def _rewrite(self, entries: list[AbortedTxn]) -> None:

@@ -49,6 +49,10 @@ class FailingDisk(Files):
         self._check("write", str(path))
         super().write(path, data, sync=sync)
 
+    def read(self, path: Path | str) -> bytes:
+        self._check("read", str(path))
+        return super().read(path)
+
     def pread(self, fd: int, size: int, pos: int) -> bytes:
         self._check("pread", path_of(fd))
         return Files.pread(fd, size, pos)

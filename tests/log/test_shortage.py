@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.log.job import run_all
+from kwire.log.origin import Origin
 from kwire.log.shortage import PASSING
 from tests.log.failing_disk import FailingDisk
 
@@ -189,6 +191,39 @@ def test_a_leader_epoch_is_written_as_soon_as_it_can_be(
     disk.broken = False
     log.append(batch, leader_epoch=3, now_ms=NOW_MS)
     assert "3 1" in (log.dir / "leader-epoch-checkpoint").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
+def test_an_aborted_transaction_is_known_before_its_index_has_it(
+    log: Log, disk: FailingDisk, append: Append, open_log: OpenLog, code: int, call: str
+) -> None:
+    """Its marker is in the log, so nothing can be refused any more."""
+    append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    disk.word = ".txnindex"
+    short_of(disk, code, call)
+    marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.segments.active.release()
+    assert log.aborted_transactions(0, 3) == [(7, 0)]
+    disk.broken = False
+    log.close()
+    again = open_log(clean=True, recovery_point=3)
+    assert again.aborted_transactions(0, 3) == [(7, 0)]
+
+
+def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append) -> None:
+    append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.segments.active.release()
+    short_of(disk, NO_DESCRIPTORS, "open", "read")
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.read(0, 1000, max_offset=3, min_one_batch=True)
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.aborted_transactions(0, 3)
+    disk.broken = False
+    assert log.read(0, 1000, max_offset=3, min_one_batch=True) is not None
+    assert log.aborted_transactions(0, 3) == [(7, 0)]
 
 
 @pytest.fixture
