@@ -169,7 +169,7 @@ class ProducerState:
         is the same marker once more, which is harmless (KAFKA-19999).
         """
         if entry is None:
-            return
+            entry = ProducerEntry(header.producer_id)
         epoch = header.producer_epoch
         late = transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0
         if epoch < entry.epoch or late:

@@ -59,6 +59,7 @@ from kwire.conformance.behaviour.asking import (
     list_offsets,
     offset_fetch,
 )
+from kwire.conformance.hostile.sound_transactions import TRANSACTION_REQUESTS
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.cases.build import batch, commit, fetch, join, produce, sync
 from kwire.conformance.wire.stage import Stage
@@ -124,6 +125,7 @@ def _describe_configs(stage: Stage, topic: Topic, version: int) -> Message:
 
 
 SOUND_REQUESTS: Mapping[ApiKey, Make] = {
+    **TRANSACTION_REQUESTS,
     ApiKey.PRODUCE: lambda stage, topic, version: produce(
         topic, batch(stage, b"a", b"b", keyed=True, compression=Compression.NONE)
     ),

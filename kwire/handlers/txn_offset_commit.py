@@ -97,15 +97,16 @@ def _sort_out(
     for topic in request.topics:
         hosted = broker.image.topics.get(topic.name)
         count = 0 if hosted is None else len(hosted.partitions)
+        if hosted is None:  # told also where no partition of it is named
+            refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
         there = [p for p in topic.partitions if 0 <= p.partition_index < count]
         for partition in topic.partitions:
             if not 0 <= partition.partition_index < count:
                 answer = TxnOffsetCommitResponsePartition(
                     partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                refused.setdefault(
-                    topic.name, TxnOffsetCommitResponseTopic(topic.name)
-                ).partitions.append(answer)
+                told = refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
+                told.partitions.append(answer)
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, there))
     return known, list(refused.values())

@@ -302,3 +302,8 @@ class TestVerification:
     def test_a_stale_epoch_is_told_first(self, producer: Producer) -> None:
         producer.send(0, epoch=2)
         assert producer.refused(0, epoch=1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_marker_of_no_coordinator_is_refused(producer: Producer) -> None:
+    with pytest.raises(LogError, match="TRANSACTION_COORDINATOR_FENCED"):
+        producer.end(ControlType.COMMIT, coordinator_epoch=-2)
