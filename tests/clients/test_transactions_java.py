@@ -9,7 +9,7 @@ from contextlib import closing
 from subprocess import CompletedProcess
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.client.connection import Connection
@@ -80,6 +80,43 @@ def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) 
     assert len(shown.splitlines()) == 20_000
     (row,) = rows(tool(TRANSACTIONS, "describe", "--transactional-id", unique))
     assert row["TransactionState"] == "CompleteCommit"
+
+
+@pytest.mark.parametrize("mode", [[], ["--group-mode", "--use-group-metadata"]])
+def test_a_copier_that_aborts_at_random_copies_everything_once(
+    bootstrap: str, java_class: JavaClass, unique: str, mode: list[str]
+) -> None:
+    """Apache Kafka's own consume-process-produce: the offsets are part of its transactions."""
+    source, target, count = f"{unique}-in", f"{unique}-out", 1_000
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(t, 1, 1) for t in (source, target)]).values():
+        created.result(TIMEOUT_S)
+    plain = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        plain.produce(source, str(number).encode(), key=str(number).encode())
+    assert plain.flush(TIMEOUT_S) == 0
+    copying = ["--broker-list", bootstrap, "--input-topic", source, "--input-partition", "0"]
+    copying += ["--output-topic", target, "--transactional-id", unique, "--consumer-group", unique]
+    copying += ["--transaction-size", "50", "--enable-random-aborts", *mode]
+    done = java_class(f"{TOOLS}.TransactionalMessageCopier", copying)
+    assert done.returncode == 0, done.stdout + done.stderr
+    eventually(lambda: values(bootstrap, target, unique), [str(n) for n in range(count)])
+    offset = Consumer({"bootstrap.servers": bootstrap, "group.id": unique})
+    (committed,) = offset.committed([TopicPartition(source, 0)], TIMEOUT_S)
+    offset.close()
+    assert committed.offset == count
+
+
+def values(bootstrap: str, topic: str, group: str) -> list[str]:
+    """What a reader of committed records sees of the only partition."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:
+        found.append((message.value() or b"").decode())
+    consumer.close()
+    return found
 
 
 def test_transactions_are_listed_described_and_searched(
