@@ -48,7 +48,7 @@ BESIDE = (
 )
 """What is also sent together with a sound batch for another partition."""
 
-ALSO_OLD = ("set:", "format")
+OLD_LIES = [name for name in LIES if name.startswith(("set:", "format"))]
 """What is also sent at the oldest version of Produce, which the old formats were made for."""
 
 
@@ -56,10 +56,9 @@ def batch_cases() -> Iterator[HostileCase]:
     """Every lie has a partition of its own, of each of the topics."""
     for partition, (name, lie) in enumerate(LIES.items()):
         yield HostileCase(f"batch/{name}", partial(_play, lie=lie, partition=partition))
-    for partition, (name, lie) in enumerate(LIES.items()):
-        if name.startswith(ALSO_OLD):
-            play = partial(_play_old, lie=lie, partition=len(LIES) + partition)
-            yield HostileCase(f"batch/v{OLDEST_PRODUCE}, {name}", play)
+    for partition, name in enumerate(OLD_LIES, len(LIES)):
+        play = partial(_play_old, lie=LIES[name], partition=partition)
+        yield HostileCase(f"batch/v{OLDEST_PRODUCE}, {name}", play)
 
     for name in BESIDE:
         yield HostileCase(f"batch/beside a sound one, {name}", partial(_beside, lie=LIES[name]))
@@ -92,7 +91,7 @@ def _play_old(stage: HostileStage, lie: Lie, partition: int) -> None:
 
 
 def _topic(stage: HostileStage, kind: str) -> Topic:
-    return stage.shared_topic(kind, 2 * len(LIES), configs=TOPICS[kind])
+    return stage.shared_topic(kind, len(LIES) + len(OLD_LIES), configs=TOPICS[kind])
 
 
 def _write(stage: HostileStage, topic: Topic, partition: int, lie: Lie, version: int) -> None:
