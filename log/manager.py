@@ -102,12 +102,15 @@ class LogManager:
                     self.offline_dirs[path] = error
                 else:
                     self.online_dirs.append(directory)
-            if not self.online_dirs:
-                reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
-                raise LogDirError(f"none of the log.dirs can be used: {reasons}")
+            self._check_online()
         except BaseException:
             self._unlock()
             raise
+
+    def _check_online(self) -> None:
+        if not self.online_dirs:
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+            raise LogDirError(f"none of the log.dirs can be used: {reasons}")
 
     def _unlock(self) -> None:
         for directory in self.online_dirs:
@@ -158,7 +161,8 @@ class LogManager:
         """Open all logs; recovers them where the last owner did not stop cleanly.
 
         `config_for` gives a topic's configs.  Blocks; may run in a thread, as long as nothing
-        else uses the manager meanwhile.  LogDirError if two folders claim the same partition.
+        else uses the manager meanwhile.  LogDirError if two folders claim the same partition, or
+        if no directory is left: the disk may be too full for a recovery.
         """
         find_config = config_for or (lambda topic: self.defaults)
         for directory in list(self.online_dirs):
@@ -168,6 +172,7 @@ class LogManager:
                 self.dir_failed(directory, error)
             else:
                 self._loaded.add(directory)
+        self._check_online()
 
     def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
         clean = directory.take_clean_shutdown()

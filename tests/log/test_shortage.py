@@ -15,7 +15,7 @@ import pytest
 
 from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager
 from kwire.log.job import run_all
 from kwire.log.origin import Origin
 from kwire.log.shortage import PASSING
@@ -265,3 +265,21 @@ def test_a_deleted_partition_whose_new_name_cannot_be_fsynced(
     manager.delete("t", 0)
     assert not manager.offline_dirs
     assert [folder.path.exists() for folder in manager.maintenance.deleted] == [True]
+
+
+def test_no_start_without_room_for_the_recovery(
+    manager: LogManager, disk: FailingDisk, append: Append
+) -> None:
+    """A broker that serves nothing helps nobody: it says why and ends, to be started again."""
+    append(manager.create("t", TOPIC_ID, 0))
+    path = manager.online_dirs[0].path
+    manager.online_dirs[0].unlock()  # as if killed
+    again = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    short_of(disk, FULL, "pwrite")
+    with pytest.raises(LogDirError, match=r"none of the log\.dirs can be used: .*made up"):
+        again.load()
+    disk.broken = False
+    later = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    later.load()
+    assert later.logs["t", 0].log_end_offset == 1
+    later.close()
