@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from kwire import cleaning
 from kwire.broker import Broker
 from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.local import FILE_NAME, LocalStore, random_uuid, uuid_text
@@ -57,6 +58,7 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         await broker.start(nursery)
         _warn_of_strays(broker)
         nursery.start_soon(_upkeep, broker)
+        nursery.start_soon(cleaning.run, broker)
         yield broker
     finally:
         logs.close(broker.high_watermark_of)

@@ -67,6 +67,13 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def segment_ms_max(self) -> int:
+        """`segment.ms`; less where a record must be compacted sooner: not in the last segment."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
     def log_append_time(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
 

@@ -168,7 +168,7 @@ class _Loader:
                 leftovers.append(name)  # part of a split that had not finished
             else:
                 swaps.append(name)
-        for name in leftovers:
+        for name in sorted(leftovers, key=_removed_late):
             self.files.remove(self.directory / name)
         if swaps:
             self._finish_swap(listed, swaps)
@@ -359,6 +359,11 @@ class _Loader:
         aborted = replay.note(self.producers, segment, position, header)
         if aborted is not None:
             segment.txn_index.append(aborted)
+
+
+def _removed_late(name: str) -> int:
+    """A `.cleaned` file says that the `.swap` files beside it are no whole: it goes last."""
+    return name.endswith(names.CLEANED)
 
 
 def _check_order(segment: Segment, header: BatchHeader, next_offset: int) -> None:

@@ -393,6 +393,8 @@ class Log(ReadableLog):
         self.recovery_point = min(self.recovery_point, log_end_offset)
         self._epoch = -1
         self._generation += 1
+        if self.first_dirty_offset is not None:
+            self.first_dirty_offset = min(self.first_dirty_offset, log_end_offset)
         self.forget_positions()
         self.refresh_first_unstable()
 

@@ -13,7 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from kwire.log.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
 from kwire.log.error import LogError
 from kwire.log.job import Job
 from kwire.log.log_dir import LogDir, remove_tree
@@ -59,6 +64,7 @@ class Maintenance:
         self._flushing: set[int] = set()
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
+        self.cleaner_offsets_changed = False
 
     def _is_time(self, name: str, now_ms: int) -> bool:
         interval: int = getattr(self._intervals, name)
@@ -86,7 +92,7 @@ class Maintenance:
             jobs += self.start_offset_checkpoints()
         if self._is_time("replica_high_watermark_checkpoint_interval_ms", now_ms):
             jobs += self._checkpoints(HIGH_WATERMARKS, high_watermark_of)
-        return jobs
+        return jobs + self._cleaner_checkpoints()
 
     # Flushing
 
@@ -131,6 +137,18 @@ class Maintenance:
             LOG_START_OFFSETS,
             lambda log: log.log_start_offset,
             lambda log: log.log_start_offset > log.segments.first.base_offset,
+        )
+
+    def _cleaner_checkpoints(self) -> list[Job]:
+        """How far each log has been compacted; tried again where one is being written."""
+        if not self.cleaner_offsets_changed:
+            return []
+        paths = {directory.path / CLEANER_OFFSETS for directory in self._manager.online_dirs}
+        self.cleaner_offsets_changed = not self._writing.isdisjoint(paths)
+        return self._checkpoints(
+            CLEANER_OFFSETS,
+            lambda log: log.first_dirty_offset or 0,
+            lambda log: log.first_dirty_offset is not None,
         )
 
     def _checkpoints(

@@ -7,11 +7,14 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log import loader, log_dir
 from kwire.log.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -30,6 +33,9 @@ from kwire.log.partition_metadata import new_directory_id
 from kwire.log.producer_state import PRODUCER_ID_EXPIRATION_MS
 from kwire.log.region import OpenFiles
 from kwire.log.shortage import passes
+
+if TYPE_CHECKING:
+    from kwire.log.compaction.cleaner import Cleaner
 
 _logger = logging.getLogger(__name__)
 
@@ -208,6 +214,10 @@ class LogManager:
             )
             self._add(key, log, directory)
 
+        for key, offset in directory.read_checkpoint(CLEANER_OFFSETS).items():
+            if key in self._logs_in.get(directory, {}):
+                self.logs[key].first_dirty_offset = offset
+
     def _add(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
         def failed(error: OSError) -> None:
             self.dir_failed(directory, error)
@@ -259,6 +269,9 @@ class LogManager:
         directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
         del self._logs_in[directory][topic, partition]
         log.take_offline()
+        self.maintenance.cleaner_offsets_changed = True  # a topic of that name may come again
+        if "cleaner" in self.__dict__:
+            self.cleaner.forget((topic, partition))
         for segment in log.segments:
             segment.discard()
         try:
@@ -280,6 +293,18 @@ class LogManager:
         all of them with `job.run_all` where nothing waits.
         """
         return self.maintenance.due(now_ms, high_watermark_of)
+
+    @cached_property
+    def cleaner(self) -> Cleaner:
+        """What compacts logs; imported when a log is first to be compacted."""
+        from kwire.log.compaction.cleaner import Cleaner
+
+        return Cleaner(self)
+
+    def stop_cleaning(self) -> None:
+        """End the cleaner's workers, if there are any."""
+        if "cleaner" in self.__dict__:
+            self.cleaner.stop()
 
     def dir_failed(self, directory: LogDir, error: OSError) -> None:
         """A directory's disk failed: it and its logs go offline, the others stay."""
@@ -304,6 +329,7 @@ class LogManager:
 
         A directory that was not loaded to the end is left as it is: nobody can vouch for it.
         """
+        self.stop_cleaning()
         for directory in [each for each in self.online_dirs if each in self._loaded]:
             try:
                 self._close_dir(directory, high_watermark_of)
@@ -324,6 +350,10 @@ class LogManager:
         )
         directory.write_checkpoint(
             HIGH_WATERMARKS, {_key(log): high_watermark_of(log) for log in logs}
+        )
+        cleaned = {_key(log): log.first_dirty_offset for log in logs}
+        directory.write_checkpoint(
+            CLEANER_OFFSETS, {key: at for key, at in cleaned.items() if at is not None}
         )
         directory.mark_clean_shutdown()
 

@@ -21,6 +21,7 @@ from kwire.log.segment import Segment
 from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
+    from kwire.log.compaction.swap import Swap
     from kwire.log.config import LogConfig
     from kwire.log.files import Files
     from kwire.log.leader_epochs import LeaderEpochCache
@@ -61,6 +62,7 @@ class SegmentedLog:
         "dir",
         "epochs",
         "files",
+        "first_dirty_offset",
         "first_unstable_offset",
         "flush_inline",
         "last_flush_ms",
@@ -75,6 +77,7 @@ class SegmentedLog:
         "removals",
         "segments",
         "snapshots",
+        "swapping",
         "topic",
         "topic_id",
     )
@@ -120,6 +123,9 @@ class SegmentedLog:
         self.on_storage_failure: Callable[[OSError], None] | None = None
         self.removals: list[Removal] = []
         self.first_unstable_offset: int | None = None
+        self.first_dirty_offset: int | None = None
+        """Up to where it has been compacted (`cleaner-offset-checkpoint`); None: it never was."""
+        self.swapping: Swap | None = None
         self._epoch = -1
         self._generation = 0
         self._on_disk = on_disk  # False: new, its folder and what describes it need an fsync
@@ -158,8 +164,9 @@ class SegmentedLog:
 
     def _set_roll_time(self) -> None:
         """`segment.ms` less a jitter, so that many partitions' segments do not roll at once."""
-        jitter = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        self._roll_ms = self.config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
+        config = self.config
+        jitter = min(config.segment_jitter_ms, config.segment_ms)
+        self._roll_ms = config.segment_ms_max - (random.randrange(jitter) if jitter > 0 else 0)
 
     def refresh_first_unstable(self) -> None:
         """Transactions began or ended, or the log start offset moved."""
@@ -173,6 +180,11 @@ class SegmentedLog:
         if self.producers.unreplicated:
             self.producers.replicated_to(high_watermark)
             self.refresh_first_unstable()
+
+    @property
+    def generation(self) -> int:
+        """How often the log was cut."""
+        return self._generation
 
     def forget_positions(self) -> None:
         """Segments were cut, replaced or removed: remembered places are void."""

@@ -65,6 +65,8 @@ def remove_segments(log: Log, segments: Iterable[Segment], now_ms: int) -> None:
     The log file goes last: a segment whose other files are gone is rebuilt, the other way round
     they would be orphans.
     """
+    if log.swapping is not None:
+        log.swapping.cancel()
     for segment in segments:
         paths = segment.paths()
         snapshot = log.snapshots.drop(segment.base_offset)

@@ -1,0 +1,85 @@
+"""Batches of magic 2 with records taken out: same offsets, same producer, same codec.
+
+Records are copied as they are.  Their timestamps are relative to the batch's base timestamp, which
+therefore stays, unless it becomes the delete horizon (KIP-534): then each record gets a new delta.
+Kafka writes the base timestamp anew each time; readers see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kwire.codecs.batch_header import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from kwire.codecs.batches import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Compression, seal
+from kwire.codecs.compression import compress
+from kwire.codecs.varint import varint
+from kwire.log.compaction.key_scan import Entry
+
+_EMPTY_KEEPS = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+_NO_TIMESTAMP = -1
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """A batch without records: the offsets and the producer's sequence numbers are kept."""
+    return _assemble(
+        header._replace(
+            attributes=header.attributes & _EMPTY_KEEPS,
+            base_timestamp=_NO_TIMESTAMP,
+            records_count=0,
+        ),
+        b"",
+    )
+
+
+def reduced(header: BatchHeader, inner: bytes, kept: Iterable[Entry]) -> bytearray:
+    """The batch with these of its records; `inner` is what they were found in."""
+    kept = list(kept)
+    header = header._replace(max_timestamp=_max_timestamp(header, kept), records_count=len(kept))
+    return _assemble(header, b"".join([inner[entry.start : entry.end] for entry in kept]))
+
+
+def with_horizon(
+    header: BatchHeader, inner: bytes, kept: Iterable[Entry], horizon_ms: int
+) -> bytearray:
+    """As `reduced`, and its tombstones (or its marker) may go at `horizon_ms`."""
+    kept = list(kept)
+    out = bytearray()
+    for entry in kept:
+        delta = varint(_timestamp(header, entry) - horizon_ms)
+        out += varint(1 + len(delta) + entry.end - entry.rest)
+        out += b"\0"
+        out += delta
+        out += inner[entry.rest : entry.end]
+    header = header._replace(
+        attributes=header.attributes | DELETE_HORIZON_FLAG,
+        base_timestamp=horizon_ms,
+        max_timestamp=_max_timestamp(header, kept),
+        records_count=len(kept),
+    )
+    return _assemble(header, bytes(out))
+
+
+def _timestamp(header: BatchHeader, entry: Entry) -> int:
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        return header.max_timestamp
+    return header.base_timestamp + entry.timestamp_delta
+
+
+def _max_timestamp(header: BatchHeader, kept: list[Entry]) -> int:
+    return max(_timestamp(header, entry) for entry in kept)
+
+
+def _assemble(header: BatchHeader, inner: bytes) -> bytearray:
+    codec = Compression(header.attributes & CODEC_MASK)
+    payload = inner if codec is Compression.NONE else compress(codec, inner)
+    out = bytearray(HEADER_SIZE)
+    HEADER.pack_into(out, 0, *header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload)))
+    out += payload
+    seal(out)
+    return out

@@ -1,0 +1,199 @@
+"""What the cleaner leaves of one batch: all of it, some records, an empty batch or nothing.
+
+    a record stays if     it is the last of its key (or behind what was noted), and has a value, or
+                          its batch's delete horizon is not set or has not come
+    a batch goes if       no record of it stays, and it is neither the last data of a producer whose
+                          state is kept nor the last of the round; those two are kept empty
+    a marker stays until  nothing of its transaction is left; it then gets a delete horizon, too
+    aborted records       go
+
+The rules are those of Kafka's Cleaner.cleanInto and MemoryRecords.filterTo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.codecs.batch_reader import inner_bytes
+from kwire.codecs.batches import (
+    HEADER_SIZE,
+    BatchHeader,
+    Compression,
+    EndTxnMarker,
+    check_crc,
+    read_marker,
+    records,
+)
+from kwire.log.compaction import batch_edit, legacy_edit
+from kwire.log.compaction.key_scan import Entry, entries, picked, scan_keys, short_key
+from kwire.log.compaction.offset_map import OffsetMap
+from kwire.log.compaction.task import CleaningTask
+from kwire.log.compaction.transactions import CleanedTransactions
+
+Bytes = bytes | bytearray | memoryview
+
+_NOTHING = b""
+
+
+def records_of(data: bytes, at: int, header: BatchHeader) -> tuple[bytes, int, int]:
+    """Where the records of the batch of magic 2 at `at` are, inflated: (bytes, start, end)."""
+    check_crc(data, at, header)
+    if header.compression is Compression.NONE:
+        return data, at + HEADER_SIZE, at + header.size_bytes
+    inner = inner_bytes(data, at, header)
+    return inner, 0, len(inner)
+
+
+def marker_at(data: bytes, at: int, header: BatchHeader) -> tuple[EndTxnMarker | None, bool]:
+    """The marker in a control batch, and whether it holds any record."""
+    record = next(iter(records(data, at)), None)
+    return (None, False) if record is None else (read_marker(record), True)
+
+
+class BatchFilter:
+    """Filters the batches of one round, which it must see in order, from the log's start on."""
+
+    def __init__(
+        self, task: CleaningTask, offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> None:
+        self._offsets = offsets
+        self._transactions = transactions
+        self._now_ms = task.now_ms
+        self._horizon_ms = task.now_ms + task.delete_retention_ms
+        self._upper_bound = task.upper_bound
+        self._producers: Mapping[int, tuple[int, int]] = {
+            producer_id: (offset, epoch) for producer_id, offset, epoch in task.producers
+        }
+
+    def apply(
+        self, data: bytes, at: int, header: BatchHeader, *, legacy_deletes_stay: bool = True
+    ) -> Bytes:
+        """What is to be written for the batch at `at`; empty if that is nothing.
+
+        `legacy_deletes_stay` is for tombstones of magic 0 and 1, which know no horizon.
+        CorruptBatch if it cannot be read where it has to be.
+        """
+        if header.magic < 2:
+            return self._legacy(data, at, header, legacy_deletes_stay=legacy_deletes_stay)
+        if header.is_control:
+            left = self._control(data, at, header)
+        elif self._transactions.is_aborted(header):
+            left = _NOTHING
+        else:
+            left = self._data(data, at, header)
+        if not left and self._keeps_empty(header):
+            return batch_edit.emptied(header)
+        return left
+
+    def _keeps_empty(self, header: BatchHeader) -> bool:
+        return header.last_offset + 1 == self._upper_bound or self._is_last_of_producer(header)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether the producer's sequence number, or its epoch, is known from this batch alone."""
+        last = self._producers.get(header.producer_id)
+        if last is None or header.producer_id < 0:
+            return False
+        last_data_offset, epoch = last
+        if last_data_offset >= 0:
+            return header.last_offset == last_data_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    # Magic 2
+
+    def _control(self, data: bytes, at: int, header: BatchHeader) -> Bytes:
+        marker, has_record = marker_at(data, at, header)
+        is_empty = self._transactions.is_empty(header, marker, has_record=has_record)
+        if not has_record:
+            return _NOTHING
+        if not is_empty:
+            return _whole(data, at, header)
+        if header.has_delete_horizon:
+            passed = header.base_timestamp <= self._now_ms
+            return _NOTHING if passed else _whole(data, at, header)
+        inner, start, end = records_of(data, at, header)
+        kept = entries(inner, start, end, header.records_count)
+        return batch_edit.with_horizon(header, inner, kept, self._horizon_ms)
+
+    def _data(self, data: bytes, at: int, header: BatchHeader) -> Bytes:
+        if not header.records_count:
+            return _NOTHING
+        if not header.has_delete_horizon and self._offsets.decides_by_offset(
+            header.base_offset, header.last_offset
+        ):
+            left = self._by_offset(data, at, header)
+            if left is not None:
+                return left
+        inner, start, end = records_of(data, at, header)
+        if self._is_untouched(inner, start, end, header):
+            return _whole(data, at, header)
+        found = entries(inner, start, end, header.records_count)
+        kept = [entry for entry in found if self._stays(header, entry)]
+        if not kept:
+            return _NOTHING
+        tombstones = not all(entry.has_value for entry in kept)
+        if tombstones and not header.has_delete_horizon:
+            return batch_edit.with_horizon(header, inner, kept, self._horizon_ms)
+        if len(kept) == len(found):
+            return _whole(data, at, header)
+        return batch_edit.reduced(header, inner, kept)
+
+    def _by_offset(self, data: bytes, at: int, header: BatchHeader) -> Bytes | None:
+        """Without a look at keys; None if the batch does not number its records one by one."""
+        base_offset = header.base_offset
+        live = self._offsets.live(base_offset, header.last_offset)
+        if not live:
+            return _NOTHING
+        if len(live) == header.records_count:
+            return _whole(data, at, header)
+        if header.records_count != header.last_offset_delta + 1:
+            return None
+        inner, start, _ = records_of(data, at, header)
+        kept = picked(inner, start, [offset - base_offset for offset in live])
+        return None if kept is None else batch_edit.reduced(header, inner, kept)
+
+    def _is_untouched(self, inner: bytes, start: int, end: int, header: BatchHeader) -> bool:
+        """The quick answer for most batches that are clean already: no key was written again."""
+        if header.last_offset >= self._offsets.first_offset:
+            return False
+        found = scan_keys(inner, start, end, header.records_count, header.base_offset)
+        return (
+            len(found.keys) == header.records_count
+            and not found.has_nulls
+            and self._offsets.keys.isdisjoint(found.keys)
+        )
+
+    def _stays(self, header: BatchHeader, entry: Entry) -> bool:
+        offset = header.base_offset + entry.offset_delta
+        if not self._is_last(entry.key, offset):
+            return False
+        if entry.has_value or offset >= self._offsets.end_offset:
+            return True
+        return not header.has_delete_horizon or self._now_ms < header.base_timestamp
+
+    def _is_last(self, key: bytes | None, offset: int) -> bool:
+        return self._offsets.is_last(None if key is None else short_key(key), offset)
+
+    # Magic 0 and 1
+
+    def _legacy(
+        self, data: bytes, at: int, header: BatchHeader, *, legacy_deletes_stay: bool
+    ) -> Bytes:
+        check_crc(data, at, header)
+        found = list(records(data, at))
+        kept = [
+            record
+            for record in found
+            if self._is_last(record.key, record.offset)
+            and (
+                record.value is not None
+                or legacy_deletes_stay
+                or record.offset >= self._offsets.end_offset
+            )
+        ]
+        if len(kept) == len(found):
+            return _whole(data, at, header)
+        return legacy_edit.wrapped(header, kept) if kept else _NOTHING
+
+
+def _whole(data: bytes, at: int, header: BatchHeader) -> memoryview:
+    return memoryview(data)[at : at + header.size_bytes]

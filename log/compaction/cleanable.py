@@ -1,0 +1,115 @@
+"""How far a log can be cleaned, and how much it needs it (Kafka's LogCleanerManager)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kwire.log.log import Log
+    from kwire.log.segment import Segment
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log that may be cleaned from `first_dirty` up to `upper_bound`, where a segment begins."""
+
+    log: Log
+    first_dirty: int
+    upper_bound: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """By `min.cleanable.dirty.ratio`, or by `max.compaction.lag.ms`."""
+        if self.is_overdue and self.dirty_bytes:
+            return True
+        return self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def examine(log: Log, high_watermark: int, now_ms: int) -> Cleanable:
+    """What could be cleaned of a log; OSError or CorruptBatch if it cannot be read."""
+    first_dirty = _first_dirty(log)
+    limit = max(first_dirty, _first_uncleanable(log, first_dirty, high_watermark, now_ms))
+    upper_bound = _segment_start(log, limit)
+    segments = list(log.segments)
+    return Cleanable(
+        log,
+        first_dirty,
+        upper_bound,
+        sum(segment.size_bytes for segment in segments if segment.base_offset < first_dirty),
+        sum(segment.size_bytes for segment in _dirty(log, first_dirty, upper_bound)),
+        _is_overdue(log, first_dirty, now_ms),
+    )
+
+
+def _first_dirty(log: Log) -> int:
+    """Where the last cleaning ended, unless the log has moved away from there."""
+    checkpoint = log.first_dirty_offset
+    start = log.log_start_offset
+    if checkpoint is None:
+        return start
+    if start <= checkpoint <= log.log_end_offset:
+        return checkpoint
+    if checkpoint > log.log_end_offset or not log.config.delete:
+        _logger.warning("%r was cleaned up to %d, which it does not hold", log, checkpoint)
+    log.first_dirty_offset = start
+    return start
+
+
+def _first_uncleanable(log: Log, first_dirty: int, high_watermark: int, now_ms: int) -> int:
+    """The least of: what is not stable, not durable, still written to, or too young.
+
+    Kafka does not ask for durability.  Here segments behind a gap that are not yet known to be on
+    disk are dropped by recovery, so that a log is compacted only where that is settled.
+    """
+    limits = [high_watermark, log.recovery_point, log.segments.active.base_offset]
+    if log.first_unstable_offset is not None:
+        limits.append(log.first_unstable_offset)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        limits += [
+            segment.base_offset
+            for segment in _inactive_from(log, first_dirty)
+            if segment.largest_timestamp() > now_ms - lag_ms
+        ]
+    return min(limits)
+
+
+def _inactive_from(log: Log, offset: int) -> list[Segment]:
+    return [segment for segment in log.segments.from_floor(offset) if not _is_active(log, segment)]
+
+
+def _is_active(log: Log, segment: Segment) -> bool:
+    return segment is log.segments.active
+
+
+def _segment_start(log: Log, offset: int) -> int:
+    """The base offset of the segment that `offset` is in."""
+    segment = log.segments.floor(offset)
+    return log.segments.first.base_offset if segment is None else segment.base_offset
+
+
+def _dirty(log: Log, first_dirty: int, upper_bound: int) -> list[Segment]:
+    if first_dirty >= upper_bound:
+        return []
+    return [each for each in _inactive_from(log, first_dirty) if each.base_offset < upper_bound]
+
+
+def _is_overdue(log: Log, first_dirty: int, now_ms: int) -> bool:
+    """Whether the oldest dirty segment began longer than `max.compaction.lag.ms` ago."""
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms >= now_ms:
+        return False  # the default is "never": nothing is read for it
+    stamps = (segment.first_batch_timestamp() for segment in _inactive_from(log, first_dirty))
+    return min((stamp for stamp in stamps if stamp > 0), default=now_ms) < now_ms - lag_ms

@@ -1,0 +1,130 @@
+"""Which log is cleaned next, and what becomes of it: the loop's side of compaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import CorruptBatch
+from kwire.log.compaction import worker_process
+from kwire.log.compaction.cleanable import Cleanable, examine
+from kwire.log.compaction.round import Corrupt, Round, is_passing
+
+if TYPE_CHECKING:
+    from kwire.log.checkpoints import TopicPartition
+    from kwire.log.compaction.settings import CleanerSettings
+    from kwire.log.compaction.worker_process import Worker
+    from kwire.log.log import Log
+    from kwire.log.manager import LogManager
+
+_logger = logging.getLogger(__name__)
+
+IDLE_MS = 60_000
+"""How long a worker that has nothing to do is kept."""
+
+RETRY_MS_MAX = 3_600_000
+
+
+class Cleaner:
+    """Hands out rounds; at most one for a log at a time."""
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self._busy: dict[TopicPartition, Round] = {}
+        self._idle: list[tuple[int, Worker]] = []
+        self._retry: dict[
+            TopicPartition, tuple[int, int]
+        ] = {}  # by log: when again, after how long a pause
+        self.start_worker: Callable[[], Worker] = lambda: worker_process.start(manager.files)
+
+    def grab(
+        self, now_ms: int, settings: CleanerSettings, high_watermark_of: Callable[[Log], int]
+    ) -> Round | None:
+        """A round over the filthiest log that is due, or None.  `finished` must follow."""
+        due = [
+            part
+            for log in self._manager.logs.values()
+            if log.config.compact
+            and _key(log) not in self._busy
+            and self._retry.get(_key(log), (0, 0))[0] <= now_ms
+            and (part := self._examine(log, high_watermark_of(log), now_ms)) is not None
+            and part.is_due
+        ]
+        if not due:
+            return None
+        filthiest = max(due, key=lambda part: part.dirty_ratio)
+        worker = self._idle.pop()[1] if self._idle else None
+        found = Round(filthiest, settings, self.start_worker, worker, now_ms)
+        self._busy[_key(filthiest.log)] = found
+        return found
+
+    def _examine(self, log: Log, high_watermark: int, now_ms: int) -> Cleanable | None:
+        if log.offline:
+            return None
+        try:
+            return examine(log, high_watermark, now_ms)
+        except OSError as error:
+            log.storage_refused(error)
+        except CorruptBatch as error:
+            self._give_up(log, error)
+        return None
+
+    def finished(self, done: Round, now_ms: int, settings: CleanerSettings) -> None:
+        """The round is over; maintenance writes down how far it came."""
+        log = done.log
+        self._busy.pop(_key(log), None)
+        if done.done_to is not None:
+            log.first_dirty_offset = done.done_to
+            self._manager.maintenance.cleaner_offsets_changed = True
+            self._retry.pop(_key(log), None)
+            if done.worker is not None:
+                self._idle.append((now_ms + IDLE_MS, done.worker))
+            return
+        if done.worker is not None:
+            done.worker.stop()  # it may be in the middle of something
+        if done.failure is not None:
+            self._failed(done, done.failure, now_ms, settings)
+
+    def _failed(
+        self, done: Round, failure: OSError | Corrupt, now_ms: int, settings: CleanerSettings
+    ) -> None:
+        """The log is tried again, later and later."""
+        if isinstance(failure, Corrupt):
+            self._give_up(done.log, failure)
+            return
+        if not is_passing(failure):
+            done.log.storage_failed(failure)
+            return
+        _, last_pause_ms = self._retry.get(_key(done.log), (0, 0))
+        pause_ms = min(max(2 * last_pause_ms, settings.log_cleaner_backoff_ms), RETRY_MS_MAX)
+        self._retry[_key(done.log)] = now_ms + pause_ms, pause_ms
+        _logger.warning("%r failed, trying again in %d ms: %s", done, pause_ms, failure)
+
+    def _give_up(self, log: Log, why: Exception) -> None:
+        """As Kafka marks a partition as uncleanable: until the broker is started again."""
+        _logger.error("%r cannot be cleaned any more: %s", log, why)
+        self._retry[_key(log)] = (1 << 62), 0
+
+    def forget(self, key: TopicPartition) -> None:
+        """The log is deleted: a new one of that name has failed at nothing."""
+        self._retry.pop(key, None)
+
+    def take_idle(self, now_ms: int) -> list[Worker]:
+        """The workers that are not needed any more: stop them, which may block for a moment."""
+        ended = [worker for due_ms, worker in self._idle if due_ms <= now_ms]
+        self._idle = [(due_ms, worker) for due_ms, worker in self._idle if due_ms > now_ms]
+        return ended
+
+    def stop(self) -> None:
+        """The broker stops: end all workers.  Rounds under way are dropped."""
+        for _, worker in self._idle:
+            worker.stop()
+        for under_way in self._busy.values():
+            if under_way.worker is not None:
+                under_way.worker.stop()
+        self._idle.clear()
+
+
+def _key(log: Log) -> TopicPartition:
+    return log.topic, log.partition

@@ -1,0 +1,164 @@
+"""Reads what the cleaner must know of the records of a batch of magic 2, and nothing else.
+
+Two loops over the same bytes: one for the keys alone, which sees every record that was written
+since the last cleaning and is most of the time a cleaning takes; one for whole records, where a
+batch is written anew.  See `codecs/batch_reader.py` for the layout.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from kwire.codecs.batches import CorruptBatch
+from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
+
+KEY_BYTES_MAX = 23
+"""Longer keys are known by a hash, so that a key costs at most 64 bytes of memory."""
+
+_HASH_BYTES = 24  # cannot be a key that is kept as it is; two keys share it by chance of 2^-96
+_NULL = 1  # the varint -1, a size that means null
+
+
+class Keys(NamedTuple):
+    """The keys of a batch with the offsets of their records; `has_nulls` if any value is null."""
+
+    keys: list[bytes]
+    offsets: list[int]
+    has_nulls: bool
+
+
+def short_key(key: bytes) -> bytes:
+    """The key, or what stands for it."""
+    return key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=_HASH_BYTES).digest()
+
+
+def scan_keys(  # noqa: C901 - one loop, with short varints in line: calls would halve its speed
+    data: bytes, pos: int, end: int, count: int, base_offset: int
+) -> Keys:
+    """The keys of `count` records that fill `data[pos:end]`; records without a key are left out.
+
+    CorruptBatch if they do not fill it.
+    """
+    keys: list[bytes] = []
+    offsets: list[int] = []
+    add_key, add_offset = keys.append, offsets.append
+    has_nulls = False
+    zigzag = ZIGZAG
+    try:
+        for _ in range(count):
+            if (byte := data[pos]) < 128:
+                record_end = pos + 1 + zigzag[byte]
+                pos += 2  # past the attributes too
+            elif (high := data[pos + 1]) < 128:
+                record_end = pos + 2 + ((byte & 127 | high << 7) >> 1)
+                pos += 3
+            else:
+                size, pos = read_varint(data, pos)
+                record_end = pos + size
+                pos += 1
+            while data[pos] > 127:  # the timestamp
+                pos += 1
+            pos += 1
+            if (byte := data[pos]) < 128:
+                offset = base_offset + zigzag[byte]
+                pos += 1
+            elif (high := data[pos + 1]) < 128:
+                offset = base_offset + ((byte & 127 | high << 7) >> 1)
+                pos += 2
+            else:
+                delta, pos = read_varint(data, pos)
+                offset = base_offset + delta
+            if (byte := data[pos]) < 128:
+                pos += 1
+                key_end = pos + zigzag[byte]
+            else:
+                size, pos = read_varint(data, pos)
+                key_end = pos + size
+            if key_end >= record_end:
+                raise CorruptBatch("a batch ends within a key")
+            if key_end >= pos:
+                add_key(data[pos:key_end])
+                add_offset(offset)
+                if data[key_end] == _NULL:
+                    has_nulls = True
+            pos = record_end
+    except IndexError:
+        raise CorruptBatch("a batch ends within a record") from None
+    if pos != end:
+        raise CorruptBatch(f"{count} records do not fill their batch")
+    if keys and max(map(len, keys)) > KEY_BYTES_MAX:
+        keys = [short_key(key) for key in keys]
+    return Keys(keys, offsets, has_nulls)
+
+
+class Entry(NamedTuple):
+    """One record of a batch: `start` to `end` with its size, from `rest` on the offset delta."""
+
+    start: int
+    end: int
+    rest: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def entry_at(data: bytes, start: int) -> Entry:
+    """The record at `start`.  IndexError or CorruptBatch if there is none."""
+    size, pos = read_varint(data, start)
+    end = pos + size
+    timestamp_delta, rest = read_varlong(data, pos + 1)
+    offset_delta, pos = read_varint(data, rest)
+    size, pos = read_varint(data, pos)
+    key = None
+    if size >= 0:
+        key = data[pos : pos + size]
+        pos += size
+    if pos >= end or end > len(data):
+        raise CorruptBatch("a batch ends within a record")
+    return Entry(start, end, rest, timestamp_delta, offset_delta, key, data[pos] != _NULL)
+
+
+def entries(data: bytes, pos: int, end: int, count: int) -> list[Entry]:
+    """The `count` records that fill `data[pos:end]`."""
+    found = []
+    try:
+        for _ in range(count):
+            entry = entry_at(data, pos)
+            found.append(entry)
+            pos = entry.end
+    except IndexError:
+        raise CorruptBatch("a batch ends within a record") from None
+    if pos != end:
+        raise CorruptBatch(f"{count} records do not fill their batch")
+    return found
+
+
+def picked(data: bytes, pos: int, deltas: list[int]) -> list[Entry] | None:
+    """The records of these offset deltas, ascending, where the n-th record has delta n.
+
+    The others are passed over by their sizes alone.  None if a record's delta is another one.
+    """
+    found = []
+    at = 0
+    zigzag = ZIGZAG
+    try:
+        for delta in deltas:
+            for _ in range(delta - at):
+                if (byte := data[pos]) < 128:
+                    pos += 1 + zigzag[byte]
+                elif (high := data[pos + 1]) < 128:
+                    pos += 2 + ((byte & 127 | high << 7) >> 1)
+                else:
+                    size, pos = read_varint(data, pos)
+                    pos += size
+            entry = entry_at(data, pos)
+            if entry.offset_delta != delta:
+                return None
+            found.append(entry)
+            pos = entry.end
+            at = delta + 1
+    except IndexError:
+        raise CorruptBatch("a batch ends within a record") from None
+    return found

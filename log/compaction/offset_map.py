@@ -1,0 +1,123 @@
+"""Which records are the last of their key, within a bound of memory.
+
+The dirty part of a log is read from its end: the first record of a key that is met is its last one.
+So it is enough to remember which keys were met, and the offsets of the records to keep; the older
+records of a key, which are most, cost one look into a set.  Kafka reads forwards into a hash table
+of MD5 sums; an interpreter's table costs 70 to 100 bytes a key against Kafka's 24, so a log with
+very many keys takes more passes.
+
+When memory is full at `first_offset`, what is before it is filtered by the keys met so far, and the
+next pass goes on from there.  Keys of up to 23 bytes are kept as they are and cannot be confused.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from kwire.log.compaction.key_scan import KEY_BYTES_MAX, Keys
+
+_OBJECT_BYTES = 33  # of an empty bytes object, which grows in steps of 16
+_SLOT_BYTES = 16  # of the set's table
+_LIVE_BYTES = 8
+_TABLE_MIN = 1 << 3
+
+
+def _object_bytes(key_bytes: float) -> int:
+    return int(key_bytes + _OBJECT_BYTES + 15) & ~15
+
+
+def _table_bytes(keys: int) -> int:
+    """A set of so many keys; its table doubles when it is three fifths full."""
+    slots = _TABLE_MIN
+    while slots * 3 // 5 <= keys:
+        slots *= 2
+    return slots * _SLOT_BYTES
+
+
+class OffsetMap:
+    """The keys of the records in [`first_offset`, `end_offset`), and the last record of each."""
+
+    __slots__ = ("_bytes_max", "_key_bytes", "_live", "_nulls", "end_offset", "first_offset",
+                 "keys")  # fmt: skip
+
+    def __init__(self, end_offset: int, bytes_max: int) -> None:
+        self.end_offset = end_offset
+        self.first_offset = end_offset
+        self.keys: set[bytes] = set()
+        self._bytes_max = bytes_max
+        self._key_bytes = 0
+        self._nulls: set[int] = set()
+        self._live = array("q")
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def has_room_for(self, more: int) -> bool:
+        """Whether that many more keys would fit, all of them new and of the greatest size.
+
+        An empty map takes anything: a pass must get somewhere.
+        """
+        have = len(self.keys)
+        if not have:
+            return True
+        table, grown = _table_bytes(have), _table_bytes(have + more)
+        tables = grown if grown == table else grown + table  # both are there while it grows
+        held = self._key_bytes + _LIVE_BYTES * have
+        each = _LIVE_BYTES + _object_bytes(KEY_BYTES_MAX)
+        return tables + held + each * more <= self._bytes_max
+
+    def add(self, batch: Keys, base_offset: int, dirty_from: int) -> None:
+        """Note the batch at `base_offset`, which comes before all that is noted.
+
+        Records before `dirty_from` are left out: they have been cleaned already.
+        """
+        last = dict(zip(batch.keys, batch.offsets, strict=True))
+        if base_offset < dirty_from:
+            last = {key: offset for key, offset in last.items() if offset >= dirty_from}
+        fresh = last.keys() - self.keys
+        if fresh:
+            self._note(fresh, last)
+        if batch.has_nulls:
+            self._nulls.add(base_offset)
+        self.first_offset = max(base_offset, dirty_from)
+
+    def _note(self, fresh: set[bytes], last: dict[bytes, int]) -> None:
+        self.keys |= fresh
+        offsets: Iterable[int] = last.values()
+        if len(fresh) < len(last):
+            offsets = [last[key] for key in fresh]
+        self._live.extend(sorted(offsets, reverse=True))
+        mean = sum(map(len, fresh)) / len(fresh)
+        self._key_bytes += len(fresh) * _object_bytes(mean)
+
+    def passed(self, offset: int) -> None:
+        """There is nothing to note from `offset` on that is not noted."""
+        self.first_offset = min(self.first_offset, offset)
+
+    def freeze(self) -> None:
+        """All keys are in."""
+        self._live.reverse()
+
+    def decides_by_offset(self, base_offset: int, last_offset: int) -> bool:
+        """Whether `live` tells all about a batch: it was noted whole, and has no tombstones."""
+        return (
+            base_offset >= self.first_offset
+            and last_offset < self.end_offset
+            and base_offset not in self._nulls
+        )
+
+    def live(self, base_offset: int, last_offset: int) -> array[int]:
+        """The offsets from `base_offset` to `last_offset` that hold the last record of a key."""
+        live = self._live
+        first = bisect_left(live, base_offset)
+        return live[first : bisect_right(live, last_offset, first)]
+
+    def is_last(self, key: bytes | None, offset: int) -> bool:
+        """Whether no later record of the (short) key is known; never for one without a key."""
+        if offset >= self.end_offset:
+            return True
+        if offset >= self.first_offset:
+            return len(self.live(offset, offset)) > 0
+        return key is not None and key not in self.keys

@@ -1,0 +1,191 @@
+"""One cleaning of one log, as a sequence of jobs.
+
+The worker's answers are waited for in a thread, one job each; between them the loop puts what is
+ready in its place.  A round whose log was cut, deleted or lost segments meanwhile is dropped: what
+was swapped in by then is as good as what it replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kwire.log import files as names
+from kwire.log.compaction.swap import Swap, remove_files
+from kwire.log.compaction.task import Answer, CleaningTask, GroupCleaned, PassDone, PassFailed
+from kwire.log.job import Job
+from kwire.log.shortage import passes
+
+if TYPE_CHECKING:
+    from kwire.log.compaction.cleanable import Cleanable
+    from kwire.log.compaction.settings import CleanerSettings
+    from kwire.log.compaction.worker_process import Worker
+    from kwire.log.segment import Segment
+
+_logger = logging.getLogger(__name__)
+
+
+class Dropped(Exception):
+    """The log is not what it was when the round began."""
+
+
+class Corrupt(Exception):
+    """The log holds something that cannot be read; cleaning it again would end the same."""
+
+
+class Round:
+    """`jobs` does it; afterwards `done_to` is the new first dirty offset, or None."""
+
+    def __init__(
+        self,
+        part: Cleanable,
+        settings: CleanerSettings,
+        start_worker: Callable[[], Worker],
+        worker: Worker | None,
+        now_ms: int,
+    ) -> None:
+        self.log = part.log
+        self.worker = worker
+        self.done_to: int | None = None
+        self.failure: OSError | Corrupt | None = None
+        self._part = part
+        self._settings = settings
+        self._start_worker = start_worker
+        self._now_ms = now_ms
+        self._generation = part.log.generation
+        self._answer: Answer | None = None
+
+    def __repr__(self) -> str:
+        return f"Round({self.log!r}, {self._part.first_dirty}..{self._part.upper_bound})"
+
+    def jobs(self) -> Iterator[Job]:
+        """Run each in a thread, then finish it here, then ask for the next.
+
+        A broken disk, a dead worker or a corrupt log end it; `failure` tells.
+        """
+        try:
+            end_offset = self._part.upper_bound
+            while end_offset > self._part.first_dirty:
+                yield from self._pass(self._task(end_offset))
+                done = self._answer
+                assert isinstance(done, PassDone)
+                end_offset = done.first_offset
+            self._check()
+            self.done_to = self._part.upper_bound
+        except Dropped as why:
+            _logger.info("%r is dropped: %s", self, why)
+        except (OSError, Corrupt) as error:
+            if self._is_valid():
+                self.failure = error
+            else:
+                _logger.info("%r is dropped: %s", self, error)
+        finally:
+            if self.log.swapping is not None:
+                self.log.swapping.cancel()
+
+    def _pass(self, task: CleaningTask) -> Iterator[Job]:
+        sources = {segment.base_offset: segment for segment in self.log.segments}
+        yield from self._run("begin cleaning", partial(self._begin, task))
+        while True:
+            yield from self._run("clean", self._wait)
+            answer = self._answer
+            if isinstance(answer, PassFailed):
+                raise _error_of(answer)
+            if isinstance(answer, PassDone):
+                self._report(answer)
+                return
+            assert isinstance(answer, GroupCleaned)
+            yield from self._swap(answer, [sources[base] for base in answer.sources])
+
+    def _run(self, what: str, work: Callable[[], None]) -> Iterator[Job]:
+        job = Job(f"{what} {self.log!r}", work)
+        yield job
+        if job.error is not None:
+            raise job.error
+
+    def _begin(self, task: CleaningTask) -> None:
+        if self.worker is None:
+            self.worker = self._start_worker()
+        self.worker.begin(task)
+
+    def _wait(self) -> None:
+        assert self.worker is not None
+        self._answer = self.worker.answer()
+
+    def _swap(self, cleaned: GroupCleaned, sources: list[Segment]) -> Iterator[Job]:
+        swap = Swap(self.log, cleaned, sources)
+        try:
+            self._check(sources)
+        except Dropped:
+            remove_files(self.log, cleaned, names.CLEANED)
+            raise
+        swap.begin()
+        yield from self._run("swap segments of", swap.fsync)
+        if swap.cancelled:
+            raise Dropped("its segments were removed")
+        self._check(sources)
+        swap.complete(self._now_ms)
+        yield from self._run("swap segments of", swap.fsync)
+
+    # What it works on
+
+    def _is_valid(self) -> bool:
+        return not self.log.offline and self.log.generation == self._generation
+
+    def _check(self, sources: list[Segment] | None = None) -> None:
+        if not self._is_valid():
+            raise Dropped("the log was cut, deleted or is offline")
+        here = set(map(id, self.log.segments))
+        if sources and not here.issuperset(map(id, sources)):
+            raise Dropped("its segments were removed")
+
+    def _task(self, end_offset: int) -> CleaningTask:
+        log, part, config = self.log, self._part, self.log.config
+        return CleaningTask(
+            str(log.dir),
+            [(s.base_offset, s.size_bytes) for s in log.segments.between(0, part.upper_bound)],
+            [s.base_offset for s in log.segments if s.base_offset >= part.upper_bound],
+            part.first_dirty,
+            end_offset,
+            part.upper_bound,
+            self._now_ms,
+            config.delete_retention_ms,
+            config.segment_bytes,
+            config.segment_index_bytes,
+            config.index_interval_bytes,
+            [
+                (entry.producer_id, entry.last_offset, entry.epoch)
+                for entry in log.producers.entries.values()
+            ],
+            self._settings.map_bytes_max,
+            self._settings.read_bytes,
+            self._settings.log_cleaner_io_max_bytes_per_second,
+        )
+
+    def _report(self, done: PassDone) -> None:
+        _logger.info(
+            "cleaned %r from %d on: %d keys; %d bytes read, %d written; %d ms for the keys, "
+            "%d ms for the rest",
+            self.log,
+            done.first_offset,
+            done.keys,
+            done.bytes_read,
+            done.bytes_written,
+            done.index_ms,
+            done.rewrite_ms,
+        )
+
+
+def _error_of(failed: PassFailed) -> Exception:
+    if failed.errno:
+        return OSError(failed.errno, failed.reason)
+    return Corrupt(failed.reason)
+
+
+def is_passing(failure: OSError | Corrupt) -> bool:
+    """Whether a later try may succeed and the disk is not to blame."""
+    if isinstance(failure, FileNotFoundError | ChildProcessError | BrokenPipeError):
+        return True
+    return isinstance(failure, OSError) and passes(failure)

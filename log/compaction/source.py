@@ -1,0 +1,140 @@
+"""Reads the segments that are cleaned, no faster than allowed."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+from kwire.codecs.batches import BatchHeader, CorruptBatch, iter_batches, read_header
+from kwire.log import files as names
+from kwire.log import scan
+from kwire.log.compaction.task import CleaningTask
+from kwire.log.files import Files, OpenFile
+from kwire.log.region import read_exactly
+from kwire.log.txn_index import AbortedTxn, TxnIndex
+
+_HEADER_BYTES = 61
+_PAUSE_S_MIN = 0.01  # sleeping for less is mostly overhead
+
+
+class Throttle:
+    """Keeps the bytes read and written within `log.cleaner.io.max.bytes.per.second`."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._seconds_per_byte = 1 / max(bytes_per_second, 1e-300)
+        self._ahead_until = time.monotonic()
+
+    def spend(self, size_bytes: int) -> None:
+        """Wait until so many bytes are allowed."""
+        now = time.monotonic()
+        self._ahead_until = max(self._ahead_until, now) + size_bytes * self._seconds_per_byte
+        if self._ahead_until - now > _PAUSE_S_MIN:
+            time.sleep(self._ahead_until - now)
+
+
+class Source:
+    """The segments of one log as the round found them."""
+
+    def __init__(self, task: CleaningTask, files: Files, throttle: Throttle) -> None:
+        self._directory = Path(task.directory)
+        self._files = files
+        self._throttle = throttle
+        self._window_bytes = task.read_bytes
+        self._sizes = dict(task.segments)
+        self._bases = [*self._sizes, *task.later_segments]
+        self._upper_bound = task.upper_bound
+        self._indexes: dict[int, TxnIndex] = {}
+        self.bytes_read = 0
+
+    def path(self, base_offset: int, suffix: str = names.LOG) -> Path:
+        return self._directory / names.segment_file_name(base_offset, suffix)
+
+    def size_bytes(self, base_offset: int) -> int:
+        return self._sizes[base_offset]
+
+    def end_offset(self, base_offset: int) -> int:
+        """Where the next segment begins."""
+        following = self._bases.index(base_offset) + 1
+        if following == len(self._bases):
+            return self._upper_bound
+        return min(self._bases[following], max(self._upper_bound, base_offset + 1))
+
+    def modified_ns(self, base_offset: int) -> int:
+        """When the .log file was last changed."""
+        return self.path(base_offset).stat().st_mtime_ns
+
+    def batches(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
+        """Each batch of a segment: bytes that hold it whole, where it starts in them, its header.
+
+        FileNotFoundError if the segment has gone, CorruptBatch if it holds something else.
+        """
+        file = self._files.open_existing(self.path(base_offset))
+        size_bytes = self._sizes[base_offset]
+        position = 0
+        wanted = self._window_bytes
+        while position < size_bytes:
+            window = self._read(file, position, min(wanted, size_bytes - position))
+            at = 0
+            needed = _HEADER_BYTES
+            while len(window) - at >= needed or (at < len(window) == size_bytes - position):
+                header = read_header(window, at)
+                if at + header.size_bytes > len(window):
+                    needed = header.size_bytes
+                    break
+                yield window, at, header
+                at += header.size_bytes
+                needed = _HEADER_BYTES
+            if not at and len(window) < wanted:
+                raise CorruptBatch(f"a batch at {position} of {base_offset} is cut short")
+            position += at
+            wanted = max(self._window_bytes, needed)
+
+    def batches_backwards(self, base_offset: int) -> Iterator[tuple[bytes, int, BatchHeader]]:
+        """As `batches`, from the last one to the first."""
+        file = self._files.open_existing(self.path(base_offset))
+        starts = self._window_starts(file, self._sizes[base_offset])
+        end = self._sizes[base_offset]
+        for start in reversed(starts):
+            window = self._read(file, start, end - start)
+            end = start
+            found = list(iter_batches(window))
+            if not found or found[-1][0] + found[-1][1].size_bytes != len(window):
+                raise CorruptBatch(f"batches at {start} of {base_offset} are cut short")
+            for at, header in reversed(found):
+                yield window, at, header
+
+    def _window_starts(self, file: OpenFile, size_bytes: int) -> array[int]:
+        """Batches that begin a window's length from one another, the first one included."""
+        starts = array("q")
+        due = 0
+        for position, _ in scan.headers(self._files, file, 0, size_bytes, scan.WINDOW_BYTES_MAX):
+            if position >= due:
+                starts.append(position)
+                due = position + self._window_bytes
+        return starts
+
+    def _read(self, file: OpenFile, position: int, size_bytes: int) -> bytes:
+        window = read_exactly(self._files, file, position, size_bytes)
+        self._throttle.spend(len(window))
+        self.bytes_read += len(window)
+        return window
+
+    def aborted(self, base_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions that overlap a segment, whichever index names them."""
+        found: list[AbortedTxn] = []
+        for base in self._bases[self._bases.index(base_offset) :]:
+            entries, complete = self._index(base).collect(base_offset, end_offset)
+            found += entries
+            if complete:
+                break
+        return found
+
+    def _index(self, base_offset: int) -> TxnIndex:
+        index = self._indexes.get(base_offset)
+        if index is None:
+            path = self.path(base_offset, names.TXN_INDEX)
+            index = TxnIndex(path, base_offset, self._files, exists=path.exists())
+            self._indexes[base_offset] = index
+        return index

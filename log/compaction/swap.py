@@ -1,0 +1,107 @@
+"""Putting a cleaned segment in the place of those it was made from, so that a crash does no harm.
+
+    0  *.cleaned beside the log, on disk     a crash here: they are removed
+    1  .cleaned -> .swap, log file first     in the middle: removed, the old segments are there
+    2  the folder is fsynced                 from here on the new segment is the log
+    3  old files -> .deleted, as for any removed segment    a crash here or later: `loader.tidy`
+    4  .swap -> their names                                 removes the old ones and renames these
+    5  the folder is fsynced
+
+Steps 2 and 5 may block and are for a thread; the rest is a handful of renames on the loop.  Kafka
+does the same without step 2, and trusts the file system to keep the order of renames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.log import files as names
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.compaction.task import GroupCleaned
+    from kwire.log.log import Log
+
+
+@dataclass(slots=True)
+class Swap:
+    """One cleaned segment on its way in.
+
+    `log.swapping` names it between `begin` and `complete`: whoever removes segments from the log
+    meanwhile calls `cancel` first.
+    """
+
+    log: Log
+    cleaned: GroupCleaned
+    sources: list[Segment]
+    cancelled: bool = False
+
+    def begin(self) -> None:
+        """Step 1.  OSError if a file cannot be renamed."""
+        self.log.swapping = self
+        for name in self.cleaned.files:
+            path = self.log.dir / name
+            self.log.files.rename(path, path.with_name(_base_name(name) + names.SWAP))
+
+    def fsync(self) -> None:
+        """Steps 2 and 5; in any thread."""
+        self.log.files.fsync_dir(self.log.dir)
+
+    def complete(self, now_ms: int) -> Segment:
+        """Steps 3 and 4; gives the segment that is part of the log now."""
+        log = self.log
+        log.swapping = None
+        segment = self._segment(now_ms)
+        for source in self.sources:
+            paths = source.paths()
+            if source.base_offset != segment.base_offset:
+                snapshot = log.snapshots.drop(source.base_offset)
+                if snapshot is not None:
+                    paths.insert(0, snapshot)
+                log.segments.remove(source)
+            source.discard()
+            log.remove_later(paths, now_ms)
+        log.segments.add(segment)
+        log.forget_positions()
+        for name in self.cleaned.files:
+            path = log.dir / _base_name(name)
+            log.files.rename(path.with_name(path.name + names.SWAP), path)
+        return segment
+
+    def cancel(self) -> None:
+        """Between `begin` and `complete`: take the files away; the old segments stay."""
+        self.cancelled = True
+        self.log.swapping = None
+        remove_files(self.log, self.cleaned, names.SWAP)
+
+    def _segment(self, now_ms: int) -> Segment:
+        log, cleaned = self.log, self.cleaned
+        segment = Segment(
+            log.dir,
+            cleaned.sources[0],
+            log.files,
+            log.open_files,
+            size_bytes=cleaned.size_bytes,
+            created_ms=now_ms,
+            index_interval_bytes=log.config.index_interval_bytes,
+            index_bytes_max=log.config.segment_index_bytes,
+            has_txn_index=any(names.TXN_INDEX in name for name in cleaned.files),
+        )
+        segment.set_max_timestamp(cleaned.max_timestamp, cleaned.max_timestamp_offset)
+        return segment
+
+
+def remove_files(log: Log, cleaned: GroupCleaned, suffix: str) -> None:
+    """Take away what was to replace segments, the log file last: without it the rest is nothing."""
+    for name in reversed(cleaned.files):
+        log.files.remove(_path(log.dir, name, suffix))
+
+
+def _path(directory: Path, cleaned_name: str, suffix: str) -> Path:
+    return directory / (_base_name(cleaned_name) + suffix)
+
+
+def _base_name(cleaned_name: str) -> str:
+    return cleaned_name.removesuffix(names.CLEANED)

@@ -1,0 +1,81 @@
+"""Which batches belong to aborted transactions, while a log is read from front to back.
+
+A marker may go only when nothing of its transaction was met on the way: a reader of what is left
+would otherwise take the transaction for an open one (Kafka's CleanedTransactionMetadata).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kwire.codecs.batches import BatchHeader, ControlType, EndTxnMarker
+from kwire.log.txn_index import AbortedTxn
+
+
+@dataclass(slots=True)
+class _Ongoing:
+    aborted: AbortedTxn
+    met: bool = False  # a batch of it
+
+
+class CleanedTransactions:
+    """Fed with the aborted transactions of each segment, then with its batches in order.
+
+    `kept` gathers the entries of the new transaction index.
+    """
+
+    def __init__(self) -> None:
+        self._committed: set[int] = set()
+        self._ongoing: dict[int, _Ongoing] = {}
+        self._coming: list[tuple[int, AbortedTxn]] = []
+        self.kept: list[AbortedTxn] = []
+
+    def add(self, aborted: Iterable[AbortedTxn]) -> None:
+        """More transactions that were aborted; one that is known already does no harm."""
+        for each in aborted:
+            heapq.heappush(self._coming, (each.first_offset, each))
+
+    @property
+    def has_open(self) -> bool:
+        """Whether an aborted transaction may go on behind what was read."""
+        return bool(self._ongoing or self._coming)
+
+    def _begin(self, offset: int) -> None:
+        coming = self._coming
+        while coming and coming[0][0] <= offset:
+            _, aborted = heapq.heappop(coming)
+            self._ongoing.setdefault(aborted.producer_id, _Ongoing(aborted))
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """For a batch of data: whether nobody may see its records."""
+        self._begin(header.last_offset)
+        if not header.is_transactional:
+            return False
+        ongoing = self._ongoing.get(header.producer_id)
+        if ongoing is None:
+            self._committed.add(header.producer_id)
+            return False
+        ongoing.met = True
+        return True
+
+    def is_empty(
+        self, header: BatchHeader, marker: EndTxnMarker | None, *, has_record: bool
+    ) -> bool:
+        """For a control batch: whether nothing is left of the transaction that it ends."""
+        self._begin(header.last_offset)
+        if not has_record:
+            return True
+        if marker is None:
+            return False  # a control record of another kind
+        if marker.kind is ControlType.COMMIT:
+            if header.producer_id not in self._committed:
+                return True
+            self._committed.discard(header.producer_id)
+            return False
+        ongoing = self._ongoing.pop(header.producer_id, None)
+        if ongoing is None or not ongoing.met:
+            return True
+        self.kept.append(ongoing.aborted)
+        return False

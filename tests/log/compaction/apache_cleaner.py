@@ -1,0 +1,54 @@
+"""Apache Kafka's own cleaner, in a process that lives as long as the tests need it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Self
+
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import libs
+from kwire.log.compaction.task import CleaningTask
+
+SOURCE = Path(__file__).with_name("CleanLogs.java")
+DEDUPE_BYTES = 10_000_000
+
+
+class ApacheCleaner:
+    """Cleans the log of a task, which it does not share with anybody, in place."""
+
+    def __init__(self) -> None:
+        command = [str(java.executable()), "-Xmx512m", "-XX:TieredStopAtLevel=1"]
+        self._process = subprocess.Popen(
+            [*command, "-cp", f"{libs()}/*", str(SOURCE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def clean(self, directory: Path, task: CleaningTask) -> int:
+        """The first offset that was not cleaned."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        told = (
+            directory,
+            task.now_ms,
+            task.delete_retention_ms,
+            task.segment_bytes,
+            task.first_dirty,
+            task.upper_bound,
+            DEDUPE_BYTES,
+        )
+        self._process.stdin.write(" ".join(map(str, told)) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"Apache Kafka's cleaner failed on {told}"
+        return int(line.split()[0])
