@@ -68,16 +68,16 @@ class Nemesis:
         return None
 
     def _restart(self, fault: Fault) -> Value | None:
-        answer = self._stopped()
+        answer = self._stopped(may_end=False)
         time.sleep(fault.duration_s)
         return answer
 
-    def _stopped(self) -> Value | None:
+    def _stopped(self, *, may_end: bool) -> Value | None:
         """Stop the broker; something to say only if it ended in another way than it should."""
         status = self._subject.stop()
         if status in self._subject.stop_statuses:
             return None
-        return {"ended": status, "may_end": False}
+        return {"ended": status, "may_end": may_end}
 
     def _starve_of_descriptors(self, fault: Fault) -> Value | None:
         """Idle clients take what was left, and one more knocks."""
@@ -97,7 +97,7 @@ class Nemesis:
         if died is None and fault.ended_by is FaultKind.KILL:
             self._subject.kill()
         elif died is None and fault.ended_by is FaultKind.RESTART:
-            died = self._stopped()
+            died = self._stopped(may_end=self._subject.ends_when_starved)
         undo()
         return died
 
