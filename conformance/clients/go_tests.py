@@ -79,6 +79,7 @@ def source(module: str, checksum: str) -> Path:
             shutil.copytree(told["Dir"], fresh, copy_function=shutil.copyfile)
             for each in (fresh, *fresh.rglob("*")):
                 each.chmod(0o755 if each.is_dir() else 0o644)  # the module cache is read-only
+            subprocess.run(["go", "mod", "download"], cwd=fresh, check=True)  # what it needs itself
             fresh.rename(target)
     return target
 
@@ -218,7 +219,7 @@ def main(arguments: Sequence[str]) -> int:
         write(done, given.wanted, given.results)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"go_tests: {error}", file=sys.stderr)
-        return 1
+        return os.EX_UNAVAILABLE if given.command == "source" else 1
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -141,6 +142,27 @@ def test_sources_that_do_not_compile_are_no_run(
     assert "go_tests: Command" in capfd.readouterr().err
 
 
+def test_sources_that_cannot_be_had_have_a_status_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))  # without Go
+    assert go_tests.main(["source", "example.com/one@v1.0.0", "h1:x"]) == os.EX_UNAVAILABLE
+    assert "'go'" in capfd.readouterr().err
+
+
+def test_sources_are_those_that_were_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "go").write_text('#!/bin/sh\necho \'{"Dir": "/", "Sum": "h1:y"}\'\n')
+    (tmp_path / "go").chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert go_tests.main(["source", "example.com/one@v1.0.0", "h1:x"]) == os.EX_UNAVAILABLE
+    assert "example.com/one@v1.0.0 is h1:y, not h1:x" in capfd.readouterr().err
+    assert not (tmp_path / "kwire" / "clients" / "one-v1.0.0").exists()
+
+
 @pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.name)
 def test_what_must_pass_is_run(suite: Path) -> None:
     tests = go_tests.parse((suite / "tests.txt").read_text())
@@ -148,4 +170,5 @@ def test_what_must_pass_is_run(suite: Path) -> None:
         line for line in (suite / "allow.txt").read_text().splitlines() if not line.startswith("#")
     ]
     assert go_tests.chosen(tests, allowed)
+    assert allowed == sorted(set(allowed))
     assert not {each for test in tests for each in test.left_out} & set(allowed)
