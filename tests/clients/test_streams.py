@@ -1,0 +1,225 @@
+"""Kafka Streams with `processing.guarantee=exactly_once_v2`, through a kill and a newcomer.
+
+A word count with a repartition topic and a changelog (StreamsCount.java).  Whatever happens to its
+instances, a reader of committed records sees the counts of each word as 1, 2, 3, ...: every update
+once, in order, up to how often the word was written.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import command
+from tests.clients.librdkafka import TIMEOUT_S, create_topic
+from tests.clients.waiting import eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+SOURCE = Path(__file__).with_name("StreamsCount.java")
+COMPILER = "jdk.compiler"
+PARTITIONS = 4
+WORDS = 4_000
+VOCABULARY = [f"word-{number}" for number in range(40)]
+AHEAD = 400
+"""Words written whose counts were not read yet, so that there is always something to count."""
+PATIENCE_S = 45.0
+
+
+@pytest.fixture(scope="module")
+def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the application's classes."""
+    modules = subprocess.run(
+        [java.executable(), "--list-modules"], capture_output=True, text=True, check=True
+    )
+    if COMPILER not in modules.stdout:
+        pytest.skip(f"NOT TESTED: {java.executable()} has no compiler: a JDK is needed")
+    folder = tmp_path_factory.mktemp("classes")
+    compiler = [str(java.executable()), "-m", f"{COMPILER}/com.sun.tools.javac.Main"]
+    jars = ":".join(str(jar) for jar in apache_kafka_libs.glob("*.jar"))
+    options = ["-cp", jars, "-d", str(folder)]
+    done = subprocess.run([*compiler, *options, str(SOURCE)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+class Instance:
+    """A process of the application; it keeps its state folder when it is started again."""
+
+    def __init__(self, classes: Path, folder: Path, arguments: list[str]) -> None:
+        self._output = folder.with_suffix(".out")
+        words = command("StreamsCount", [*arguments, folder])
+        words[words.index("-cp") + 1] += f":{classes}"
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self._began = self._output.stat().st_size
+
+    @property
+    def output(self) -> str:
+        return self._output.read_bytes()[self._began :].decode()
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has counted a word."""
+        return "first word" in self.output
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it as an operator would; it must have been content to the end.
+
+        What a killed instance has left of its state is corrupt to Streams, which says so loudly.
+        """
+        self._process.terminate()
+        self._process.wait(TIMEOUT_S)
+        assert "state NOT_RUNNING" in self.output, self.output
+        errors = [line for line in self.output.splitlines() if " ERROR " in line]
+        assert all("TaskCorruptedException" in line for line in errors), self.output
+
+
+StartInstance = Callable[[str], Instance]
+
+
+@pytest.fixture
+def start(bootstrap: str, unique: str, compiled: Path, tmp_path: Path) -> Iterator[StartInstance]:
+    """Start an instance of the application with a state folder of that name."""
+    started: list[Instance] = []
+
+    def begin(name: str) -> Instance:
+        arguments = [bootstrap, unique, f"{unique}-words", f"{unique}-counts"]
+        started.append(Instance(compiled, tmp_path / name, arguments))
+        return started[-1]
+
+    yield begin
+    for instance in started:
+        instance.kill()
+
+
+class Reader:
+    """What a reader of committed records has seen: the updates of each word, in order."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        settings = {"bootstrap.servers": bootstrap, "group.id": "unused"}
+        self._consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        self._consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+        self.updates: defaultdict[str, list[int]] = defaultdict(list)
+        self.seen = 0
+
+    def read(self) -> None:
+        for message in self._consumer.consume(AHEAD, 0.1):
+            assert message.error() is None, message.error()
+            word, count = message.key(), message.value()
+            assert word is not None
+            assert count is not None
+            self.updates[word.decode()].append(int.from_bytes(count))
+            self.seen += 1
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def feed(
+    producer: Producer, reader: Reader, topic: str, words: list[str], until: Callable[[], bool]
+) -> None:
+    """Write `words` (and take them off the list), not far ahead of the counts, until it is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline, f"{reader.seen} counts read, {len(words)} words left"
+        written = WORDS - len(words)
+        while words and written - reader.seen < AHEAD:
+            producer.produce(topic, words.pop(), partition=written % PARTITIONS)
+            written += 1
+        producer.poll(0)
+        reader.read()
+
+
+def test_a_count_is_exact_through_a_kill_and_a_newcomer(
+    bootstrap: str, unique: str, start: StartInstance, rng: random.Random
+) -> None:
+    source, target = f"{unique}-words", f"{unique}-counts"
+    for topic in (source, target):
+        create_topic(bootstrap, topic, PARTITIONS)
+    words = rng.choices(VOCABULARY, k=WORDS)
+    expected = Counter(words)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    reader = Reader(bootstrap, target)
+
+    first = start("first")
+    feed(producer, reader, source, words, lambda: reader.seen >= WORDS // 8)
+
+    def pauses_in_a_transaction() -> bool:
+        first.pause()
+        if has_open_transaction(bootstrap, target):
+            return True
+        first.resume()
+        return False
+
+    feed(producer, reader, source, words, pauses_in_a_transaction)
+    first.kill()
+    first = start("first")
+    second = start("second")
+    feed(producer, reader, source, words, lambda: first.counts and second.counts)
+    feed(producer, reader, source, words, lambda: reader.seen >= WORDS)
+    assert not words
+    assert producer.flush(TIMEOUT_S) == 0
+    check_internal_topics(bootstrap, unique)
+    first.stop()
+    second.stop()
+    reader.read()
+    reader.close()
+    assert reader.updates == {word: list(range(1, n + 1)) for word, n in expected.items()}
+
+
+def has_open_transaction(bootstrap: str, topic: str) -> bool:
+    """Whether a reader of committed records sees less of the topic than another."""
+    ends = []
+    for isolation in ("read_committed", "read_uncommitted"):
+        looker = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": isolation}
+        )
+        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        ends.append([looker.get_watermark_offsets(place, TIMEOUT_S)[1] for place in places])
+        looker.close()
+    return ends[0] != ends[1]
+
+
+def check_internal_topics(bootstrap: str, application: str) -> None:
+    """They are as Streams wants them, and what was counted is deleted from between."""
+    changelog = f"{application}-counts-changelog"
+    repartition = f"{application}-words-repartition"
+    assert setting(bootstrap, changelog, "cleanup.policy") == "compact"
+    assert setting(bootstrap, repartition, "cleanup.policy") == "delete"
+    assert setting(bootstrap, repartition, "retention.ms") == "-1"
+    looker = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    places = [TopicPartition(repartition, index) for index in range(PARTITIONS)]
+    eventually(
+        lambda: all(looker.get_watermark_offsets(each, TIMEOUT_S)[0] > 0 for each in places), True
+    )
+    looker.close()
+
+
+def setting(bootstrap: str, topic: str, name: str) -> str | None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    value: str | None = admin.describe_configs([resource])[resource].result(TIMEOUT_S)[name].value
+    return value
