@@ -56,6 +56,12 @@ def test_all_that_is_served_is_green_and_the_rest_is_listed(run: Run) -> None:
     assert green.isdisjoint(key for key, _ in grey)
 
 
+def test_every_excuse_is_used(run: Run) -> None:
+    used = {e for cell in run.cells for verdict in cell.verdicts for e in verdict.excuses}
+    idle = set(EXCUSED) - used
+    assert not idle, "\n".join(sorted(f"{e.api_key.name}, {e.case}" for e in idle))
+
+
 def test_the_reports_tell_it(run: Run, tmp_path: Path) -> None:
     write([WirePart(run)], "kwire", "Apache Kafka", tmp_path)
     cells = json.loads(tmp_path.joinpath("report.json").read_text())["wire"]["cells"]
