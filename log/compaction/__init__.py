@@ -5,7 +5,7 @@
     worker.py, worker_process.py  the process that does the rewriting, and the broker's end of it
     rewrite.py                  the rewriting: keys are noted, then groups of segments are filtered
     offset_map.py, key_scan.py  the last offset of each key
-    batch_filter.py, batch_edit.py, legacy_edit.py, transactions.py  what stays of a batch
+    batch_filter.py, batch_edit.py, transactions.py  what stays of a batch
     source.py, cleaned_segment.py  the files read and written
 
 Offsets never change.  What is kept is what `Cleaner.java` of Apache Kafka 4.3 keeps; the tests have

@@ -16,7 +16,17 @@ from kwire.codecs.batch_header import (
     LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
 )
-from kwire.codecs.batches import HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, Compression, seal
+from kwire.codecs.batches import (
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    BatchHeader,
+    Compression,
+    Record,
+    TimestampType,
+    build,
+    seal,
+)
 from kwire.codecs.compression import compress
 from kwire.codecs.varint import varint
 from kwire.log.compaction.key_scan import Entry
@@ -63,6 +73,20 @@ def with_horizon(
         records_count=len(kept),
     )
     return _assemble(header, bytes(out))
+
+
+def modernized(header: BatchHeader, kept: list[Record], horizon_ms: int | None) -> bytearray:
+    """What is left of a message of magic 0 or 1, as a batch of magic 2; at least one record."""
+    stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    return build(
+        kept,
+        base_offset=kept[0].offset,
+        keep_offsets=True,
+        compression=header.compression,
+        timestamp_type=header.timestamp_type,
+        max_timestamp=header.max_timestamp if stamped else None,
+        delete_horizon_ms=horizon_ms,
+    )
 
 
 def _timestamp(header: BatchHeader, entry: Entry) -> int:

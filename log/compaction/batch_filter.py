@@ -6,6 +6,7 @@
                           state is kept nor the last of the round; those two are kept empty
     a marker stays until  nothing of its transaction is left; it then gets a delete horizon, too
     aborted records       go
+    magic 0 and 1         become magic 2: Kafka 4 writes nothing older
 
 The rules are those of Kafka's Cleaner.cleanInto and MemoryRecords.filterTo.
 """
@@ -24,7 +25,7 @@ from kwire.codecs.batches import (
     read_marker,
     records,
 )
-from kwire.log.compaction import batch_edit, legacy_edit
+from kwire.log.compaction import batch_edit
 from kwire.log.compaction.key_scan import Entry, entries, picked, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import CleaningTask
@@ -138,7 +139,10 @@ class BatchFilter:
         return batch_edit.reduced(header, inner, kept)
 
     def _by_offset(self, data: bytes, at: int, header: BatchHeader) -> Bytes | None:
-        """Without a look at keys; None if the batch does not number its records one by one."""
+        """Without a look at keys; None if the batch does not number its records one by one.
+
+        One that only seems to, which no broker takes, is kept whole: nobody can tell its offsets.
+        """
         base_offset = header.base_offset
         live = self._offsets.live(base_offset, header.last_offset)
         if not live:
@@ -149,13 +153,15 @@ class BatchFilter:
             return None
         inner, start, _ = records_of(data, at, header)
         kept = picked(inner, start, [offset - base_offset for offset in live])
-        return None if kept is None else batch_edit.reduced(header, inner, kept)
+        if kept is None:
+            return _whole(data, at, header)
+        return batch_edit.reduced(header, inner, kept)
 
     def _is_untouched(self, inner: bytes, start: int, end: int, header: BatchHeader) -> bool:
         """The quick answer for most batches that are clean already: no key was written again."""
         if header.last_offset >= self._offsets.first_offset:
             return False
-        found = scan_keys(inner, start, end, header.records_count, header.base_offset)
+        found = scan_keys(inner, start, end, header)
         return (
             len(found.keys) == header.records_count
             and not found.has_nulls
@@ -179,10 +185,9 @@ class BatchFilter:
         self, data: bytes, at: int, header: BatchHeader, *, legacy_deletes_stay: bool
     ) -> Bytes:
         check_crc(data, at, header)
-        found = list(records(data, at))
         kept = [
             record
-            for record in found
+            for record in records(data, at)
             if self._is_last(record.key, record.offset)
             and (
                 record.value is not None
@@ -190,9 +195,10 @@ class BatchFilter:
                 or record.offset >= self._offsets.end_offset
             )
         ]
-        if len(kept) == len(found):
-            return _whole(data, at, header)
-        return legacy_edit.wrapped(header, kept) if kept else _NOTHING
+        if not kept:
+            return _NOTHING
+        tombstones = any(record.value is None for record in kept)
+        return batch_edit.modernized(header, kept, self._horizon_ms if tombstones else None)
 
 
 def _whole(data: bytes, at: int, header: BatchHeader) -> memoryview:

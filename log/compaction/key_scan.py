@@ -7,10 +7,11 @@ batch is written anew.  See `codecs/batch_reader.py` for the layout.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from kwire.codecs.batches import CorruptBatch
+from kwire.codecs.batches import BatchHeader, CorruptBatch
 from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
 
 KEY_BYTES_MAX = 23
@@ -24,7 +25,7 @@ class Keys(NamedTuple):
     """The keys of a batch with the offsets of their records; `has_nulls` if any value is null."""
 
     keys: list[bytes]
-    offsets: list[int]
+    offsets: Sequence[int]
     has_nulls: bool
 
 
@@ -33,20 +34,33 @@ def short_key(key: bytes) -> bytes:
     return key if len(key) <= KEY_BYTES_MAX else blake2b(key, digest_size=_HASH_BYTES).digest()
 
 
-def scan_keys(  # noqa: C901 - one loop, with short varints in line: calls would halve its speed
-    data: bytes, pos: int, end: int, count: int, base_offset: int
-) -> Keys:
-    """The keys of `count` records that fill `data[pos:end]`; records without a key are left out.
+def scan_keys(data: bytes, pos: int, end: int, header: BatchHeader) -> Keys:
+    """The keys of the records in `data[pos:end]`; records without a key are left out.
 
-    CorruptBatch if they do not fill it.
+    Where there are as many records as offsets, the n-th record is taken to have the n-th offset: a
+    broker has checked that, and `picked` does again.  CorruptBatch if the records do not fill it.
     """
+    count = header.records_count
+    found = None
+    if count == header.last_offset_delta + 1:
+        found = _scan_numbered(data, pos, end, header)
+    if found is None:
+        found = _scan_gapped(data, pos, end, header)
+    if found.keys and max(map(len, found.keys)) > KEY_BYTES_MAX:
+        return found._replace(keys=[short_key(key) for key in found.keys])
+    return found
+
+
+def _scan_numbered(  # noqa: C901 - the hot loop, short varints in line: calls would halve its speed
+    data: bytes, pos: int, end: int, header: BatchHeader
+) -> Keys | None:
+    """None if a record has no key."""
     keys: list[bytes] = []
-    offsets: list[int] = []
-    add_key, add_offset = keys.append, offsets.append
+    add_key = keys.append
     has_nulls = False
     zigzag = ZIGZAG
     try:
-        for _ in range(count):
+        for _ in range(header.records_count):
             if (byte := data[pos]) < 128:
                 record_end = pos + 1 + zigzag[byte]
                 pos += 2  # past the attributes too
@@ -60,36 +74,37 @@ def scan_keys(  # noqa: C901 - one loop, with short varints in line: calls would
             while data[pos] > 127:  # the timestamp
                 pos += 1
             pos += 1
-            if (byte := data[pos]) < 128:
-                offset = base_offset + zigzag[byte]
+            while data[pos] > 127:  # the offset
                 pos += 1
-            elif (high := data[pos + 1]) < 128:
-                offset = base_offset + ((byte & 127 | high << 7) >> 1)
+            if (byte := data[pos + 1]) < 128:
                 pos += 2
-            else:
-                delta, pos = read_varint(data, pos)
-                offset = base_offset + delta
-            if (byte := data[pos]) < 128:
-                pos += 1
                 key_end = pos + zigzag[byte]
             else:
-                size, pos = read_varint(data, pos)
+                size, pos = read_varint(data, pos + 1)
                 key_end = pos + size
-            if key_end >= record_end:
-                raise CorruptBatch("a batch ends within a key")
-            if key_end >= pos:
-                add_key(data[pos:key_end])
-                add_offset(offset)
-                if data[key_end] == _NULL:
-                    has_nulls = True
+            if not pos <= key_end < record_end:
+                return None
+            add_key(data[pos:key_end])
+            if data[key_end] == _NULL:
+                has_nulls = True
             pos = record_end
     except IndexError:
         raise CorruptBatch("a batch ends within a record") from None
     if pos != end:
-        raise CorruptBatch(f"{count} records do not fill their batch")
-    if keys and max(map(len, keys)) > KEY_BYTES_MAX:
-        keys = [short_key(key) for key in keys]
-    return Keys(keys, offsets, has_nulls)
+        raise CorruptBatch(f"{header.records_count} records do not fill their batch")
+    first = header.base_offset
+    return Keys(keys, range(first, first + header.records_count), has_nulls)
+
+
+def _scan_gapped(data: bytes, pos: int, end: int, header: BatchHeader) -> Keys:
+    found = [
+        entry for entry in entries(data, pos, end, header.records_count) if entry.key is not None
+    ]
+    return Keys(
+        [entry.key for entry in found if entry.key is not None],
+        [header.base_offset + entry.offset_delta for entry in found],
+        not all(entry.has_value for entry in found),
+    )
 
 
 class Entry(NamedTuple):

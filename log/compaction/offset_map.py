@@ -73,15 +73,17 @@ class OffsetMap:
 
         Records before `dirty_from` are left out: they have been cleaned already.
         """
+        if batch.has_nulls:
+            self._nulls.add(base_offset)
+        self.first_offset = max(base_offset, dirty_from)
+        if self.keys.issuperset(batch.keys):  # the quick answer for most
+            return
         last = dict(zip(batch.keys, batch.offsets, strict=True))
         if base_offset < dirty_from:
             last = {key: offset for key, offset in last.items() if offset >= dirty_from}
         fresh = last.keys() - self.keys
         if fresh:
             self._note(fresh, last)
-        if batch.has_nulls:
-            self._nulls.add(base_offset)
-        self.first_offset = max(base_offset, dirty_from)
 
     def _note(self, fresh: set[bytes], last: dict[bytes, int]) -> None:
         self.keys |= fresh

@@ -188,7 +188,7 @@ def _note_segment(
 def _keys(data: bytes, at: int, header: BatchHeader) -> Keys:
     if header.magic == 2:
         inner, start, end = records_of(data, at, header)
-        return scan_keys(inner, start, end, header.records_count, header.base_offset)
+        return scan_keys(inner, start, end, header)
     found = [(record.key, record.offset) for record in records(data, at)]
     keyed = [(short_key(key), offset) for key, offset in found if key is not None]
     return Keys([key for key, _ in keyed], [offset for _, offset in keyed], has_nulls=False)

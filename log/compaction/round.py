@@ -8,7 +8,7 @@ was swapped in by then is as good as what it replaced.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,7 @@ class Round:
         self._now_ms = now_ms
         self._generation = part.log.generation
         self._answer: Answer | None = None
+        self._sources: dict[int, Segment] = {}  # of the pass, as far as they are not replaced
 
     def __repr__(self) -> str:
         return f"Round({self.log!r}, {self._part.first_dirty}..{self._part.upper_bound})"
@@ -77,7 +78,7 @@ class Round:
         except Dropped as why:
             _logger.info("%r is dropped: %s", self, why)
         except (OSError, Corrupt) as error:
-            if self._is_valid():
+            if self._is_valid() and self._holds(self._sources.values()):
                 self.failure = error
             else:
                 _logger.info("%r is dropped: %s", self, error)
@@ -86,7 +87,11 @@ class Round:
                 self.log.swapping.cancel()
 
     def _pass(self, task: CleaningTask) -> Iterator[Job]:
-        sources = {segment.base_offset: segment for segment in self.log.segments}
+        self._sources = {
+            segment.base_offset: segment
+            for segment in self.log.segments
+            if segment.base_offset < task.end_offset
+        }
         yield from self._run("begin cleaning", partial(self._begin, task))
         while True:
             yield from self._run("clean", self._wait)
@@ -97,7 +102,7 @@ class Round:
                 self._report(answer)
                 return
             assert isinstance(answer, GroupCleaned)
-            yield from self._swap(answer, [sources[base] for base in answer.sources])
+            yield from self._swap(answer, [self._sources.pop(base) for base in answer.sources])
 
     def _run(self, what: str, work: Callable[[], None]) -> Iterator[Job]:
         job = Job(f"{what} {self.log!r}", work)
@@ -134,11 +139,14 @@ class Round:
     def _is_valid(self) -> bool:
         return not self.log.offline and self.log.generation == self._generation
 
-    def _check(self, sources: list[Segment] | None = None) -> None:
+    def _holds(self, segments: Iterable[Segment]) -> bool:
+        here = set(map(id, self.log.segments))
+        return here.issuperset(map(id, segments))
+
+    def _check(self, sources: Iterable[Segment] = ()) -> None:
         if not self._is_valid():
             raise Dropped("the log was cut, deleted or is offline")
-        here = set(map(id, self.log.segments))
-        if sources and not here.issuperset(map(id, sources)):
+        if not self._holds(sources):
             raise Dropped("its segments were removed")
 
     def _task(self, end_offset: int) -> CleaningTask:

@@ -6,6 +6,7 @@ When the input ends, because the broker closed it or is dead, the process ends a
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from queue import SimpleQueue
@@ -29,6 +30,7 @@ def _read_tasks(tasks: SimpleQueue[bytes]) -> None:
 def main() -> None:
     """Serve until the input ends."""
     os.nice(NICENESS)
+    gc.disable()  # nothing here makes cycles, and millions of keys would be walked
     tasks: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
     while True:

@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 written again: what is left of a compressed set of them.
+"""Writes messages of magic 0 and 1, as brokers before Kafka 0.11 kept them.
 
 See `codecs/legacy.py` for the layout.  Wrapped messages have absolute offsets in magic 0 and count
 from the first one in magic 1; the wrapper has the last one's offset and the largest timestamp.
@@ -26,7 +26,7 @@ def wrapped(header: BatchHeader, kept: list[Record]) -> bytes:
     flags = header.attributes & LOG_APPEND_TIME_FLAG
     inner = b"".join(
         [
-            _message(record.offset - relative_to, header.magic, flags, record.timestamp,
+            message(record.offset - relative_to, header.magic, flags, record.timestamp,
                      record.key, record.value)
             for record in kept
         ]
@@ -35,12 +35,13 @@ def wrapped(header: BatchHeader, kept: list[Record]) -> bytes:
     stamped = header.attributes & LOG_APPEND_TIME_FLAG
     timestamp = header.max_timestamp if stamped else max(record.timestamp for record in kept)
     value = compress(codec, inner)
-    return _message(kept[-1].offset, header.magic, header.attributes, timestamp, None, value)
+    return message(kept[-1].offset, header.magic, header.attributes, timestamp, None, value)
 
 
-def _message(
+def message(
     offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> bytes:
+    """One message, its offset and size before it; magic 0 has no timestamp."""
     body = bytearray((magic, attributes))
     if magic == 1:
         body += _TIMESTAMP.pack(timestamp)
