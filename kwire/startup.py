@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,20 +13,19 @@ import trio
 
 from kwire import cleaning
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.local import FILE_NAME, LocalStore, random_uuid, uuid_text
 from kwire.config import ConfigResourceType, topic_log_config
-from kwire.log import Intervals, Log, LogManager
+from kwire.log import Intervals, LogManager
 
 if TYPE_CHECKING:
+    from kwire.cluster.image import ClusterImage
     from kwire.config import BrokerConfig
+    from kwire.takeover import Takeover
 
 log = logging.getLogger("kwire.startup")
 
 UPKEEP_INTERVAL_S = 1.0
 """How often the logs are asked what is due; retention and removals need no better."""
-
-ZERO_UUID = bytes(16)
 
 
 @asynccontextmanager
@@ -44,15 +44,14 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     )
     logs.defaults = topic_log_config(config, {})
     cluster_id = logs.identify(config.node_id, uuid_text(random_uuid()))
-    path = Path(config.log_dirs[0]) / FILE_NAME
-    is_new = not path.exists()
-    store = LocalStore(path, cluster_id)
+    store = LocalStore(Path(config.log_dirs[0]) / FILE_NAME, cluster_id)
     image = await store.load()
-    logs.load(
-        lambda topic: topic_log_config(config, image.configs_of(ConfigResourceType.TOPIC, topic))
-    )
-    if is_new and logs.logs:
-        image = await store.commit(image.version, _adopt(image, logs, config.node_id))
+    takeover = _takeover(config, logs, image)
+    configs_of = partial(image.configs_of, ConfigResourceType.TOPIC)
+    found = configs_of if takeover is None else takeover.configs_of
+    logs.load(lambda topic: topic_log_config(config, found(topic)))
+    if takeover is not None and logs.logs:
+        image = await takeover.commit(store, image)
     broker = Broker(config, store, logs, image.cluster_id)
     try:
         await broker.start(nursery)
@@ -65,27 +64,13 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         store.close()
 
 
-def _adopt(image: ClusterImage, logs: LogManager, node_id: int) -> ClusterImage:
-    """Topics for the logs of a data directory that came without metadata, say Apache Kafka's."""
-    by_topic: dict[str, dict[int, Log]] = {}
-    for (topic, index), found in logs.logs.items():
-        by_topic.setdefault(topic, {})[index] = found
-    topics = []
-    for name, partitions in by_topic.items():
-        if sorted(partitions) != list(range(len(partitions))):
-            log.warning("%s is left alone: it lacks some of its partitions", name)
-            continue
-        known = {found.topic_id for found in partitions.values()} - {ZERO_UUID}
-        topic_id = known.pop() if known else random_uuid()
-        states = [
-            PartitionImage(
-                node_id, max(partitions[index].epochs.latest_epoch, 0), 0, (node_id,), (node_id,)
-            )
-            for index in sorted(partitions)
-        ]
-        topics.append(TopicImage(name, topic_id, tuple(states)))
-    log.info("found %d topics without metadata and took them over", len(topics))
-    return image.with_topics(topics)
+def _takeover(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Takeover | None:
+    """If nothing was ever committed but there are logs: they came from elsewhere."""
+    if image.version or image.topics or not any(each.folders() for each in logs.online_dirs):
+        return None
+    from kwire.takeover import Takeover
+
+    return Takeover(config, logs)
 
 
 def _warn_of_strays(broker: Broker) -> None:

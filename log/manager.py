@@ -226,6 +226,11 @@ class LogManager:
         self.logs[key] = log
         self._logs_in.setdefault(directory, {})[key] = log
 
+    def compacted_topics(self) -> set[str]:
+        """Topics that the cleaner has been at, by its checkpoints; before anything is loaded."""
+        found = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)
+        return {topic for offsets in found for topic, _ in offsets}
+
     def logs_in(self, directory: LogDir) -> list[Log]:
         return list(self._logs_in.get(directory, {}).values())
 

@@ -1,0 +1,56 @@
+"""A data directory that Apache Kafka wrote, and what it said of it while it ran."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance.apache_kafka import ApacheKafka
+from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
+from tests.log.interchange.observed import Seen, observe
+
+ROUNDS_VARIABLE = "KWIRE_INTERCHANGE_ROUNDS"
+
+
+@pytest.fixture(scope="session")
+def rounds() -> int:
+    """How much is written: 2 in `make test`, more by the environment variable."""
+    return int(os.environ.get(ROUNDS_VARIABLE, "2"))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Directories (of the whole node, `data` below them) and what the broker said of the data."""
+
+    stopped: Path
+    killed: Path
+    seen: Seen
+
+
+@pytest.fixture(scope="session")
+def by_apache(
+    apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, rounds: int
+) -> Written:
+    """Written by Apache Kafka 4.3.1 in KRaft mode, over two leader epochs.
+
+    `killed` is copied while the process is held by SIGSTOP: that is what kill -9 leaves behind.
+    """
+    root = tmp_path_factory.mktemp("interchange")
+    node = ApacheKafka(root / "apache", settings=SETTINGS)
+    with node:
+        filling = Filling(node.bootstrap, rounds)
+        filling.create_topics()
+        filling.write(0)
+    with node:
+        filling.write(1)
+        wait_until_cleaned(node.directory / "data")
+        seen = observe(node.bootstrap)
+        os.kill(node.pid, signal.SIGSTOP)
+        killed = Path(shutil.copytree(node.directory, root / "killed"))
+        os.kill(node.pid, signal.SIGCONT)
+    return Written(node.directory, killed, seen)

@@ -1,0 +1,97 @@
+"""A data directory of Apache Kafka 4.3.1, taken over: nothing of it is lost or changed.
+
+KWIRE_INTERCHANGE_ROUNDS says how much there is in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.client.connection import Connection
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.log.inspection import Inspector
+from kwire.testing import BrokerProcess
+from tests.conftest import finish
+from tests.log.interchange.filling import SETTINGS
+from tests.log.interchange.observed import differences, observe
+
+if TYPE_CHECKING:
+    from tests.log.interchange.conftest import Written
+    from tests.log.interchange.observed import Seen
+
+
+def taken_over(written: Path, tmp_path: Path) -> BrokerProcess:
+    broker = BrokerProcess(tmp_path / "kwire", {"node.id": "1", **SETTINGS})
+    shutil.copytree(written / "data", broker.data_dir)
+    return broker
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_everything_is_the_same_through_the_wire(
+    how: str, by_apache: Written, tmp_path: Path
+) -> None:
+    broker = taken_over(getattr(by_apache, how), tmp_path)
+    broker.start()
+    try:
+        assert differences(by_apache.seen, observe(broker.bootstrap)) == []
+    finally:
+        finish(broker)
+    broker.start()  # now by its own metadata, after its own clean stop
+    try:
+        assert differences(by_apache.seen, observe(broker.bootstrap)) == []
+    finally:
+        finish(broker)
+    assert "recover" not in broker.log or how == "killed"
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_verify_has_no_complaint(how: str, by_apache: Written) -> None:
+    inspector = Inspector()
+    inspector.log_dir(getattr(by_apache, how) / "data")
+    assert inspector.records > 1000
+    assert [str(problem) for problem in inspector.problems] == []
+
+
+def test_new_producers_get_ids_that_nobody_had(by_apache: Written, tmp_path: Path) -> None:
+    broker = taken_over(by_apache.stopped, tmp_path)
+    with broker:
+        assert new_producer_id(broker) > max(producer_ids(by_apache.seen))
+
+
+def test_without_a_metadata_log_nothing_is_lost_by_retention(
+    by_apache: Written, tmp_path: Path
+) -> None:
+    """As in ZooKeeper mode, where configs and producer ids are not in the directory."""
+    broker = taken_over(by_apache.stopped, tmp_path)
+    shutil.rmtree(broker.data_dir / "__cluster_metadata-0")
+    with broker:
+        seen = observe(broker.bootstrap)
+        assert new_producer_id(broker) > max(producer_ids(by_apache.seen))
+    assert seen["compacted configs"] == {"cleanup.policy": "compact"}
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        assert seen[f"{topic} configs"]["cleanup.policy"] == "compact"
+    other = {
+        name: value for name, value in seen.items() if not name.endswith(("configs", "epochs"))
+    }
+    wanted = {name: value for name, value in by_apache.seen.items() if name in other}
+    assert differences(wanted, other) == []
+    assert len(other) > 100
+
+
+def producer_ids(seen: Seen) -> set[int]:
+    """Those that logs remember, and those of transactional ids."""
+    in_logs = (entries for name, entries in seen.items() if name.endswith(" producers"))
+    given = {entry[0] for entries in in_logs for entry in entries}
+    return given | {said[4] for name, said in seen.items() if name.startswith("transactional id")}
+
+
+def new_producer_id(broker: BrokerProcess) -> int:
+    with closing(Connection("127.0.0.1", broker.port, client_id="t", timeout_s=30)) as connection:
+        answer = connection.call(InitProducerIdRequest(None, transaction_timeout_ms=60_000))
+    producer_id: int = answer.producer_id
+    return producer_id
