@@ -121,6 +121,8 @@ class Cleaner:
         for _, worker in self._idle:
             worker.stop()
         for under_way in self._busy.values():
+            if under_way.log.swapping is not None:
+                under_way.log.swapping.cancel()
             if under_way.worker is not None:
                 under_way.worker.stop()
         self._idle.clear()

@@ -46,6 +46,7 @@ class _Rewriting:
         self.bytes_written = 0
 
     def run(self) -> Iterator[Answer]:
+        self._remove_leftovers()
         began = time.monotonic()
         note_keys(self.task, self.source, self.offsets)
         noted = time.monotonic()
@@ -68,6 +69,12 @@ class _Rewriting:
             int((noted - began) * 1000),
             int((time.monotonic() - noted) * 1000),
         )
+
+    def _remove_leftovers(self) -> None:
+        """Of a worker that was killed: the loader would take them for a sign that a swap of later
+        segments had not begun."""
+        for path in sorted(Path(self.task.directory).glob(f"*{names.CLEANED}")):
+            self.files.remove(path)
 
     # Groups
 

@@ -8,7 +8,7 @@ was swapped in by then is as good as what it replaced.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,7 @@ class Round:
     def __repr__(self) -> str:
         return f"Round({self.log!r}, {self._part.first_dirty}..{self._part.upper_bound})"
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Generator[Job, None, None]:
         """Run each in a thread, then finish it here, then ask for the next.
 
         A broken disk, a dead worker or a corrupt log end it; `failure` tells.

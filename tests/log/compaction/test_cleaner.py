@@ -377,3 +377,44 @@ def test_a_process_does_what_a_thread_does(open_manager: OpenManager) -> None:
     assert manager.cleaner.take_idle(NOW_MS) == []
     [idle] = manager.cleaner.take_idle(NOW_MS + 60_000)
     idle.stop()
+
+
+def test_what_a_killed_worker_left_is_removed_first(open_manager: OpenManager) -> None:
+    """Or a crash in a later swap would be taken for one before it, and lose segments."""
+    manager = open_manager()
+    log = manager.create("t", b"1" * 16, 0)
+    fill(log)
+    second = list(log.segments)[1].base_offset
+    stale = log.dir / f"{second:020d}.log.cleaned"
+    stale.write_bytes(b"")
+    round_ = grab(manager)
+    assert round_ is not None
+    for number, job in enumerate(round_.jobs()):
+        run_all([job])
+        if number == 1:
+            assert not stale.exists()
+    manager.cleaner.finished(round_, NOW_MS, SETTINGS)
+    assert round_.done_to is not None
+
+
+def test_a_stop_in_the_middle_leaves_nothing_half_done(
+    open_manager: OpenManager, tmp_path: Path
+) -> None:
+    for after_jobs in range(1, 6):
+        manager = open_manager()
+        key = "t", after_jobs
+        log = manager.create("t", b"1" * 16, after_jobs)
+        fill(log)
+        before = {key for _, key in contents(log)}
+        round_ = grab(manager)
+        assert round_ is not None
+        jobs = round_.jobs()
+        for _ in range(after_jobs):
+            run_all([next(jobs)])
+        manager.close()
+        jobs.close()
+        folder = tmp_path / "data" / f"t-{after_jobs}"
+        assert not list(folder.glob("*.swap"))
+        again = open_manager()
+        assert {key for _, key in contents(again.logs[key])} == before
+        again.close()

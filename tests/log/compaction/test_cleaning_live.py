@@ -161,3 +161,30 @@ def test_committed_offsets_are_compacted(broker_factory: BrokerFactory) -> None:
     [committed] = again.committed([TopicPartition("t", 0)], timeout=30)
     again.close()
     assert committed.offset == last
+
+
+def test_the_states_of_transactions_are_compacted(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory(
+        SETTINGS
+        | {
+            "transaction.state.log.num.partitions": "1",
+            "log.roll.ms": "50",
+            "log.cleaner.min.cleanable.ratio": "0.01",
+        }
+    )
+    create_topic(broker, "t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x"})
+    producer.init_transactions(30)
+    for number in range(40):
+        producer.begin_transaction()
+        producer.produce("t", key=b"k", value=b"%d" % number)
+        producer.commit_transaction(30)
+    wait_for(lambda: cleaned_to(broker, "__transaction_state") > 0)
+    broker.restart()
+    assert consume(broker, "t") == {b"k": 39}
+    again = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x"})
+    again.init_transactions(30)
+    again.begin_transaction()
+    again.produce("t", key=b"k", value=b"40")
+    again.commit_transaction(30)
+    assert consume(broker, "t") == {b"k": 40}

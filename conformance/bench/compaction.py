@@ -1,0 +1,208 @@
+"""`python -m kwire.conformance.bench.compaction`: how long compacting a log takes, and who notices.
+
+Both brokers get the same batches: records of 100 bytes, of which one in ten has a key of its own,
+in segments of 64 MB that may not be cleaned yet. Then a topic config lets them. The time until
+the cleaner's checkpoint names the last whole segment is taken once on an idle broker, and once more
+while one client sends tiny produce requests to another topic, whose latencies are compared with
+those just before.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+import click
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from rich.console import Console
+from rich.table import Table
+
+from kwire.codecs.batches import Record, build
+from kwire.conformance import local
+from kwire.conformance.apache_kafka import SERVER_JVM, ApacheKafka
+from kwire.conformance.bench import frames, load
+from kwire.conformance.bench.load import Address, Sample
+
+SETTINGS = {"log.cleaner.backoff.ms": "100"}
+SEGMENT_BYTES = 64 << 20
+TOPIC_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(SEGMENT_BYTES),
+    "min.cleanable.dirty.ratio": "1.0",  # never reached
+}
+CHECKPOINT = "cleaner-offset-checkpoint"
+RECORD_BYTES = 100
+RECORDS_PER_BATCH = 140
+VALUE_BYTES = 83  # with a key of 8 bytes and what a record takes besides: 100
+DISTINCT_SHARE = 0.1
+POLL_S = 0.02
+WAIT_S = 900
+SEED = 7
+
+
+@dataclass
+class Result:
+    """What one broker did."""
+
+    broker: str
+    quiet_s: float
+    busy_s: float
+    before: Sample
+    during: Sample
+
+
+def batches(size_bytes: int) -> Iterator[bytearray]:
+    """The same ones each time."""
+    rng = random.Random(SEED)
+    count = size_bytes // RECORD_BYTES
+    distinct = int(count * DISTINCT_SHARE)
+    stamp = 1_700_000_000_000
+    value = bytes(VALUE_BYTES)
+    for _ in range(0, count, RECORDS_PER_BATCH):
+        keys = [b"k%07d" % rng.randrange(distinct) for _ in range(RECORDS_PER_BATCH)]
+        yield build([Record(number, stamp, key, value) for number, key in enumerate(keys)])
+
+
+class Bench:
+    """One broker that runs, and the folder of its data."""
+
+    def __init__(self, name: str, bootstrap: str, data_dir: Path) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self.name = name
+        self.address: Address = (host, int(port))
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._checkpoint = data_dir / CHECKPOINT
+
+    def create(self, topic: str, configs: dict[str, str]) -> None:
+        reply = load.ask(self.address, frames.create_topic(topic, 1, configs))
+        if error := frames.topic_error(reply, topic):
+            raise frames.BrokerRefused(f"{self.name}: CreateTopics gave error code {error}")
+
+    def fill(self, topic: str, size_bytes: int) -> None:
+        self.create(topic, TOPIC_CONFIGS)
+        with load.connect(self.address) as sock:
+            for batch in batches(size_bytes):
+                load.first_reply(sock, topic, frames.produce(topic, 0, bytes(batch)).data)
+
+    def cleaned_to(self, topic: str) -> int:
+        """What the checkpoint says; it is replaced whole each time."""
+        try:
+            lines = self._checkpoint.read_text().splitlines()[2:]
+        except FileNotFoundError:
+            return 0
+        found = dict(line.rsplit(" ", 1) for line in lines)
+        return int(found.get(f"{topic} 0", 0))
+
+    def let_clean(self, topic: str) -> None:
+        entry = ConfigEntry(
+            "min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        self._admin.incremental_alter_configs([resource])[resource].result(30)
+
+    def clean(self, topic: str) -> float:
+        """Seconds until the topic is clean."""
+        began = time.monotonic()
+        self.let_clean(topic)
+        while not self.cleaned_to(topic):
+            if time.monotonic() - began > WAIT_S:
+                raise TimeoutError(f"{self.name} does not clean {topic}")
+            time.sleep(POLL_S)
+        return time.monotonic() - began
+
+    def tiny(self, seconds: float) -> Sample:
+        batch = bytes(build([Record(0, 1_700_000_000_000, b"k", bytes(100))]))
+        return load.produce(self.address, "tiny", batch, seconds)
+
+    def tiny_while(self, topic: str, slice_s: float) -> tuple[float, Sample]:
+        """Seconds that cleaning took, and what tiny requests took all the while."""
+        done = Event()
+        took: list[float] = []
+
+        def wait() -> None:
+            took.append(self.clean(topic))
+            done.set()
+
+        waiter = Thread(target=wait)
+        waiter.start()
+        samples = [self.tiny(slice_s)]
+        while not done.is_set():
+            samples.append(self.tiny(slice_s))
+        waiter.join()
+        whole = samples[:-1] or samples  # the last slice is partly without
+        whole.sort(key=lambda sample: sample.p99_us or 0)
+        return took[0], whole[len(whole) // 2]
+
+    def run(self, size_bytes: int, seconds: float) -> Result:
+        self.create("tiny", {})
+        self.fill("quiet", size_bytes)
+        quiet_s = self.clean("quiet")
+        self.fill("busy", size_bytes)
+        self.tiny(seconds)  # warm
+        before = self.tiny(seconds)
+        busy_s, during = self.tiny_while("busy", seconds)
+        return Result(self.name, quiet_s, busy_s, before, during)
+
+
+@contextmanager
+def started(name: str, folder: Path) -> Iterator[Bench]:
+    if name == "kwire":
+        with local.kwire(folder, SETTINGS) as bootstrap:
+            yield Bench(name, bootstrap, folder / "data")
+    else:
+        with ApacheKafka(folder, settings=SETTINGS, jvm=SERVER_JVM) as node:
+            yield Bench(name, node.bootstrap, folder / "data")
+
+
+def table(results: list[Result]) -> Table:
+    shown = Table("", *(result.broker for result in results))
+    rows: dict[str, list[str]] = {
+        "compacting it, nothing else to do": [f"{r.quiet_s:.1f} s" for r in results],
+        "compacting it, beside tiny produce requests": [f"{r.busy_s:.1f} s" for r in results],
+        "tiny produce before: p50 / p99": [
+            f"{r.before.p50_us:.0f} / {r.before.p99_us:.0f} us" for r in results
+        ],
+        "tiny produce while compacting: p50 / p99 (median slice)": [
+            f"{r.during.p50_us:.0f} / {r.during.p99_us:.0f} us" for r in results
+        ],
+        "p99, times that of before": [
+            f"{(r.during.p99_us or 0) / (r.before.p99_us or 1):.2f}" for r in results
+        ],
+    }
+    for title, cells in rows.items():
+        shown.add_row(title, *cells)
+    return shown
+
+
+@click.command()
+@click.option("--mb", default=1000, show_default=True, help="Size of the log in 10^6 bytes.")
+@click.option("--seconds", default=3.0, show_default=True, help="Length of a slice of requests.")
+@click.option(
+    "--broker",
+    "names",
+    multiple=True,
+    type=click.Choice(["kwire", "Apache Kafka"]),
+    default=["kwire", "Apache Kafka"],
+)
+def main(mb: int, seconds: float, names: tuple[str, ...]) -> None:
+    """Measure, one broker after the other."""
+    results = []
+    for name in names:
+        with (
+            tempfile.TemporaryDirectory(prefix="kwire-compaction-") as folder,
+            started(name, Path(folder, "broker")) as bench,
+        ):
+            results.append(bench.run(mb * 1_000_000, seconds))
+    console = Console()
+    console.print(f"a log of {mb} MB, one key in ten records its own; seed {SEED}")
+    console.print(table(results))
+
+
+if __name__ == "__main__":
+    main()
