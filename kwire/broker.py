@@ -19,6 +19,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.config import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.fetch_sessions import FetchSessions
+from kwire.flushing import Flusher
 from kwire.group_coordinator import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.partition import Partition
@@ -54,6 +55,7 @@ class Broker:
         self.partitions: dict[str, dict[int, Partition]] = {}
         self._unopened: set[str] = set()
         self.timers = Timers()
+        self._flusher = Flusher(self.now_ms)
         self.producer_ids = ProducerIds()
         self._restocking = trio.Lock()
         self._nursery: trio.Nursery | None = None
@@ -72,6 +74,7 @@ class Broker:
         """Take up the cluster's state and be part of it; background work runs in `nursery`."""
         self._nursery = nursery
         nursery.start_soon(self.timers.run)
+        self._flusher.start(nursery)
         self.groups.start(nursery)
         image = await self.store.load()
         topic = image.topics.get(GROUP_METADATA_TOPIC)
@@ -234,7 +237,7 @@ class Broker:
             found = None
         if found is None:
             found = self.logs.create(topic.name, topic.id, index, config)
-        return Partition(found, self.node_id)
+        return Partition(found, self.node_id, self._flusher)
 
     def _drop_topic(self, name: str) -> None:
         for index, partition in self.partitions.pop(name, {}).items():

@@ -18,6 +18,7 @@ from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
 if TYPE_CHECKING:
     from kwire.cluster.image import PartitionImage
     from kwire.codecs.control import EndTxnMarker
+    from kwire.flushing import Flusher
 
 _ticket = count()
 
@@ -40,6 +41,9 @@ class Partition:
 
     __slots__ = (
         "_commit_waiters",
+        "_flush_waiters",
+        "_flusher",
+        "_unflushed_bytes",
         "fetch_waiters",
         "high_watermark",
         "index",
@@ -54,8 +58,13 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, log: Log, node_id: int) -> None:
+    def __init__(self, log: Log, node_id: int, flusher: Flusher | None = None) -> None:
+        """`flusher` makes durable what `flush.messages` asks for; without one each append does."""
         self.log = log
+        self._flusher = flusher
+        log.flush_inline = flusher is None
+        self._unflushed_bytes = 0
+        self._flush_waiters: list[tuple[int, Callable[[ErrorCode], None]]] = []
         self.topic = log.topic
         self.topic_id = log.topic_id
         self.index = log.partition
@@ -143,8 +152,7 @@ class Partition:
             verification=verification,
             transaction_version=transaction_version,
         )
-        if len(self.isr) == 1:
-            self.advance_high_watermark(log.log_end_offset, result.size_bytes)
+        self._appended(result.size_bytes)
         return result
 
     def append_marker(
@@ -160,8 +168,42 @@ class Partition:
             now_ms=now_ms,
             transaction_version=transaction_version,
         )
+        self._appended(result.size_bytes)
+
+    def _appended(self, size_bytes: int) -> None:
+        """A broker that is alone in sync has committed the batch, once it is flushed if it must."""
+        if self.log.flush_due:
+            assert self._flusher is not None, "only an owner with a flusher clears flush_inline"
+            self._unflushed_bytes += size_bytes
+            self._flusher.request(self)
+        elif len(self.isr) == 1:
+            self.advance_high_watermark(self.log.log_end_offset, size_bytes)
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether something that was appended may not be acknowledged before it is flushed."""
+        return self._unflushed_bytes > 0
+
+    def flushed(self, offset: int) -> None:
+        """Everything before `offset` is on this broker's disk."""
+        size_bytes = self._unflushed_bytes
+        if offset >= self.log.log_end_offset:
+            self._unflushed_bytes = 0
         if len(self.isr) == 1:
-            self.advance_high_watermark(log.log_end_offset, result.size_bytes)
+            self.advance_high_watermark(offset, size_bytes)
+        waiters, self._flush_waiters = self._flush_waiters, []
+        for wanted, callback in waiters:
+            if wanted > offset:
+                self.when_flushed(wanted, callback)
+            else:
+                callback(ErrorCode.NONE)
+
+    def when_flushed(self, offset: int, callback: Callable[[ErrorCode], None]) -> None:
+        """Call `callback(NONE)` once everything before `offset` is on this broker's disk.
+
+        It is called with an error instead where the disk refuses.
+        """
+        self._flush_waiters.append((offset, callback))
 
     def _check_leads(self, required_acks: int) -> None:
         if self.leader != self.node_id:
@@ -209,8 +251,12 @@ class Partition:
 
     def release_waiters(self, error: ErrorCode) -> None:
         """Answer everybody who waits here: there will be nothing to wait for."""
-        waiters, self._commit_waiters = self._commit_waiters, []
-        for _, _, callback in waiters:
+        commit_waiters, self._commit_waiters = self._commit_waiters, []
+        flush_waiters, self._flush_waiters = self._flush_waiters, []
+        self._unflushed_bytes = 0
+        for _, _, callback in commit_waiters:
+            callback(error)
+        for _, callback in flush_waiters:
             callback(error)
         for waiter in tuple(self.fetch_waiters):
             waiter.partition_changed()

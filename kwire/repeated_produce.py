@@ -87,7 +87,12 @@ class RepeatedProduce:
             return None
         batch = _batch(frame, size_at, self._flexible)
         partition = self._partition
-        if batch is None or partition is None or len(partition.isr) != 1:
+        if (
+            batch is None
+            or partition is None
+            or len(partition.isr) != 1
+            or partition.log.flushes_by_messages
+        ):
             return None
         flags = batch[ATTRIBUTES]
         if flags & self._refused_bits:

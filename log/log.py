@@ -313,7 +313,10 @@ class Log(ReadableLog):
             self.refresh_first_unstable()
 
     def _flush_due(self) -> Flush | None:
-        return self.open_flush() if self.flush_inline else None
+        if self.flush_inline:
+            return self.open_flush()
+        self.flush_due = True
+        return None
 
     def append_as_follower(
         self, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log import files as names
+from kwire.log.config import LONG_MAX
 from kwire.log.error import LogError
 from kwire.log.flush import Flush
 from kwire.log.segment import Segment
@@ -64,7 +65,9 @@ class SegmentedLog:
         "files",
         "first_dirty_offset",
         "first_unstable_offset",
+        "flush_due",
         "flush_inline",
+        "flushes_by_messages",
         "last_flush_ms",
         "log_end_offset",
         "log_start_offset",
@@ -119,7 +122,9 @@ class SegmentedLog:
         self.offline = False
         self.flush_inline = True
         """Whether an append that reaches `flush.messages` fsyncs before it returns.  An owner
-        that clears this calls `prepare_flush` itself, before it acknowledges the append."""
+        that clears this looks at `flush_due` after each append, and calls `prepare_flush` itself
+        before it acknowledges one."""
+        self.flush_due = False
         self.on_storage_failure: Callable[[OSError], None] | None = None
         self.removals: list[Removal] = []
         self.first_unstable_offset: int | None = None
@@ -149,6 +154,7 @@ class SegmentedLog:
     def update_config(self, config: LogConfig) -> None:
         """Take over altered topic configs; they hold from the next append on."""
         self.config = config
+        self.flushes_by_messages = config.flush_messages < LONG_MAX
         self._segment_bytes = config.segment_bytes
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms

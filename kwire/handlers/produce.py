@@ -4,7 +4,8 @@ Behaviour
 - Each partition's batch is checked, stamped with its offsets in place and appended; partitions
   fail one by one, with their own error code, message and record errors.
 - acks=1 answers after the append, acks=-1 once every in-sync replica has it, acks=0 never: an
-  error then closes the connection, since the client has no other way to learn of it.
+  error then closes the connection, since the client has no other way to learn of it.  Where
+  `flush.messages` asks for it, acks=1 and -1 wait for the disk as well (kwire.flushing).
 - Any other acks is INVALID_REQUIRED_ACKS for every partition that is there.
 - Topics are not created by Produce; clients ask for that with Metadata.
 - Internal topics take records from their coordinators, not from clients: INVALID_TOPIC_EXCEPTION,
@@ -24,7 +25,7 @@ being written to from v12; topics by id instead of name from v13.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -62,8 +63,9 @@ if TYPE_CHECKING:
     from kwire.codecs.primitives import Records
 
 ADMIN_CLIENT_ID = "__admin_client"
-Uncommitted: TypeAlias = tuple[Partition, int, PartitionProduceResponse]
-"""A partition, the high watermark that commits what was appended, and the answer to settle."""
+Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
+Uncommitted: TypeAlias = tuple[Wait, int, PartitionProduceResponse]
+"""How to wait, for which offset (behind what was appended), and the answer to settle."""
 
 
 def handle(
@@ -102,7 +104,7 @@ def _produce(
             _close(response)
         return None
     if work.uncommitted:
-        return _when_replicated(response, work.uncommitted, request.timeout_ms)
+        return _when_committed(response, work.uncommitted, request.timeout_ms)
     return response
 
 
@@ -161,10 +163,19 @@ class _Produce:
                 result.log_append_time_ms,
                 result.log_start_offset,
             )
-            if self._request.acks == -1 and result.last_offset >= partition.high_watermark:
-                self.uncommitted.append((partition, result.last_offset + 1, answer))
+            if result.last_offset >= partition.high_watermark:
+                self._note_uncommitted(partition, result.last_offset + 1, answer)
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
+
+    def _note_uncommitted(
+        self, partition: Partition, offset: int, answer: PartitionProduceResponse
+    ) -> None:
+        """What must come true before the answer is: replication for acks=-1, `flush.messages`."""
+        if self._request.acks == -1:
+            self.uncommitted.append((partition.when_replicated, offset, answer))
+        elif partition.is_flushing:
+            self.uncommitted.append((partition.when_flushed, offset, answer))
 
     def _proof(self, partition: Partition) -> Verification | None:
         """What the transaction coordinator has given to write there; LogError if it refused."""
@@ -287,10 +298,10 @@ def _close(response: ProduceResponse) -> NoReturn:
     raise CloseConnection(f"produce with acks=0 failed ({failures})")
 
 
-async def _when_replicated(
+async def _when_committed(
     response: ProduceResponse, uncommitted: list[Uncommitted], timeout_ms: int
 ) -> ProduceResponse:
-    """Park until every in-sync replica has the batches, or REQUEST_TIMED_OUT for the rest."""
+    """Park until the batches are where they must be, or REQUEST_TIMED_OUT for the rest."""
     done = trio.Event()
     waiting = len(uncommitted)
 
@@ -301,9 +312,9 @@ async def _when_replicated(
         if waiting == 0:
             done.set()
 
-    for partition, offset, answer in uncommitted:
+    for wait, offset, answer in uncommitted:
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        partition.when_replicated(offset, partial(settle, answer))
+        wait(offset, partial(settle, answer))
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         await done.wait()
     return response
