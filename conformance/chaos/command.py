@@ -16,7 +16,7 @@ import click
 from kwire.conformance.chaos import plan as planning
 from kwire.conformance.chaos import rounds
 from kwire.conformance.chaos.plan import FaultKind, Plan
-from kwire.conformance.chaos.rounds import HISTORY_FILE, Verdict
+from kwire.conformance.chaos.rounds import HISTORY_FILE, ClientHangs, Verdict
 from kwire.conformance.chaos.subject import SUBJECTS, Subject, SubjectFailed
 from kwire.conformance.chaos.workloads import WORKLOADS
 
@@ -79,8 +79,8 @@ def _passes(plan: Plan, subject: str, keep: Path) -> bool:
         directory = Path(name)
         try:
             verdict = rounds.run(plan, SUBJECTS[subject], directory)
-        except SubjectFailed as failure:
-            click.echo(f"{_head(plan)}  DOES NOT START  {failure}")
+        except (SubjectFailed, ClientHangs) as failure:
+            click.echo(f"{_head(plan)}  {type(failure).__name__}: {failure}")
             _keep(directory, keep / str(plan.seed))
             return False
         click.echo(_line(verdict))

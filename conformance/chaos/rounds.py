@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +24,14 @@ from kwire.conformance.chaos.workloads.workload import RECOVERY_S
 HISTORY_FILE = "history.jsonl"
 POLL_S = 0.05
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+CLIENT_END_S = 3 * RECOVERY_S
+"""Of a client that was told to stop: it waits RECOVERY_S for its answers, then closes."""
+
+
+class ClientHangs(RuntimeError):
+    """A client's thread did not end: the round cannot be judged."""
+
 
 MakeSubject = Callable[[Path, Mapping[str, str]], Subject]
 
@@ -45,7 +55,7 @@ class Verdict:
 def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:
     """Carry out a round in `directory`, which keeps history and broker log.
 
-    Raises SubjectFailed when the broker does not start on a sound machine.
+    Raises SubjectFailed when the broker does not start on a sound machine, ClientHangs.
     """
     began = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
@@ -119,17 +129,28 @@ def at_work(clients: list[Client]) -> Iterator[None]:
         except BaseException as failure:  # raised in the main thread, below
             failures.append(failure)
 
-    threads = [threading.Thread(target=work, args=[each], name=each.name) for each in clients]
+    threads = [
+        threading.Thread(target=work, args=[each], name=each.name, daemon=True) for each in clients
+    ]
     for thread in threads:
         thread.start()
     try:
         yield
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
-    if failures:
-        raise failures[0]
+        _wait_for(threads)
+        if failures:
+            raise failures[0]
+
+
+def _wait_for(threads: list[threading.Thread]) -> None:
+    """Raises ClientHangs, with the stacks of all threads on stderr, if one does not end."""
+    deadline = time.monotonic() + CLIENT_END_S
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0.0))
+        if thread.is_alive():
+            faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+            raise ClientHangs(f"{thread.name} did not end within {CLIENT_END_S:g} s")
 
 
 def _judge_the_end(workload: Workload, stage: Stage, subject: Subject) -> None:
