@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, iter_batches, read_header
@@ -22,16 +22,23 @@ _PAUSE_S_MIN = 0.01  # sleeping for less is mostly overhead
 class Throttle:
     """Keeps the bytes read and written within `log.cleaner.io.max.bytes.per.second`."""
 
-    def __init__(self, bytes_per_second: float) -> None:
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._seconds_per_byte = 1 / max(bytes_per_second, 1e-300)
-        self._ahead_until = time.monotonic()
+        self._clock = clock
+        self._sleep = sleep
+        self._ahead_until = clock()
 
     def spend(self, size_bytes: int) -> None:
         """Wait until so many bytes are allowed."""
-        now = time.monotonic()
+        now = self._clock()
         self._ahead_until = max(self._ahead_until, now) + size_bytes * self._seconds_per_byte
         if self._ahead_until - now > _PAUSE_S_MIN:
-            time.sleep(self._ahead_until - now)
+            self._sleep(self._ahead_until - now)
 
 
 class Source:

@@ -78,6 +78,22 @@ def compare(log: Log, task: CleaningTask, apache_cleaner: ApacheCleaner) -> None
         assert end == task.upper_bound
 
 
+def producer_state(log: Log) -> dict[int, tuple[int, int]]:
+    """What must survive: the last sequence number and the epoch of each producer."""
+    return {
+        entry.producer_id: (entry.last_sequence, entry.epoch)
+        for entry in log.producers.entries.values()
+    }
+
+
+def state_without_snapshots(directory: Path) -> dict[int, tuple[int, int]]:
+    """What a cleaned log alone tells of its producers."""
+    with tempfile.TemporaryDirectory() as folder:
+        unwanted = shutil.ignore_patterns("*.snapshot", "*.deleted")
+        copy = shutil.copytree(directory, Path(folder, "t-0"), ignore=unwanted)
+        return producer_state(open_log(copy))
+
+
 @settings(
     max_examples=60,
     deadline=None,
@@ -96,6 +112,7 @@ def test_two_rounds_leave_the_same(
         log.roll(writer.stamp)
         dirty = log.log_end_offset
         compare(log, task_for(log, now_ms=NOW_MS + HOUR_MS), apache_cleaner)
+        assert state_without_snapshots(log.dir) == producer_state(log)
         log = open_log(Path(folder, "t-0"), clean=True)
         again = Writer(log)
         again.__dict__.update(writer.__dict__, log=log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from kwire.log.compaction.key_scan import Keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.round import Round
 from kwire.log.compaction.settings import CleanerSettings
+from kwire.log.compaction.source import Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
 from kwire.log.compaction.worker_process import InThread, WorkerProcess
 from kwire.log.files import Files
@@ -418,3 +420,20 @@ def test_a_stop_in_the_middle_leaves_nothing_half_done(
         again = open_manager()
         assert {key for _, key in contents(again.logs[key])} == before
         again.close()
+
+
+def test_reading_and_writing_keep_to_the_rate() -> None:
+    """`log.cleaner.io.max.bytes.per.second`."""
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    throttle = Throttle(1000.0, lambda: now_s, sleep)
+    for _ in range(100):
+        throttle.spend(50)
+    assert now_s == pytest.approx(5, abs=0.05)
+    unlimited = Throttle(sys.float_info.max, lambda: now_s, sleep)
+    unlimited.spend(1 << 40)
+    assert now_s == pytest.approx(5, abs=0.05)
