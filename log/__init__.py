@@ -6,6 +6,7 @@ File names and formats are Apache Kafka's, read and written both ways.
 from __future__ import annotations
 
 from kwire.log.append_result import AppendResult
+from kwire.log.cold_lookup import ColdLookup
 from kwire.log.config import LogConfig
 from kwire.log.error import LogDirError, LogDirLocked, LogError
 from kwire.log.job import Job, run_all
@@ -20,6 +21,7 @@ from kwire.log.verification import Verification
 
 __all__ = [
     "AppendResult",
+    "ColdLookup",
     "Intervals",
     "Job",
     "Log",

@@ -60,6 +60,11 @@ class Index:
         return data
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether the entries are in memory."""
+        return self._data is not None
+
+    @property
     def count(self) -> int:
         return len(self.data) // self.entry.size
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from kwire.codecs.batches import CorruptBatch
 from kwire.codecs.errors import ErrorCode
 from kwire.log import time_lookup
+from kwire.log.cold_lookup import ColdLookup, cold_lookup
 from kwire.log.error import LogError
 from kwire.log.region import Region, read_exactly
+from kwire.log.residency import TAIL_BYTES
 from kwire.log.segmented_log import SegmentedLog
 
 if TYPE_CHECKING:
@@ -65,6 +67,21 @@ class ReadableLog(SegmentedLog):
             return self._slice(offset, *place, max_bytes, max_offset, min_one_batch)
         except (OSError, CorruptBatch) as error:
             raise self._read_failed(error) from error
+
+    def cold_lookup(self, offset: int) -> ColdLookup | None:
+        """What to have a thread read before `read` from `offset` on; None: it waits for nothing."""
+        segment = self.segments.active
+        place = self._positions.get(offset)
+        if place is not None:
+            if place[0] is segment and segment.size_bytes - place[1] < TAIL_BYTES:
+                return None
+            segment = place[0]
+        elif offset < segment.base_offset:
+            floor = self.segments.floor(offset)
+            if floor is None:
+                return None
+            segment = floor
+        return cold_lookup(segment, offset)
 
     def _slice(
         self,

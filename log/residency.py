@@ -10,6 +10,10 @@ from __future__ import annotations
 import errno
 import os
 
+TAIL_BYTES = 1024 * 1024
+"""At the end of what is appended to everything is in memory: it was written a moment ago, or read
+by a consumer that waits there."""
+
 PROBE_EVERY_BYTES = 128 * 1024
 """The kernel reads ahead at least this much, so pages come and go in runs of about that length."""
 

@@ -48,7 +48,7 @@ from kwire.codecs.messages.fetch import (
 )
 from kwire.context import Context
 from kwire.fetch_sessions import NO_SESSION, Answers, FetchTarget
-from kwire.log import LogError, Region
+from kwire.log import ColdLookup, LogError, Region
 from kwire.partition import Partition
 from kwire.purgatory import ParkedFetch
 
@@ -68,7 +68,10 @@ def handle(
         return FetchResponse(error_code=fetch.plan.error)
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         return _failed(request, context.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    if fetch.read() or request.max_wait_ms <= 0:
+    enough = fetch.read()
+    if fetch.cold:
+        return fetch.read_in()
+    if enough or request.max_wait_ms <= 0:
         return fetch.response()
     return fetch.wait(request.max_wait_ms)
 
@@ -80,7 +83,7 @@ class Fetch:
     were read, and `unknown` are those that are not.  An incremental fetch leaves out of `answers`
     the partitions with nothing to tell.  `available_bytes` is what counts towards `min_bytes`
     while the request waits, as `read_bytes` does when it comes in; they differ (as Apache Kafka's
-    do) where the limits keep records back.
+    do) where the limits keep records back.  `cold` are look-ups that would wait for the disk.
     """
 
     __slots__ = (
@@ -89,8 +92,10 @@ class Fetch:
         "available_bytes",
         "broker",
         "by_topic_id",
+        "cold",
         "committed_only",
         "max_bytes",
+        "may_block",
         "min_bytes",
         "plan",
         "replica_id",
@@ -112,6 +117,8 @@ class Fetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.answers: Answers = []
         self.unknown: Answers = []
+        self.cold: list[ColdLookup] = []
+        self.may_block = False
         self.at_once = False
         self.waiting = False
         self.available_bytes = 0
@@ -250,6 +257,11 @@ class Fetch:
         """Put in what may be read up to `end` and sent within `room` bytes."""
         offset = asked.fetch_offset
         limit = min(asked.partition_max_bytes, room)
+        if offset < end and not self.may_block and offset >= data.log_start_offset:
+            cold = partition.log.cold_lookup(offset)
+            if cold is not None:
+                self.cold.append(cold)
+                return
         region = partition.read(
             offset, max(limit, 0), max_offset=end, min_one_batch=nothing_yet and limit >= 0
         )
@@ -331,6 +343,19 @@ class Fetch:
                 privileged=self.replica_id >= 0,
             )
         return FetchResponse(session_id=session_id, responses=_by_topic(answers))
+
+    async def read_in(self) -> FetchResponse:
+        """Have a thread read what `read` would have waited for, then go on as if nothing had been.
+
+        Once: what has gone from memory again by then is waited for.
+        """
+        for cold in self.cold:
+            await trio.to_thread.run_sync(cold.read_in)
+        self.may_block = True
+        max_wait_ms = self.request.max_wait_ms
+        if self.read() or max_wait_ms <= 0:
+            return self.response()
+        return await self.wait(max_wait_ms)
 
     async def wait(self, max_wait_ms: int) -> FetchResponse:
         """Read again as records arrive, until it is enough or `max_wait_ms` have passed."""

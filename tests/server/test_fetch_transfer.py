@@ -18,6 +18,7 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kwire.log import ColdLookup
 from kwire.log.residency import is_resident
 from kwire.log.residency import read_in as residency_read_in
 from tests.server.inside import RawClient, running_broker
@@ -148,12 +149,48 @@ async def test_what_is_not_in_memory_is_read_by_a_thread(
     assert threading.get_ident() not in readers
 
 
+async def test_an_offset_is_looked_up_by_a_thread_where_the_loop_would_wait(
+    tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many segments whose files are closed and whose pages are gone, as of an old topic."""
+    lookups: list[int] = []
+    read_in = ColdLookup.read_in
+
+    def noted(self: ColdLookup) -> None:
+        lookups.append(threading.get_ident())
+        read_in(self)
+
+    monkeypatch.setattr(ColdLookup, "read_in", noted)
+    settings = {"log.segment.bytes": "1048576", "log.index.interval.bytes": "1000"}
+    async with running_broker(tmp_path, settings) as broker:
+        await filled(broker, [10], rng)
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        stored = []
+        for _ in range(500):
+            written = batch(10_000, rng)
+            partition.append(written, now_ms=Broker.now_ms())
+            stored.append(bytes(written))
+        for segment in list(partition.log.segments)[:-1]:
+            segment.release()
+        forget_pages(tmp_path)
+        client = await RawClient.connect(broker)
+        for offset in (250, 251, 3, 500):
+            request = fetch(broker, 12, 1, offset=offset)
+            request.topics[0].partitions[0].partition_max_bytes = 10
+            with trio.fail_after(10):
+                reply = await client.ask(request, 12, FetchResponse)
+            assert records(reply) == [stored[offset - 1]]
+    assert 2 <= len(lookups) <= 3  # 251 stands beside 250, and 500 is at the end
+    assert threading.get_ident() not in lookups
+
+
 def forget_pages(directory: Path) -> None:
     """Have the kernel drop what it holds of the segments; skips where it keeps everything."""
-    for path in directory.glob("t-*/*.log"):
+    for path in (*directory.glob("t-*/*.log"), *directory.glob("t-*/*index")):
         with open(path, "rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            if is_resident(file.fileno(), 0, path.stat().st_size):
+            if path.stat().st_size and is_resident(file.fileno(), 0, path.stat().st_size):
                 pytest.skip("this file system keeps its files in memory")
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
