@@ -131,7 +131,11 @@ class Round:
         if swap.cancelled:
             raise Dropped("its segments were removed")
         self._check(sources)
-        swap.complete(self._now_ms)
+        try:
+            swap.complete(self._now_ms)
+        except OSError as error:
+            self.log.storage_failed(error)
+            raise Dropped("its segments could not be swapped") from error
         yield from self._run("swap segments of", swap.fsync)
 
     # What it works on

@@ -50,7 +50,10 @@ class Swap:
         self.log.files.fsync_dir(self.log.dir)
 
     def complete(self, now_ms: int) -> Segment:
-        """Steps 3 and 4; gives the segment that is part of the log now."""
+        """Steps 3 and 4; gives the segment that is part of the log now.
+
+        OSError leaves the log between the two: only opening it anew helps.
+        """
         log = self.log
         log.swapping = None
         segment = self._segment(now_ms)
@@ -74,7 +77,11 @@ class Swap:
         """Between `begin` and `complete`: take the files away; the old segments stay."""
         self.cancelled = True
         self.log.swapping = None
-        remove_files(self.log, self.cleaned, names.SWAP)
+        try:
+            for suffix in (names.SWAP, names.CLEANED):  # `begin` may have failed half-way
+                remove_files(self.log, self.cleaned, suffix)
+        except OSError as error:
+            self.log.storage_failed(error)
 
     def _segment(self, now_ms: int) -> Segment:
         log, cleaned = self.log, self.cleaned

@@ -24,6 +24,7 @@ from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
 from kwire.log.compaction.worker_process import InThread, WorkerProcess
 from kwire.log.files import Files
 from kwire.log.job import run_all
+from tests.log.failing_disk import FailingDisk
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(
@@ -437,3 +438,31 @@ def test_reading_and_writing_keep_to_the_rate() -> None:
     unlimited = Throttle(sys.float_info.max, lambda: now_s, sleep)
     unlimited.spend(1 << 40)
     assert now_s == pytest.approx(5, abs=0.05)
+
+
+@pytest.mark.parametrize("word", [".cleaned", ".swap", ".log", ".index"])
+@pytest.mark.parametrize("call", ["rename", "fsync"])
+def test_a_disk_that_fails_during_a_swap(tmp_path: Path, word: str, call: str) -> None:
+    disk = FailingDisk("t-0" if call == "fsync" else word, call)
+    manager = LogManager([tmp_path / "data"], defaults=CONFIG, clock=lambda: NOW_MS, files=disk)
+    manager.load()
+    manager.cleaner.start_worker = lambda: InThread(Files())
+    log = manager.create("t", b"1" * 16, 0)
+    fill(log)
+    before = {key for _, key in contents(log)}
+    end = log.log_end_offset
+    round_ = grab(manager)
+    assert round_ is not None
+    disk.broken = True
+    for job in round_.jobs():
+        run_all([job])
+    manager.cleaner.finished(round_, NOW_MS, SETTINGS)
+    assert log.offline
+    assert not manager.logs
+    disk.broken = False
+    manager.close()
+    again = LogManager([tmp_path / "data"], defaults=CONFIG, clock=lambda: NOW_MS)
+    again.load()
+    assert {key for _, key in contents(again.logs["t", 0])} == before
+    assert again.logs["t", 0].log_end_offset == end
+    again.close()
