@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import selectors
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from time import perf_counter_ns, sleep
 from typing import NamedTuple
@@ -273,6 +273,21 @@ def fetch(
             count += 1
             size_bytes += size
     return _sample(count, now - start, size_bytes, [])
+
+
+def fetch_through(address: Address, topic: str, offsets: Iterable[int], *, max_bytes: int) -> None:
+    """Fetch once from each of `offsets`, one request in flight, and only look at the error."""
+    prepared = frames.fetch(topic, 0, max_wait_ms=500, max_bytes=max_bytes)
+    request = bytearray(prepared.data)
+    reply = FetchReply(topic)
+    buffer = bytearray(3 * max_bytes)
+    with connect(address) as sock, memoryview(buffer) as view:
+        for offset in offsets:
+            OFFSET.pack_into(request, prepared.offset_pos, offset)
+            sock.sendall(request)
+            _receive_into(sock, view)
+            if not reply.records_size(buffer):
+                raise BrokerRefused(f"nothing at offset {offset}")
 
 
 def _receive_into(sock: socket.socket, view: memoryview) -> int:
