@@ -22,16 +22,23 @@ from kwire.conformance.bench.brokers import (
     running,
 )
 from kwire.conformance.bench.frames import BrokerRefused
-from kwire.conformance.bench.measure import Bench, Series, touch_memory
+from kwire.conformance.bench.measure import Bench, Series, fresh_pair, touch_memory
 from kwire.conformance.bench.report import Section
 from kwire.conformance.bench.rows import FIRST_SECONDS, ROWS
+from kwire.conformance.bench.sizes import SIZES, measured
 from kwire.conformance.bench.stock import STOCK
 from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
 
 CLIENTS = frozenset(client.key for client in STOCK)
 TRANSACTIONS = frozenset(row.key for row in TRANSACTION_ROWS)
-PARTS = ("start", *(row.key for row in ROWS), *sorted(CLIENTS | TRANSACTIONS), "first")
+SIZE_KEYS = frozenset(size.key for size in SIZES)
+PARTS = (
+    "start",
+    *(row.key for row in ROWS),
+    *sorted(CLIENTS | TRANSACTIONS | SIZE_KEYS),
+    "first",
+)
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
@@ -62,7 +69,7 @@ class Plan:
 
 
 FAILURES = (JavaMissing, ApacheKafkaError, BrokerFailed, BrokerRefused)
-NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS
+NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS | SIZE_KEYS
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -153,6 +160,13 @@ def measure(
         )
         rows = bench.first_seconds(ROWS, root / "first", names)
         sections.append(Section(f"The first {FIRST_SECONDS:.0f} seconds", note, rows))
+    if names and (sizes := [size for size in SIZES if plan.has(size.key)]):
+        note = (
+            "Each broker is started for this alone and measured once; another process sends it one"
+            " tiny record after another meanwhile, whose longest wait is how long it was held."
+        )
+        rows = measured(sizes, lambda: fresh_pair(root / "sizes", names), say)
+        sections.append(Section("Sizes", note, rows))
     return sections
 
 

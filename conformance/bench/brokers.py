@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +44,13 @@ class Broker(ABC):
     @abstractmethod
     def stop(self) -> None:
         """End the process and remove its data."""
+
+    @abstractmethod
+    def restart(self, settings: Mapping[str, str]) -> float:
+        """End the process cleanly and start it on its data, with these settings more; as `start`.
+
+        Raises BrokerFailed where the broker is not ours to restart.
+        """
 
     @abstractmethod
     def rss_mb(self) -> float | None:
@@ -93,6 +100,7 @@ class ProcessBroker(Broker):
         self.directory = directory
         self.address = ("127.0.0.1", free_port())
         self.log_file: Path = directory / "broker.log"
+        self.settings: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -109,7 +117,16 @@ class ProcessBroker(Broker):
         wait_for_reply(self.address, self._process, self.log_file)
         return time.monotonic() - began
 
+    def restart(self, settings: Mapping[str, str]) -> float:
+        self.settings |= settings
+        self._end()
+        return self.start()
+
     def stop(self) -> None:
+        self._end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)
@@ -118,7 +135,6 @@ class ProcessBroker(Broker):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def rss_mb(self) -> float | None:
         return rss_mb(self._process.pid) if self._process is not None else None
@@ -133,6 +149,7 @@ class Kwire(ProcessBroker):
         settings = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.directory / "data"),
+            **self.settings,
         }
         sets = [f"--set={name}={value}" for name, value in settings.items()]
         return [sys.executable, "-m", "kwire.cli", "serve", *sets]
@@ -172,6 +189,11 @@ class Apache(Broker):
         wait_for_reply(self.address, process, self._node.log_file)
         return time.monotonic() - began
 
+    def restart(self, settings: Mapping[str, str]) -> float:
+        self._node.settings |= settings
+        self._node.stop()
+        return self.start()
+
     def stop(self) -> None:
         self._node.stop()
         shutil.rmtree(self._node.directory, ignore_errors=True)
@@ -189,6 +211,9 @@ class External(Broker):
 
     def start(self) -> float:
         return 0.0
+
+    def restart(self, settings: Mapping[str, str]) -> float:
+        raise BrokerFailed(f"{self.name} is not ours to restart")
 
     def stop(self) -> None:
         """It is not ours."""

@@ -165,6 +165,10 @@ class Producer:
             end = EndTxnRequest(self.name, self.producer_id, self.epoch, committed=True)
             self.sock.sendall(request(end, END_VERSION))
 
+    def skip_produce(self) -> None:
+        """The next request is the end of the transaction: its partitions were added otherwise."""
+        self._requests = self.work.requests
+
     def _stamp(self) -> None:
         frame = self._frame
         for at in self._places:

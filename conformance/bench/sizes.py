@@ -1,0 +1,333 @@
+"""Sizes: a transaction of 10,000 partitions, and 100,000 transactional ids.
+
+What they cost who asks for them, and everybody else: a process of its own sends one tiny record
+after another to a topic of its own meanwhile.  Its longest wait is how long the broker was busy
+with something else.  Each broker is started for this alone, and measured once.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from time import perf_counter_ns
+from typing import NamedTuple, TypeVar
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from kwire.codecs.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.codecs.primitives import Message
+from kwire.conformance.bench import frames, load
+from kwire.conformance.bench.brokers import Broker
+from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.load import Address
+from kwire.conformance.bench.measure import Series, new_topic
+from kwire.conformance.bench.rows import Figure, Figures
+from kwire.conformance.bench.transactions import (
+    INIT_VERSION,
+    REPLY_HEADER_BYTES,
+    RETRIABLE,
+    TIMEOUT_MS,
+    Producer,
+    Work,
+    request,
+)
+
+PARTITIONS = 10_000
+IDS = 100_000
+CONNECTIONS = 8
+"""Over which the ids are asked for, one request in flight on each."""
+
+ADD_VERSION = 3
+DESCRIBE_VERSION = 0
+SAMPLED_EVERY = 500
+"""Whether all ids are loaded, or gone, is asked of a few: they lie in all partitions."""
+
+PROBE_PAUSE_S = 0.001
+POLL_S = 0.005
+RETRY_S = 0.02
+PATIENCE_S = 180.0
+
+EXPIRY = {
+    "transactional.id.expiration.ms": "1000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+}
+
+ReplyT = TypeVar("ReplyT", bound=Message)
+
+
+class Waits(NamedTuple):
+    """How long others waited for their replies, ms."""
+
+    p99: float
+    longest: float
+
+
+def _probe(address: Address, topic: str, control: Connection) -> None:
+    """Send one tiny record after another until told to stop; then tell how long each took, ns."""
+    frame = frames.produce(topic, 0, frames.batch(1, 100)).data
+    waits: list[int] = []
+    with load.connect(address) as sock:
+        load.first_reply(sock, topic, frame)
+        control.send([])
+        while not control.poll():
+            began = perf_counter_ns()
+            sock.sendall(frame)
+            load.receive_reply(sock)
+            waits.append(perf_counter_ns() - began)
+            time.sleep(PROBE_PAUSE_S)
+    control.send(waits)
+
+
+@contextmanager
+def others(broker: Broker) -> Iterator[Callable[[], Waits]]:
+    """Somebody else uses the broker; gives what ends that and tells how long they waited."""
+    topic = new_topic()
+    broker.create_topic(topic)
+    control, theirs = multiprocessing.Pipe()
+    spawning = multiprocessing.get_context("spawn")
+    process = spawning.Process(target=_probe, args=(broker.address, topic, theirs))
+    process.start()
+
+    def end() -> Waits:
+        control.send(None)
+        waits = sorted(control.recv())
+        return Waits(load.percentile(waits, 0.99) / 1e6, waits[-1] / 1e6)
+
+    try:
+        control.recv()
+        yield end
+    finally:
+        process.terminate()
+        process.join()
+
+
+def ask(address: Address, message: Message, version: int, kind: type[ReplyT]) -> ReplyT:
+    """One request on a connection of its own, and its reply."""
+    with load.connect(address) as sock:
+        sock.sendall(request(message, version))
+        size = int.from_bytes(load.receive(sock, 4))
+        return kind.decode(load.receive(sock, size), version, REPLY_HEADER_BYTES)
+
+
+def ms_since(began_ns: int) -> float:
+    return (perf_counter_ns() - began_ns) / 1e6
+
+
+def wait_for(told: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not told():
+        if time.monotonic() > deadline:
+            raise BrokerRefused(f"{what}: not within {PATIENCE_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+# -- a large transaction
+
+LARGE_KEY = "txn-large"
+LARGE = f"a transaction of {PARTITIONS:,} partitions"
+PRODUCE = Figure("Produce to all, which adds them", "ms", more_is_better=False)
+END = Figure("EndTxn", "ms", more_is_better=False)
+COMPLETE = Figure("EndTxn until it is complete", "ms", more_is_better=False)
+ADD = Figure("AddPartitionsToTxn", "ms", more_is_better=False)
+END_EMPTY = Figure("EndTxn of partitions not written to", "ms", more_is_better=False)
+P99 = Figure("p99 of others meanwhile", "ms", more_is_better=False)
+LONGEST = Figure("longest wait of others", "ms", more_is_better=False)
+
+
+def large_transaction(broker: Broker) -> Figures:
+    """Both ways to get partitions into a transaction, and its end."""
+    topic = new_topic()
+    broker.create_topic(topic, PARTITIONS)
+    plain = Producer(broker.address, topic, "", Work(1, PARTITIONS, transactional=False))
+    _step(plain)  # all partitions are led, and have been written to
+    plain.sock.close()
+    producer = Producer(broker.address, topic, f"{topic}-id", Work(1, PARTITIONS))
+    with others(broker) as end_others:
+        figures = {PRODUCE.name: _step(producer)}
+        began = perf_counter_ns()
+        figures[END.name] = _step(producer)
+        _wait_until_complete(broker.address, producer.name)
+        figures[COMPLETE.name] = ms_since(began)
+        began = perf_counter_ns()
+        _add_partitions(broker.address, producer, topic)
+        figures[ADD.name] = ms_since(began)
+        producer.skip_produce()
+        figures[END_EMPTY.name] = _step(producer)
+        _wait_until_complete(broker.address, producer.name)
+        waits = end_others()
+    producer.sock.close()
+    return figures | {P99.name: waits.p99, LONGEST.name: waits.longest}
+
+
+def _step(producer: Producer) -> float:
+    """The producer's next request, until it succeeds, ms."""
+    began = perf_counter_ns()
+    while True:
+        producer.send()
+        while (succeeded := producer.receive()) is None:
+            """The reply is not whole."""
+        if succeeded:
+            return ms_since(began)
+        time.sleep(RETRY_S)
+
+
+def _add_partitions(address: Address, producer: Producer, topic: str) -> None:
+    message = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=producer.name,
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(topic, list(range(PARTITIONS)))],
+    )
+    reply = ask(address, message, ADD_VERSION, AddPartitionsToTxnResponse)
+    (added,) = reply.results_by_topic_v3_and_below
+    errors = {each.partition_error_code for each in added.results_by_partition}
+    if errors != {0}:
+        raise BrokerRefused(f"AddPartitionsToTxn was answered with the errors {errors}")
+
+
+def _wait_until_complete(address: Address, transactional_id: str) -> None:
+    message = DescribeTransactionsRequest([transactional_id])
+
+    def complete() -> bool:
+        reply = ask(address, message, DESCRIBE_VERSION, DescribeTransactionsResponse)
+        return reply.transaction_states[0].transaction_state.startswith("Complete")
+
+    wait_for(complete, f"the end of {transactional_id}")
+
+
+# -- many transactional ids
+
+IDS_KEY = "txn-ids"
+MANY = f"{IDS:,} transactional ids"
+RATE = Figure("InitProducerId of new ids", "req/s")
+MEMORY = Figure("memory of an id", "bytes", more_is_better=False)
+LOADED = Figure("restart until all are served", "s", more_is_better=False)
+LOADED_LONGEST = Figure("longest wait of others while they expire", "ms", more_is_better=False)
+GONE = Figure("restart until all have expired", "s", more_is_better=False)
+
+
+def many_ids(broker: Broker) -> Figures:
+    """New ids, a restart that loads them, and one after which they expire."""
+    prefix = new_topic()
+    names = [f"{prefix}-{number:06}" for number in range(IDS)]
+    sampled = names[::SAMPLED_EVERY]
+    Producer(broker.address, prefix, f"{prefix}-first", Work(1, 1)).sock.close()  # makes the topic
+    before_mb = broker.rss_mb()
+    began = perf_counter_ns()
+    with others(broker) as end_others:
+        _initialize(broker.address, names)
+        figures = {RATE.name: IDS / ms_since(began) * 1e3}
+        waits = end_others()
+    after_mb = broker.rss_mb()
+    if before_mb is not None and after_mb is not None:
+        figures[MEMORY.name] = (after_mb - before_mb) * 1e6 / IDS
+    figures |= {P99.name: waits.p99, LONGEST.name: waits.longest}
+
+    def all_told(error: ErrorCode) -> bool:
+        return _told(broker.address, sampled) == {error}
+
+    began = perf_counter_ns()
+    broker.restart({})
+    wait_for(lambda: all_told(ErrorCode.NONE), "all transactional ids")
+    figures[LOADED.name] = ms_since(began) / 1e3
+    began = perf_counter_ns()
+    broker.restart(EXPIRY)
+    with others(broker) as end_others:
+        wait_for(lambda: all_told(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND), "the ids' expiry")
+        figures[GONE.name] = ms_since(began) / 1e3
+        figures[LOADED_LONGEST.name] = end_others().longest
+    return figures
+
+
+def _told(address: Address, names: Sequence[str]) -> set[int]:
+    reply = ask(
+        address,
+        DescribeTransactionsRequest(list(names)),
+        DESCRIBE_VERSION,
+        DescribeTransactionsResponse,
+    )
+    return {each.error_code for each in reply.transaction_states}
+
+
+def _initialize(address: Address, names: Sequence[str]) -> None:
+    """InitProducerId of each name, again for those that are told to come later."""
+    left = list(reversed(names))
+    selector = selectors.DefaultSelector()
+    asked: dict[int, str] = {}
+
+    def send(sock: socket.socket) -> None:
+        name = asked[sock.fileno()] = left.pop()
+        sock.sendall(request(InitProducerIdRequest(name, TIMEOUT_MS), INIT_VERSION))
+
+    socks = [load.connect(address) for _ in range(min(CONNECTIONS, len(names)))]
+    for sock in socks:
+        selector.register(sock, selectors.EVENT_READ, sock)
+        send(sock)
+    while asked:
+        for key, _ in selector.select():
+            name = asked.pop(key.fd)
+            reply = load.receive_reply(key.data)[4:]
+            error = InitProducerIdResponse.decode(
+                reply, INIT_VERSION, REPLY_HEADER_BYTES
+            ).error_code
+            if error in RETRIABLE:
+                left.append(name)
+                time.sleep(RETRY_S)
+            elif error:
+                raise BrokerRefused(f"InitProducerId has the error {ErrorCode(error).name}")
+            if left:
+                send(key.data)
+    selector.close()
+    for sock in socks:
+        sock.close()
+
+
+class Size(NamedTuple):
+    """What is measured once, on a broker that was started for it."""
+
+    key: str
+    title: str
+    figures: tuple[Figure, ...]
+    measure: Callable[[Broker], Figures]
+
+
+SIZES = (
+    Size(
+        LARGE_KEY, LARGE, (PRODUCE, END, COMPLETE, ADD, END_EMPTY, P99, LONGEST), large_transaction
+    ),
+    Size(IDS_KEY, MANY, (RATE, MEMORY, P99, LONGEST, LOADED, GONE, LOADED_LONGEST), many_ids),
+)
+
+
+def measured(
+    sizes: Sequence[Size], fresh: Callable[[], Sequence[Broker]], say: Callable[[str], None]
+) -> list[Series]:
+    """Each size on each of the brokers that `fresh` makes."""
+    found = []
+    for size in sizes:
+        all_series = [Series(size.key, size.title, figure, None) for figure in size.figures]
+        for broker in fresh():
+            say(f"{size.title}: {broker.name}")
+            try:
+                broker.start()
+                figures = size.measure(broker)
+            finally:
+                broker.stop()
+            for series in all_series:
+                if series.figure.name in figures:
+                    series.add(broker.name, figures[series.figure.name])
+        found += all_series
+    return found
