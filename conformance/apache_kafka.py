@@ -222,11 +222,13 @@ class ApacheKafka:
         settings: Mapping[str, str] | None = None,
         version: str = VERSION,
         jvm: Sequence[str] = QUICK_JVM,
+        log_level: str = "WARN",
     ) -> None:
         self.directory = directory.resolve()
         self.port = port or free_port()
         self.version = version
         self.jvm = tuple(jvm)
+        self.log_level = log_level
         given = dict(settings or {})
         self.settings = self._single_node(given.get("node.id", "1")) | given
         self._process: subprocess.Popen[bytes] | None = None
@@ -286,6 +288,7 @@ class ApacheKafka:
                     [self.directory / "server.properties"],
                     version=self.version,
                     jvm=self.jvm,
+                    log_level=self.log_level,
                 ),
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -30,14 +30,14 @@ class LeaderEpochCache:
     batches then, so the file needs no fsync before the log's first flush.
     """
 
-    __slots__ = ("_dirty", "_files", "_offsets", "durable", "epochs", "latest_epoch", "path")
+    __slots__ = ("_files", "_offsets", "_written", "durable", "epochs", "latest_epoch", "path")
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._files = files
         self.path = directory / checkpoints.LEADER_EPOCHS
         self.epochs: list[int] = []
         self._offsets: list[int] = []
-        self._dirty = False
+        self._written: list[tuple[int, int]] | None = None  # what the file holds, None: nothing
         self.durable = True
         self.latest_epoch = UNDEFINED_EPOCH
 
@@ -52,7 +52,7 @@ class LeaderEpochCache:
             return
         for epoch, offset in entries:
             self.add(epoch, offset)
-        self._dirty = self.entries != entries
+        self._written = entries
 
     def move(self, directory: Path) -> None:
         """The partition's folder has been renamed."""
@@ -79,7 +79,6 @@ class LeaderEpochCache:
         epochs.append(epoch)
         offsets.append(start_offset)
         self.latest_epoch = epoch
-        self._dirty = True
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -109,7 +108,6 @@ class LeaderEpochCache:
         while self._offsets and self._offsets[-1] >= end_offset:
             self.epochs.pop()
             self._offsets.pop()
-            self._dirty = True
         self.latest_epoch = self.epochs[-1] if self.epochs else UNDEFINED_EPOCH
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -119,14 +117,13 @@ class LeaderEpochCache:
             del self.epochs[: covered - 1]
             del self._offsets[: covered - 1]
             self._offsets[0] = start_offset
-            self._dirty = True
 
     def clear(self) -> None:
         self.truncate_from_end(0)
 
     def flush(self) -> None:
         """Write the file if it lacks something."""
-        if self._dirty:
-            data = checkpoints.encode_epochs(self.entries)
-            self._files.replace(self.path, data, sync=self.durable)
-            self._dirty = False
+        entries = self.entries
+        if entries != (self._written or []):
+            self._files.replace(self.path, checkpoints.encode_epochs(entries), sync=self.durable)
+            self._written = entries

@@ -7,7 +7,7 @@ import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -170,7 +170,7 @@ class LogManager:
         else uses the manager meanwhile.  LogDirError if two folders claim the same partition, or
         if no directory is left: the disk may be too full for a recovery.
         """
-        find_config = config_for or (lambda topic: self.defaults)
+        find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
         for directory in list(self.online_dirs):
             try:
                 self._load_dir(directory, find_config)

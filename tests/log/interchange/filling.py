@@ -17,7 +17,7 @@ from kwire.log.files import Files
 
 SEGMENT_BYTES = 1 << 20  # the least that Apache Kafka 4 allows
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TOPICS = {
+TOPICS: dict[str, tuple[int, dict[str, str]]] = {
     "codecs": (3, {}),
     "large": (1, {"segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "2048"}),
     "stamped": (1, {"message.timestamp.type": "LogAppendTime"}),
@@ -40,6 +40,11 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
 }
 """Of either broker: a cleaner that does not wait, coordinators with a few partitions."""
+Shapes = dict[str, tuple[int, dict[str, str]]]
+INTERNAL_TOPICS: Shapes = {
+    "__consumer_offsets": (3, {"cleanup.policy": "compact", "compression.type": "producer"}),
+    "__transaction_state": (2, {"cleanup.policy": "compact", "compression.type": "uncompressed"}),
+}
 GROUPS = ("readers", "in-transactions")
 OPEN_TIMEOUT_MS = 900_000  # longer than any test runs
 WAIT_S = 60.0
@@ -53,11 +58,11 @@ class Filling:
         self.rounds = rounds
         self._open: list[Producer] = []  # their transactions stay open as long as they live
 
-    def create_topics(self) -> None:
+    def create_topics(self, more: Shapes | None = None) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         wanted = [
             NewTopic(name, partitions, 1, config=configs)
-            for name, (partitions, configs) in TOPICS.items()
+            for name, (partitions, configs) in (TOPICS | (more or {})).items()
         ]
         for created in admin.create_topics(wanted).values():
             created.result(30)

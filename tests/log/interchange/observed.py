@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from kwire.client.connection import Connection
@@ -13,7 +14,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.codecs.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
-from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
@@ -46,16 +47,13 @@ LOADING = (
 )
 
 
-def observe(bootstrap: str, *, epochs: bool = True, ids: bool = True) -> Seen:
-    """Everything that clients can learn of topics, groups and transactions.
-
-    Without `epochs` what leader epochs there are is left out, without `ids` the topics' ids.
-    """
+def observe(bootstrap: str) -> Seen:
+    """Everything that clients can learn of topics, groups and transactions."""
     host, _, port = bootstrap.rpartition(":")
     with closing(Connection(host, int(port), client_id="observer", timeout_s=30)) as connection:
         observer = _Observer(connection)
         observer.wait_until_up()
-        return dict(observer.everything(epochs=epochs, ids=ids))
+        return dict(observer.everything())
 
 
 class _Observer:
@@ -65,29 +63,30 @@ class _Observer:
     def wait_until_up(self) -> None:
         """Coordinators have loaded their logs, and all partitions have their leader."""
         for group in GROUPS:
-            find = FindCoordinatorRequest(key=group)
-            until(lambda: not self.call(find, version_max=3).error_code, group)  # noqa: B023
-            fetch = OffsetFetchRequest(group_id=group, topics=None)
-            until(
-                lambda: self.call(fetch, version_max=7).error_code not in LOADING,  # noqa: B023
-                f"{group} is not loaded",
-            )
+            until(partial(self._has_coordinator, group), f"no coordinator of {group}")
+            until(partial(self._is_loaded, group), f"{group} is not loaded")
         listed = ListTransactionsRequest()
         until(lambda: not self.call(listed).error_code, "transactions are not loaded")
         until(lambda: all(not p.error_code for _, p in self._partitions()), "no leader")
+
+    def _has_coordinator(self, group: str) -> bool:
+        return not self.call(FindCoordinatorRequest(key=group), version_max=3).error_code
+
+    def _is_loaded(self, group: str) -> bool:
+        fetch = OffsetFetchRequest(group_id=group, topics=None)
+        return self.call(fetch, version_max=7).error_code not in LOADING
 
     def _partitions(self) -> Iterator[tuple[Any, Any]]:
         for topic in self.call(MetadataRequest(topics=None)).topics:
             yield from ((topic, partition) for partition in topic.partitions)
 
-    def everything(self, *, epochs: bool, ids: bool) -> Iterator[tuple[str, Any]]:
+    def everything(self) -> Iterator[tuple[str, Any]]:
         for topic, partition in self._partitions():
             name, index = topic.name, partition.partition_index
-            if ids:
-                yield f"{name} id", topic.topic_id
+            yield f"{name} id", topic.topic_id
             if index == 0:
                 yield f"{name} configs", self._configs(name)
-            for what, seen in self._partition(name, index, epochs=epochs):
+            for what, seen in self._partition(name, index):
                 yield f"{name}-{index} {what}", seen
         for group in GROUPS:
             yield f"group {group}", self._group(group)
@@ -102,7 +101,7 @@ class _Observer:
             if config.config_source == DYNAMIC_TOPIC_CONFIG
         }
 
-    def _partition(self, topic: str, index: int, *, epochs: bool) -> Iterator[tuple[str, Any]]:
+    def _partition(self, topic: str, index: int) -> Iterator[tuple[str, Any]]:
         data = self._all_bytes(topic, index)
         found = [record for at, _ in iter_batches(data) for record in records(data, at)]
         yield "bytes", (len(data), hashlib.sha256(data).hexdigest())
@@ -113,16 +112,14 @@ class _Observer:
         stamps = sorted({record.timestamp for record in found})
         for stamp in stamps[:: len(stamps) // SAMPLES + 1] + stamps[-1:]:
             for asked in (stamp, stamp + 1):
-                answer = self._offset(topic, index, asked, 0)
-                yield f"at {asked}", answer if epochs else answer[:3]
+                yield f"at {asked}", self._offset(topic, index, asked, 0)
         starts = [header.base_offset for _, header in iter_batches(data)]
         for start in starts[:: len(starts) // SAMPLES + 1]:
             yield f"committed from {start}", self._committed(topic, index, start)
         yield "producers", self._producers(topic, index)
-        if epochs:
-            yield "epochs", [self._end_of_epoch(topic, index, epoch) for epoch in EPOCHS]
+        yield "epochs", [self._end_of_epoch(topic, index, epoch) for epoch in EPOCHS]
 
-    def _fetch(self, topic: str, index: int, offset: int, isolation: int) -> Any:  # noqa: ANN401
+    def _fetch(self, topic: str, index: int, offset: int, isolation: int) -> PartitionData:
         wanted = FetchTopic(
             topic,
             partitions=[
@@ -133,6 +130,7 @@ class _Observer:
             replica_id=-1, topics=[wanted], max_bytes=FETCH_BYTES, isolation_level=isolation
         )
         response = self.call(request, version_max=12)
+        answer: PartitionData
         (answer,) = response.responses[0].partitions
         assert not answer.error_code, (topic, index, offset, answer)
         return answer
@@ -142,7 +140,7 @@ class _Observer:
         end = self._offset(topic, index, LATEST, 0)[1]
         data = bytearray()
         while at < end:
-            part = bytes(self._fetch(topic, index, at, 0).records or b"")
+            part = given(self._fetch(topic, index, at, 0))
             before = at
             for position, header in iter_batches(part):
                 if header.last_offset >= at:
@@ -152,17 +150,17 @@ class _Observer:
                 break
         return bytes(data)
 
-    def _committed(self, topic: str, index: int, start: int) -> Any:  # noqa: ANN401
+    def _committed(self, topic: str, index: int, start: int) -> tuple[object, ...]:
         answer = self._fetch(topic, index, start, 1)
-        given = bytes(answer.records or b"")
+        data = given(answer)
         aborted = sorted((a.producer_id, a.first_offset) for a in answer.aborted_transactions or [])
         return (
             answer.last_stable_offset,
             answer.high_watermark,
             answer.log_start_offset,
             aborted,
-            len(given),
-            hashlib.sha256(given).hexdigest(),
+            len(data),
+            hashlib.sha256(data).hexdigest(),
         )
 
     def _offset(self, topic: str, index: int, stamp: int, isolation: int) -> tuple[int, ...]:
@@ -223,6 +221,19 @@ class _Observer:
                     topics,
                 ),
             )
+
+
+def given(answer: PartitionData) -> bytes:
+    """The records of an answer, whole batches and perhaps the beginning of one."""
+    assert answer.records is None or isinstance(answer.records, bytes | bytearray | memoryview)
+    return bytes(answer.records or b"")
+
+
+def without(seen: Seen, *endings: str) -> Seen:
+    """What was seen but for the things of these names."""
+    left = {name: value for name, value in seen.items() if not name.endswith(endings)}
+    assert len(left) > 100
+    return left
 
 
 def differences(wanted: Seen, found: Seen) -> list[str]:

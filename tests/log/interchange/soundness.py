@@ -1,0 +1,29 @@
+"""Whether a directory is sound, and whether Apache Kafka had to say anything of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kwire.log.inspection import Inspector
+
+COMPLAINT = re.compile(r"\b(WARN|ERROR|FATAL)\b|[Rr]ecovering|[Rr]ebuil|orrupt")
+ALWAYS_SAID = re.compile(
+    r"Reloading from producer snapshot and rebuilding producer state"  # of every log
+    r"|RequestSendThread|NetworkClient"  # the controller tries the broker before it listens
+    r"|__cluster_metadata"  # the node's own metadata log knows no clean stop
+    r"|Performing controller activation"
+)
+
+
+def verified(data_dir: Path) -> list[str]:
+    inspector = Inspector()
+    inspector.log_dir(data_dir)
+    assert inspector.records > 1000
+    return [str(problem) for problem in inspector.problems]
+
+
+def complaints(log: str) -> list[str]:
+    return [
+        line for line in log.splitlines() if COMPLAINT.search(line) and not ALWAYS_SAID.search(line)
+    ]

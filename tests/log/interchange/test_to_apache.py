@@ -1,0 +1,108 @@
+"""A data directory of kwire, in the hands of Apache Kafka: nothing of it is lost or changed.
+
+After a clean stop Apache Kafka scans nothing and complains of nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance import apache_kafka, java
+from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.log import partition_metadata
+from kwire.log.files import Files
+from kwire.log.inspection import partition_folders
+from kwire.testing import BrokerProcess
+from tests.conftest import finish
+from tests.log.interchange import zookeeper_mode
+from tests.log.interchange.filling import INTERNAL_TOPICS, SETTINGS, Filling, wait_until_cleaned
+from tests.log.interchange.observed import Seen, differences, observe, without
+from tests.log.interchange.soundness import complaints, verified
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A data directory after a clean stop of kwire, and what kwire said of it."""
+
+    data_dir: Path
+    seen: Seen
+
+
+@pytest.fixture(scope="module")
+def by_kwire(tmp_path_factory: pytest.TempPathFactory, rounds: int) -> Ours:
+    root = tmp_path_factory.mktemp("by-kwire")
+    broker = BrokerProcess(root, {"node.id": "1", **SETTINGS})
+    broker.start()
+    try:
+        filling = Filling(broker.bootstrap, rounds)
+        filling.create_topics()
+        filling.write(0)
+        broker.restart()
+        filling.write(1)
+        wait_until_cleaned(broker.data_dir)
+        seen = observe(broker.bootstrap)
+    finally:
+        finish(broker)
+    return Ours(broker.data_dir, seen)
+
+
+@pytest.fixture
+def ours(by_kwire: Ours, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the directory, to be given away; afterwards it is still sound."""
+    data_dir = Path(shutil.copytree(by_kwire.data_dir, tmp_path / "data"))
+    assert verified(data_dir) == []
+    yield data_dir
+    assert verified(data_dir) == []
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_zookeeper_mode_takes_it_as_it_is(by_kwire: Ours, ours: Path, tmp_path: Path) -> None:
+    try:
+        apache_kafka.libs(zookeeper_mode.VERSION)
+    except java.JavaMissing as missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    nodes = zookeeper_mode.take_metadata(ours)
+    with zookeeper_mode.running(ours, nodes, tmp_path / "apache") as bootstrap:
+        found = observe(bootstrap)
+    said = (tmp_path / "apache" / "kafka.log").read_text()
+    assert complaints(said) == []
+    assert "since clean shutdown file was found" in said
+    assert differences(by_kwire.seen, found) == []
+
+
+def test_kraft_mode_takes_its_partitions(
+    by_kwire: Ours, ours: Path, apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    """The topics are made in Apache Kafka's metadata log first, so they have its ids."""
+    node = ApacheKafka(tmp_path / "apache", settings=SETTINGS, log_level="INFO")
+    with node:
+        Filling(node.bootstrap, 0).create_topics(INTERNAL_TOPICS)
+    put_in_place(ours, node.directory / "data")
+    before = node.log_file.stat().st_size
+    with node:
+        found = observe(node.bootstrap)
+    said = node.log_file.read_bytes()[before:].decode()
+    assert complaints(said) == []
+    assert "since clean shutdown file was found" in said
+    assert verified(node.directory / "data") == []
+    other = (" id", " epochs", " configs")  # the stop and the start of the node are two epochs
+    assert differences(without(by_kwire.seen, *other), without(found, *other)) == []
+
+
+def put_in_place(source: Path, target: Path) -> None:
+    """All partitions of `source` and what its checkpoints say of them, with the ids of `target`."""
+    for folder in partition_folders(source):
+        theirs = target / folder.name
+        topic_id = partition_metadata.read(Files(), theirs)
+        assert topic_id is not None
+        shutil.rmtree(theirs)
+        shutil.copytree(folder, theirs)
+        partition_metadata.write(Files(), theirs, topic_id)
+    for checkpoint in source.glob("*-checkpoint"):
+        shutil.copy(checkpoint, target)
