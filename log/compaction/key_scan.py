@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch
-from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
+from kwire.codecs.varint import VARINTS, ZIGZAG, read_varint, read_varlong, varint
 
 KEY_BYTES_MAX = 23
 """Longer keys are known by a hash, so that a key costs at most 64 bytes of memory."""
@@ -150,10 +150,31 @@ def entries(data: bytes, pos: int, end: int, count: int) -> list[Entry]:
     return found
 
 
+def _plain_entry(data: bytes, start: int, delta: int) -> Entry | None:
+    """The record at `start` without its key, the quick way, if it has this delta and short varints.
+
+    That it has a value is taken for granted: `picked` is not asked about batches with tombstones.
+    """
+    if (byte := data[start]) < 128:
+        pos = start + 1
+        end = pos + ZIGZAG[byte]
+    elif (high := data[start + 1]) < 128:
+        pos = start + 2
+        end = pos + ((byte & 127 | high << 7) >> 1)
+    else:
+        return None
+    expected = VARINTS[delta] if delta < len(VARINTS) else varint(delta)
+    rest = pos + 2  # past the attributes and the timestamp
+    if (timestamp := data[pos + 1]) > 127 or not data.startswith(expected, rest):
+        return None
+    return Entry(start, end, rest, ZIGZAG[timestamp], delta, None, True)
+
+
 def picked(data: bytes, pos: int, deltas: list[int]) -> list[Entry] | None:
     """The records of these offset deltas, ascending, where the n-th record has delta n.
 
-    The others are passed over by their sizes alone.  None if a record's delta is another one.
+    The others are passed over by their sizes alone.  None if a record's delta is another one.  The
+    batch must have no null values; keys are not given.
     """
     found = []
     at = 0
@@ -168,7 +189,7 @@ def picked(data: bytes, pos: int, deltas: list[int]) -> list[Entry] | None:
                 else:
                     size, pos = read_varint(data, pos)
                     pos += size
-            entry = entry_at(data, pos)
+            entry = _plain_entry(data, pos, delta) or entry_at(data, pos)
             if entry.offset_delta != delta:
                 return None
             found.append(entry)
