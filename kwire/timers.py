@@ -75,13 +75,15 @@ class Timers:
     async def run(self) -> None:
         """Fire timers until cancelled."""
         while True:
-            self._fire_due()
+            while self._fire_next():
+                await trio.lowlevel.checkpoint()  # others have their turn between two callbacks
             next_ms = self._heap[0][0] if self._heap else _NEVER
             with trio.CancelScope(deadline=next_ms / 1000) as self._sleep:
                 await trio.sleep_forever()
             self._sleep = None
 
-    def _fire_due(self) -> None:
+    def _fire_next(self) -> bool:
+        """Fire the first timer that is due; whether there was one."""
         now_ms = self.now_ms()
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
@@ -95,6 +97,8 @@ class Timers:
                 continue
             timer.when_ms = _NEVER
             self._fire(timer)
+            return True
+        return False
 
     @staticmethod
     def _fire(timer: Timer) -> None:

@@ -104,9 +104,10 @@ def _ask(
     broker: Broker, producer: Producer, proofs: Mapping[Place, Verification], adds: bool
 ) -> Told | Promise[Told] | Promise[ErrorCode]:
     """What the coordinator says of each partition, or will say of each or of all."""
-    asked: dict[str, frozenset[int]] = {}
+    indexes: dict[str, list[int]] = {}
     for topic, index in proofs:
-        asked[topic] = asked.get(topic, frozenset()) | {index}
+        indexes.setdefault(topic, []).append(index)
+    asked = {topic: frozenset(those) for topic, those in indexes.items()}
     if not adds:
         return broker.transactions.verify(*producer, asked)
     answer = broker.transactions.add_partitions(*producer, asked, IMPLICIT_TRANSACTION_VERSION)

@@ -25,7 +25,7 @@ being written to from v12; topics by id instead of name from v13.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -63,6 +63,10 @@ if TYPE_CHECKING:
     from kwire.codecs.primitives import Records
 
 ADMIN_CLIENT_ID = "__admin_client"
+
+PARTITIONS_AT_ONCE = 256
+"""Written before it is the turn of others: 4 ms of work, at 15 us measured for each."""
+
 Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
 Uncommitted: TypeAlias = tuple[Wait, int, PartitionProduceResponse]
 """How to wait, for which offset (behind what was appended), and the answer to settle."""
@@ -91,15 +95,31 @@ async def _produce_once_verified(
 
 def _produce(
     broker: Broker, request: ProduceRequest, context: Context, verdict: Verdict | None = None
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """`verdict` is that on the transactional batches, where there are some."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_acks(broker, request, context.api_version)
     work = _Produce(broker, request, context, verdict)
     topics = [topic for topic in request.topic_data if topic.partition_data]
-    response = ProduceResponse([work.write(topic) for topic in topics])
-    if acks == 0:
+    if sum(len(topic.partition_data) for topic in topics) > PARTITIONS_AT_ONCE:
+        return _produce_in_turns(work, topics, request)
+    return _answer(work, ProduceResponse([work.write(topic) for topic in topics]), request)
+
+
+async def _produce_in_turns(
+    work: _Produce, topics: list[TopicProduceData], request: ProduceRequest
+) -> ProduceResponse | None:
+    response = ProduceResponse([await work.write_in_turns(topic) for topic in topics])
+    answer = _answer(work, response, request)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _answer(
+    work: _Produce, response: ProduceResponse, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    """What is told of a request that has gone through all its partitions, and when."""
+    if request.acks == 0:
         if work.failed:
             _close(response)
         return None
@@ -114,6 +134,7 @@ class _Produce:
     __slots__ = (
         "_broker",
         "_client_id",
+        "_guarded",
         "_now_ms",
         "_request",
         "_verdict",
@@ -131,42 +152,53 @@ class _Produce:
         self._version = context.api_version
         self._client_id = context.client_id
         self._now_ms = broker.now_ms()
+        self._guarded = False
         self.failed = False
         self.uncommitted: list[Uncommitted] = []
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append what the request has for one topic."""
-        name, unknown = _find(self._broker, topic, self._version)
-        hosted = self._broker.partitions.get(name) if name is not None else None
-        guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
-        answers = []
-        partitions = topic.partition_data
-        if len(partitions) > 1:
-            partitions = list({data.index: data for data in partitions}.values())
-        for data in partitions:
-            try:
-                if hosted is None or data.index not in hosted:
-                    raise LogError(unknown)
-                partition = hosted[data.index]
-                proof = None if self._verdict is None else self._proof(partition)
-                if guarded:
-                    raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-                result = self._append(partition, data, proof)
-            except LogError as error:
-                self.failed = True
-                answers.append(_failure(data, error))
-                continue
-            answer = PartitionProduceResponse(
-                data.index,
-                0,
-                result.first_offset,
-                result.log_append_time_ms,
-                result.log_start_offset,
-            )
-            if result.last_offset >= partition.high_watermark:
-                self._note_uncommitted(partition, result.last_offset + 1, answer)
-            answers.append(answer)
+        hosted, unknown = self._hosted(topic)
+        answers = [self._write(hosted, unknown, data) for data in _last_named(topic)]
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
+
+    async def write_in_turns(self, topic: TopicProduceData) -> TopicProduceResponse:
+        """As `write`, in turn with everybody else."""
+        hosted, unknown = self._hosted(topic)
+        answers = []
+        for number, data in enumerate(_last_named(topic), 1):
+            answers.append(self._write(hosted, unknown, data))
+            if number % PARTITIONS_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        return TopicProduceResponse(topic.name, topic.topic_id, answers)
+
+    def _hosted(self, topic: TopicProduceData) -> tuple[Mapping[int, Partition], ErrorCode]:
+        """The partitions of a topic that are here, and what is said of others."""
+        name, unknown = _find(self._broker, topic, self._version)
+        self._guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
+        return (self._broker.partitions.get(name, {}) if name is not None else {}), unknown
+
+    def _write(
+        self, hosted: Mapping[int, Partition], unknown: ErrorCode, data: PartitionProduceData
+    ) -> PartitionProduceResponse:
+        try:
+            partition = hosted.get(data.index)
+            if partition is None:
+                raise LogError(unknown)
+            proof = None if self._verdict is None else self._proof(partition)
+            if self._guarded:
+                raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+            result = self._append(partition, data, proof)
+        except LogError as error:
+            self.failed = True
+            return _failure(data, error)
+        answer = PartitionProduceResponse(
+            data.index, 0, result.first_offset, result.log_append_time_ms, result.log_start_offset
+        )
+        if result.last_offset >= partition.high_watermark:
+            self._note_uncommitted(partition, result.last_offset + 1, answer)
+        return answer
 
     def _note_uncommitted(
         self, partition: Partition, offset: int, answer: PartitionProduceResponse
@@ -200,6 +232,14 @@ class _Produce:
             required_acks=self._request.acks,
             verification=proof,
         )
+
+
+def _last_named(topic: TopicProduceData) -> Collection[PartitionProduceData]:
+    """A topic's partitions, each once."""
+    partitions = topic.partition_data
+    if len(partitions) == 1:
+        return partitions
+    return {data.index: data for data in partitions}.values()
 
 
 def _check_codec(records: memoryview) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
 import trio
@@ -119,3 +120,26 @@ async def test_a_promise_outlives_who_waited(autojump_clock: trio.testing.MockCl
     assert scope.cancelled_caught
     promise.resolve("nobody hears it")
     assert promise.value == "nobody hears it"
+
+
+async def test_others_have_their_turn_between_those_that_are_due(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What shards of a coordinator do in slices would be one long piece of work otherwise."""
+    timers, woken = Timers(), trio.Event()
+    done: list[str] = []
+
+    async def other() -> None:
+        await woken.wait()
+        done.append("other")
+
+    timers.after(100, woken.set)
+    for name in ("second", "third"):  # it is not said which of two that are ready goes first
+        timers.after(100, partial(done.append, name))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        nursery.start_soon(other)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert sorted(done) == ["other", "second", "third"]
+    assert done[-1] == "third"
