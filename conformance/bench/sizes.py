@@ -23,6 +23,11 @@ from kwire.codecs.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
+from kwire.codecs.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from kwire.codecs.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -52,6 +57,7 @@ CONNECTIONS = 8
 
 ADD_VERSION = 3
 DESCRIBE_VERSION = 0
+GROW_VERSION = 3
 SAMPLED_EVERY = 500
 """Whether all ids are loaded, or gone, is asked of a few: they lie in all partitions."""
 
@@ -150,7 +156,8 @@ LONGEST = Figure("longest wait of others", "ms", more_is_better=False)
 def large_transaction(broker: Broker) -> Figures:
     """Both ways to get partitions into a transaction, and its end."""
     topic = new_topic()
-    broker.create_topic(topic, PARTITIONS)
+    broker.create_topic(topic, PARTITIONS // 2)
+    _grow(broker.address, topic)
     plain = Producer(broker.address, topic, "", Work(1, PARTITIONS, transactional=False))
     _step(plain)  # all partitions are led, and have been written to
     plain.sock.close()
@@ -170,6 +177,15 @@ def large_transaction(broker: Broker) -> Figures:
         waits = end_others()
     producer.sock.close()
     return figures | {P99.name: waits.p99, LONGEST.name: waits.longest}
+
+
+def _grow(address: Address, topic: str) -> None:
+    """To all partitions: Apache Kafka creates fewer than that at once."""
+    grown = CreatePartitionsTopic(topic, PARTITIONS, assignments=None)
+    message = CreatePartitionsRequest([grown], timeout_ms=60_000)
+    reply = ask(address, message, GROW_VERSION, CreatePartitionsResponse)
+    if error := reply.results[0].error_code:
+        raise BrokerRefused(f"CreatePartitions has the error {ErrorCode(error).name}")
 
 
 def _step(producer: Producer) -> float:
