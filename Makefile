@@ -21,7 +21,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run test check format pytest generated env env-dev lock image \
-	conformance clients chaos hostile crash bench demo clean
+	conformance clients chaos hostile crash bench opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -66,6 +66,9 @@ crash: env-dev ## kill -9 under load: what was acknowledged is there
 
 bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
 	$(VENV_PYTHON) -m kwire.conformance.bench
+
+opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, beside Apache Kafka's
+	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)
 
 demo: env-dev ## a year of flights through the broker, a consumer group and Spark
 	$(VENV_PYTHON) -m kwire.demo

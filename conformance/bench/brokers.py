@@ -119,14 +119,15 @@ class ProcessBroker(Broker):
 
     def restart(self, settings: Mapping[str, str]) -> float:
         self.settings |= settings
-        self._end()
+        self.end()
         return self.start()
 
     def stop(self) -> None:
-        self._end()
+        self.end()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Stop it cleanly; its data stays."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGTERM)

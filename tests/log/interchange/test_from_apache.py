@@ -17,7 +17,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
-from tests.log.interchange.filling import SETTINGS, Filling
+from tests.log.interchange.filling import SETTINGS, Filling, wait_until_cleaned
 from tests.log.interchange.observed import differences, observe, without
 from tests.log.interchange.soundness import complaints, verified
 
@@ -63,6 +63,7 @@ def test_there_and_back_again(by_apache: Written, apache_kafka_libs: Path, tmp_p
     broker.start()
     try:
         Filling(broker.bootstrap, 1).write(0)
+        wait_until_cleaned(root / "data")
         seen = observe(broker.bootstrap)
     finally:
         finish(broker)
