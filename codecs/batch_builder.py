@@ -114,7 +114,7 @@ def _assemble(header: BatchHeader, inner: bytes | bytearray, level: int | None) 
     payload = inner if compression == Compression.NONE else compress(compression, inner, level)
     length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
     out = bytearray(HEADER_SIZE)
-    HEADER.pack_into(out, 0, *header._replace(length=length))
+    HEADER.pack_into(out, 0, header[0], length, *header[2:])
     out += payload
     seal(out)
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.codecs import batches
+from kwire.txn import records
 from kwire.txn.records import TransactionRecord, UnreadableRecord, decode
 from kwire.txn.transaction import (
     COMPLETE_ABORT,
@@ -50,6 +52,44 @@ def transactions(draw: st.DrawFn) -> Transaction:
         previous_producer_id=draw(ids),
         next_producer_id=draw(ids),
     )
+
+
+@given(transactions(), st.booleans())
+def test_the_quick_way_writes_what_the_thorough_one_does(given: Transaction, plain: bool) -> None:
+    if plain:
+        given = replace(
+            given,
+            next_producer_id=-1,
+            previous_producer_id=max(given.previous_producer_id, 0),
+            client_transaction_version=max(given.client_transaction_version, 1),
+        )
+    _, value = TransactionRecord("id", given).encode()
+    assert value == b"\0\1" + records._to_value(given).encode(records.VALUE_VERSION)
+    assert (records._plain_value(given) is not None) >= plain
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [{"a" * size: frozenset(range(3))} for size in (126, 127, 128, 249)]
+    + [{"t": frozenset(range(count))} for count in (126, 127, 128, 300)]
+    + [{f"t{number}": frozenset({7}) for number in range(count)} for count in (126, 127, 128)],
+)
+def test_lengths_about_the_end_of_one_byte(partitions: dict[str, frozenset[int]]) -> None:
+    transaction = Transaction(
+        5,
+        1,
+        60_000,
+        ONGOING,
+        7,
+        partitions,
+        6,
+        client_transaction_version=2,
+        previous_producer_id=5,
+    )
+    record = TransactionRecord("id", transaction)
+    _, value = record.encode()
+    assert value == b"\0\1" + records._to_value(transaction).encode(records.VALUE_VERSION)
+    assert decode(*record.encode()) == record
 
 
 @given(st.text(max_size=20), st.none() | transactions())
