@@ -53,6 +53,8 @@ def decode(data: bytes, fields: int) -> list[list[str]]:
     split = [line.split(" ") for line in entries]
     if len(entries) != count or any(len(entry) != fields for entry in split):
         raise CorruptFile(f"a checkpoint of {count} entries holds {len(entries)}")
+    if not data.endswith(b"\n"):
+        raise CorruptFile("a checkpoint is cut short: its last number may lack digits")
     return split
 
 

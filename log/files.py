@@ -116,6 +116,10 @@ class Files:
         with suppress(FileNotFoundError):
             os.unlink(path)
 
+    def make_folder(self, path: Path) -> None:
+        """Make a folder in one that is there; it is no error when it is there already."""
+        path.mkdir(exist_ok=True)
+
     def open_folder(self, path: Path | str) -> OpenFile:
         """Open a folder, whose fsync makes the names in it durable."""
         return OpenFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))

@@ -36,7 +36,8 @@ class Flush:
         OSError if a file cannot be opened; nothing is changed then.
         """
         opened: list[OpenFile] = []
-        unflushed = log.segments.from_floor(log.recovery_point)
+        # A segment that was flushed up to its end and rolled then: its indexes were written late.
+        unflushed = log.segments.from_floor(max(log.recovery_point - 1, 0))
         for segment in unflushed:
             opened.append(segment.open())
             if segment is not log.segments.active:

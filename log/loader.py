@@ -92,7 +92,7 @@ def load(
         log_end_offset=end,
         recovery_point=end if clean else min(recovery_point, end),
         now_ms=now_ms,
-        on_disk=not loader.created,
+        on_disk=recovery_point > 0 and not loader.created,
     )
 
 

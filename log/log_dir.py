@@ -49,13 +49,33 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
     return topic, int(partition)
 
 
-def delete_folder(topic: str, partition: int) -> str:
+def new_unique() -> str:
+    """32 hex digits that tell a folder to be deleted, or one to be moved to, from all others."""
+    return uuid.uuid4().hex
+
+
+def delete_folder(topic: str, partition: int, unique: str | None = None) -> str:
     """A name for a deleted partition's folder that no partition can have.
 
     `<topic>-<partition>.<32 hex digits>-delete`, the topic cut so that the name stays valid.
     """
-    ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    ending = f"-{partition}.{unique or new_unique()}{DELETE_SUFFIX}"
     return topic[: NAME_BYTES_MAX - len(ending)] + ending
+
+
+def future_folder(topic: str, partition: int, unique: str) -> str:
+    """Where a partition is copied to that moves to another log directory (KIP-113).
+
+    Not cut: its name is all that says which partition it is.
+    """
+    return f"{topic}-{partition}.{unique}{FUTURE_SUFFIX}"
+
+
+def parse_future_folder(name: str) -> tuple[TopicPartition, str] | None:
+    """((topic, partition), the hex digits) of such a name, None if it is none."""
+    folder, dot, unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    key = parse_partition_folder(folder)
+    return (key, unique) if dot and key is not None and name.endswith(FUTURE_SUFFIX) else None
 
 
 class LogDir:
@@ -142,7 +162,7 @@ class LogDir:
     def make_folder(self, name: str) -> Path:
         """Not fsynced: a partition's first flush does that."""
         path = self.path / name
-        path.mkdir(exist_ok=True)
+        self.files.make_folder(path)
         return path
 
     def rename_folder(self, path: Path, name: str) -> Path:

@@ -171,14 +171,15 @@ class Segment:
         indexes = (self.offset_index, self.time_index)
         return [file for index in indexes if (file := index.save()) is not None]
 
-    def become_inactive(self) -> None:
+    def become_inactive(self) -> list[OpenFile]:
         """No appends follow: note the largest timestamp, by which the segment will be chosen.
 
         A segment that nobody has touched since it was opened has that in its file already.
+        Gives the index files that were written, to be fsynced.
         """
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
-        self.save_indexes()
+        return self.save_indexes()
 
     def index_paths(self) -> list[Path]:
         """The index files that there are."""
@@ -345,7 +346,8 @@ class Segment:
             self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp)
         self.size_bytes = size_bytes
         self.time_index.append(self.max_timestamp, self._max_timestamp_offset)
-        self.save_indexes()
+        for file in self.save_indexes():  # below the recovery point nobody else does
+            self.files.fsync(file.fd)
 
     def _reset_lookup_indexes(self) -> None:
         self.offset_index.reset()

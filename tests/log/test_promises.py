@@ -1,0 +1,110 @@
+"""What a flush or a clean stop has promised is there after a power cut that takes all the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import Record, build
+from kwire.codecs.control import ControlType, control_batch
+from kwire.log import Log, LogConfig, LogManager, checkpoints
+from kwire.log.error import CorruptFile
+from kwire.log.job import run_all
+from kwire.log.origin import Origin
+from tests.log.crashing_disk import CrashingDisk
+
+TOPIC_ID = b"0123456789abcdef"
+NOW_MS = 1_700_000_000_000
+LATER_MS = NOW_MS + 60_000
+EACH_APPEND = LogConfig(index_interval_bytes=0, flush_messages=1)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> CrashingDisk:
+    (tmp_path / "data").mkdir()
+    return CrashingDisk(tmp_path / "data")
+
+
+def opened(disk: CrashingDisk, now_ms: int = NOW_MS) -> LogManager:
+    manager = LogManager([disk.root], files=disk, clock=lambda: now_ms, verify_transactions=False)
+    manager.identify(1, "cluster")
+    manager.load()
+    return manager
+
+
+def kill(manager: LogManager) -> None:
+    for directory in manager.online_dirs:
+        directory.unlock()
+
+
+def power_cut(manager: LogManager, disk: CrashingDisk) -> LogManager:
+    kill(manager)
+    return opened(disk.left(disk.root.with_name("left")))
+
+
+def append(log: Log, *, transactional: bool = False) -> None:
+    entry = log.producers.entries.get(7)
+    batch = build(
+        [Record(0, NOW_MS, b"k", b"v", [])],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=entry.next_sequence if entry else 0,
+        transactional=transactional,
+    )
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+
+
+def abort(log: Log) -> None:
+    marker = control_batch(ControlType.ABORT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+
+
+def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
+    disk: CrashingDisk,
+) -> None:
+    """With `flush.messages` 1 every segment is: nobody but its own log file was flushed before."""
+    manager = opened(disk)
+    log = manager.create("t", TOPIC_ID, 0, EACH_APPEND)
+    append(log, transactional=True)
+    abort(log)
+    log.roll(NOW_MS)
+    append(log)
+    run_all(manager.maintain(LATER_MS))
+    again = power_cut(manager, disk).logs["t", 0]
+    assert again.log_end_offset == 3
+    assert again.aborted_transactions(0, 2) == [(7, 0)]
+    assert again.segments.first.max_timestamp == NOW_MS
+
+
+def test_a_partition_that_was_made_by_a_process_that_was_killed(disk: CrashingDisk) -> None:
+    """Its folder, `partition.metadata` and epochs come with its first flush all the same."""
+    manager = opened(disk)
+    append(manager.create("t", TOPIC_ID, 0))
+    kill(manager)
+    manager = opened(disk)
+    manager.logs["t", 0].flush()
+    again = power_cut(manager, disk).logs["t", 0]
+    assert (again.log_end_offset, again.topic_id) == (1, TOPIC_ID)
+
+
+def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: CrashingDisk) -> None:
+    manager = opened(disk)
+    log = manager.create("t", TOPIC_ID, 0, EACH_APPEND)
+    append(log, transactional=True)
+    abort(log)
+    append(log)
+    manager.close()
+    again = power_cut(manager, disk).logs["t", 0]
+    assert again.log_end_offset == 3
+    assert again.producers.entries[7].next_sequence == 2
+    assert again.aborted_transactions(0, 2) == [(7, 0)]
+    assert again.segments.first.max_timestamp == NOW_MS
+
+
+def test_a_checkpoint_that_is_cut_within_its_last_number() -> None:
+    """`0 12` would pass for `0 1`."""
+    whole = checkpoints.encode_epochs([(0, 0), (3, 12)])
+    for size in range(1, len(whole)):
+        with pytest.raises(CorruptFile):
+            checkpoints.decode_epochs(whole[:size])
