@@ -31,6 +31,10 @@ DRAIN_TIMEOUT_S = 5.0
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
+def _is_closed(listening: socket.socket) -> bool:
+    return listening.fileno() < 0
+
+
 class ConnectionServer:
     """All connections of the broker, over all its listeners."""
 
@@ -48,10 +52,14 @@ class ConnectionServer:
         return len(self._connections)
 
     async def accept(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
-        """Accept on `listening` until cancelled."""
+        """Accept on `listening` until it is closed, or cancelled."""
         while True:
             await self._wait_for_room()
+            if _is_closed(listening):
+                return
             await trio.lowlevel.wait_readable(listening)
+            if _is_closed(listening):  # in the same turn in which somebody knocked
+                return
             try:
                 client, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
