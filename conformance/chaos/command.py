@@ -21,6 +21,7 @@ from kwire.conformance.chaos.subject import SUBJECTS, Subject, SubjectFailed
 from kwire.conformance.chaos.workloads import WORKLOADS
 
 ROUNDS = 200
+ALL = "all"
 KEEP = Path("build/chaos")
 BROKER_LOG = "broker.log"
 
@@ -35,7 +36,10 @@ BROKER_LOG = "broker.log"
     "--only-fault", "only", type=click.Choice([kind.value for kind in FaultKind]),
     help="Faults of this kind alone.",
 )  # fmt: skip
-@click.option("--workload", type=click.Choice(list(WORKLOADS)), help="This one in all rounds.")
+@click.option(
+    "--workload", type=click.Choice([*WORKLOADS, ALL]), default=ALL, show_default=True,
+    help="This one in all rounds, or one by the seed.",
+)  # fmt: skip
 @click.option(
     "--subject", type=click.Choice(list(SUBJECTS)), default="kwire", show_default=True,
     help="The broker that is judged.",
@@ -48,7 +52,7 @@ def main(
     count: int | None,
     seed: int | None,
     only: str | None,
-    workload: str | None,
+    workload: str,
     subject: str,
     keep: Path,
 ) -> None:
@@ -59,10 +63,11 @@ def main(
     signal.signal(signal.SIGTERM, _ended)  # so that what is mounted is unmounted
     first = secrets.randbelow(1 << 31) if seed is None else seed
     kinds = [FaultKind(only)] if only else list(FaultKind)
+    workloads = list(WORKLOADS) if workload == ALL else [workload]
     total = count or (ROUNDS if seed is None else 1)
     failed = []
     for number in range(first, first + total):
-        plan = planning.draw(number, kinds, [workload] if workload else list(WORKLOADS))
+        plan = planning.draw(number, kinds, workloads)
         if not _passes(plan, subject, keep):
             failed.append(number)
     click.echo(f"{total} rounds, {len(failed)} with violations {failed or ''}")

@@ -14,6 +14,8 @@ from kwire.conformance.chaos.subject import Subject
 
 KNOCK_S = 1.0
 """A broker that accepts nothing has its kernel answer a few all the same."""
+SLOW_STOP_S, SLOW_RUN_S = 0.04, 0.01
+"""A slow process runs a fifth of the time."""
 STARVING = frozenset({FaultKind.DESCRIPTORS, FaultKind.DISK})
 
 
@@ -67,6 +69,15 @@ class Nemesis:
         self._subject.resume()
         return None
 
+    def _slow(self, fault: Fault) -> Value | None:
+        until = time.monotonic() + fault.duration_s
+        while time.monotonic() < until:
+            self._subject.pause()
+            time.sleep(SLOW_STOP_S)
+            self._subject.resume()
+            time.sleep(SLOW_RUN_S)
+        return None
+
     def _restart(self, fault: Fault) -> Value | None:
         answer = self._stopped(may_end=False)
         time.sleep(fault.duration_s)
@@ -107,4 +118,5 @@ class Nemesis:
         FaultKind.RESTART: _restart,
         FaultKind.DESCRIPTORS: _starve_of_descriptors,
         FaultKind.DISK: _starve_of_disk,
+        FaultKind.SLOW: _slow,
     }

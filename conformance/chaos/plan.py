@@ -13,7 +13,14 @@ from enum import StrEnum
 
 LOAD_S_MIN, LOAD_S_MAX = 1.5, 3.0
 FAULTS_MAX = 3
-DURATION_S_MAX = {"pause": 1.5, "descriptors": 1.0, "disk": 1.0, "kill": 0.3, "restart": 0.3}
+DURATION_S_MAX = {
+    "pause": 1.5,
+    "descriptors": 1.0,
+    "disk": 1.0,
+    "kill": 0.3,
+    "restart": 0.3,
+    "slow": 1.5,
+}
 """How long the broker is paused, starved or away; with its own start a round stays at 3 to 6 s."""
 DISK_ROOM_BYTES_MAX = 200_000
 SPARE_DESCRIPTORS_MAX = 6
@@ -25,6 +32,10 @@ class FaultKind(StrEnum):
     RESTART = "restart"
     DESCRIPTORS = "descriptors"
     DISK = "disk"
+    SLOW = "slow"
+    """Stops of the whole process, too short for anybody's timeout, as a disk that is busy with
+    others makes them: one loop waits for its writes. No file layer with delays, nor a throttled
+    device: a control group's limits do not reach writes to the page cache."""
 
 
 class Reading(StrEnum):
@@ -111,6 +122,8 @@ def _broker_settings(rng: random.Random) -> dict[str, str]:
         "log.flush.scheduler.interval.ms": rng.choice(["50", "9223372036854775807"]),
         "log.flush.offset.checkpoint.interval.ms": rng.choice(["100", "60000"]),
         "connections.max.idle.ms": rng.choice(["600000", "1500"]),
+        "transaction.state.log.num.partitions": rng.choice(["1", "5", "50"]),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     }
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from kwire.codecs.batches import Record, build, check_crc, iter_batches, records
+from kwire.codecs.batches import (
+    BatchHeader,
+    ControlType,
+    Record,
+    build,
+    check_crc,
+    iter_batches,
+    read_marker,
+    records,
+)
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
@@ -33,6 +42,29 @@ REPLY_TIMEOUT_S = 15.0
 """Longer than any pause; whoever says nothing for so long is SILENT."""
 BY_NAME_MAX = {ProduceRequest: 12, FetchRequest: 12, OffsetFetchRequest: 7}
 """The newest versions that name a topic, or one group, instead of an id or several."""
+
+
+MARKERS = {ControlType.COMMIT: "commit", ControlType.ABORT: "abort"}
+
+
+class Found(NamedTuple):
+    """A record as the log has it.
+
+    `kind` is "plain", "transactional", or for control records "commit", "abort" or "control".
+    """
+
+    offset: int
+    kind: str
+    producer_id: int
+    key: bytes | None
+    value: bytes
+
+
+def _kind(header: BatchHeader, record: Record) -> str:
+    if header.is_control:
+        marker = read_marker(record)
+        return MARKERS[marker.kind] if marker is not None else "control"
+    return "transactional" if header.is_transactional else "plain"
 
 
 class Refused(RuntimeError):
@@ -115,10 +147,14 @@ class Link:
         offset: int = answer.base_offset
         return offset
 
-    def offsets(self, topic: str, partitions: Sequence[int], timestamp: int) -> dict[int, int]:
-        """EARLIEST or LATEST offsets by partition."""
+    def offsets(
+        self, topic: str, partitions: Sequence[int], timestamp: int, *, stable: bool = False
+    ) -> dict[int, int]:
+        """EARLIEST or LATEST offsets by partition; `stable`: LATEST is the last stable offset."""
         wanted = [ListOffsetsPartition(index, -1, timestamp) for index in partitions]
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, wanted)])
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=int(stable), topics=[ListOffsetsTopic(topic, wanted)]
+        )
         found = self.ask(request).topics[0].partitions
         for answer in found:
             check(answer.error_code)
@@ -127,7 +163,13 @@ class Link:
     def read(
         self, topic: str, partition: int, start: int, end: int
     ) -> Iterator[tuple[int, bytes | None]]:
-        """(offset, value) of everything from `start` to `end`; None for a control record.
+        """(offset, value) of everything from `start` to `end`; None for a control record."""
+        for found in self.entries(topic, partition, start, end):
+            data = found.kind in ("plain", "transactional")
+            yield found.offset, found.value if data else None
+
+    def entries(self, topic: str, partition: int, start: int, end: int) -> Iterator[Found]:
+        """Everything from `start` to `end`, as READ_UNCOMMITTED gives it.
 
         Every batch's CRC is checked.
         """
@@ -138,7 +180,8 @@ class Link:
                 check_crc(data, at, header)
                 for record in records(data, at):
                     if position <= record.offset < end:
-                        yield record.offset, None if header.is_control else record.value or b""
+                        kind, value = _kind(header, record), record.value or b""
+                        yield Found(record.offset, kind, header.producer_id, record.key, value)
                 position = header.last_offset + 1
             if not data:
                 return

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.conformance.chaos.workloads.bank import Bank
+from kwire.conformance.chaos.workloads.chain import Chain
 from kwire.conformance.chaos.workloads.stream import Stream
 from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload
 
 __all__ = ["WORKLOADS", "Client", "Stage", "Workload"]
 
-WORKLOADS: Mapping[str, type[Workload]] = {workload.name: workload for workload in (Stream,)}
+WORKLOADS: Mapping[str, type[Workload]] = {
+    workload.name: workload for workload in (Stream, Bank, Chain)
+}

@@ -30,7 +30,7 @@ READERS_MAX = 3
 
 
 class Stream(Workload):
-    name: ClassVar[str] = "stream"
+    name: ClassVar[str] = "plain"
     checks: ClassVar[Sequence[Check]] = (
         *COMMON_CHECKS,
         *LOG_CHECKS,

@@ -14,25 +14,25 @@ ALL = list(FaultKind)
 
 
 def test_a_seed_is_a_round() -> None:
-    again = [plan.draw(seed, ALL, ["stream"]) for seed in range(50)]
-    assert again == [plan.draw(seed, ALL, ["stream"]) for seed in range(50)]
+    again = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
+    assert again == [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
     assert len({str(each.faults) for each in again}) == 50
 
 
 def test_a_workload_more_leaves_the_faults_as_they_were() -> None:
     for seed in range(20):
-        one, two = (plan.draw(seed, ALL, names) for names in (["stream"], ["stream", "bank"]))
+        one, two = (plan.draw(seed, ALL, names) for names in (["plain"], ["plain", "bank"]))
         assert (one.faults, one.broker_settings) == (two.faults, two.broker_settings)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_faults_of_one_kind(kind: FaultKind) -> None:
-    drawn = [plan.draw(seed, [kind], ["stream"]) for seed in range(20)]
+    drawn = [plan.draw(seed, [kind], ["plain"]) for seed in range(20)]
     assert {fault.kind for each in drawn for fault in each.faults} == {kind}
 
 
 def test_all_kinds_come_up() -> None:
-    drawn = [plan.draw(seed, ALL, ["stream"]) for seed in range(50)]
+    drawn = [plan.draw(seed, ALL, ["plain"]) for seed in range(50)]
     assert {fault.kind for each in drawn for fault in each.faults} == set(ALL)
     assert max(each.partitions for each in drawn) > 1
 

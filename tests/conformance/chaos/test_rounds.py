@@ -17,7 +17,7 @@ from kwire.conformance.chaos.subject import Subject, kwire
 
 
 def drawn(seed: int, kind: FaultKind) -> Plan:
-    return plan.draw(seed, [kind], ["stream"])
+    return plan.draw(seed, [kind], ["plain"])
 
 
 @pytest.mark.slow
@@ -29,6 +29,14 @@ def test_a_round(seed: int, kind: FaultKind, tmp_path: Path) -> None:
     verdict = rounds.run(drawn(seed, kind), kwire, tmp_path)
     assert verdict.violations == []
     assert verdict.operations > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "workload"), [(2, "bank"), (4, "chain")])
+def test_a_round_of_transactions(seed: int, workload: str, tmp_path: Path) -> None:
+    verdict = rounds.run(plan.draw(seed, [FaultKind.KILL], [workload]), kwire, tmp_path)
+    assert verdict.violations == []
+    assert verdict.operations > 100
 
 
 @dataclass
@@ -92,6 +100,6 @@ class TestCommand:
     ) -> None:
         status, said = self.run(monkeypatch, tmp_path, "--seed", "7", "--only-fault", "pause")
         assert status == 0
-        assert said.startswith("seed 7  stream  ")
+        assert said.startswith("seed 7  plain  ")
         assert "pause" in said
         assert said.endswith("1 rounds, 0 with violations \n")

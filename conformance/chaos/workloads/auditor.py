@@ -1,0 +1,33 @@
+"""Somebody who asks all the time up to where each partition of a topic is decided."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from kwire.conformance.chaos.history import Value
+from kwire.conformance.chaos.wire import LATEST, Link, Refused, linked
+from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+
+PAUSE_S = 0.01
+
+
+class Auditor(Client):
+    def __init__(self, name: str, stage: Stage, topic: str, partitions: int) -> None:
+        super().__init__(name, stage)
+        self._topic = topic
+        self._partitions = list(range(partitions))
+
+    def run(self, stop: threading.Event) -> None:
+        with linked(self.stage.address) as link:
+            while not stop.wait(PAUSE_S):
+                with contextlib.suppress(Refused):  # it is in the history
+                    attempt(self.recorder, self.name, "look", lambda: self._look(link))
+
+    def _look(self, link: Link) -> Value:
+        """In this order: an end that is stable had been so since the first answer."""
+        stable = link.offsets(self._topic, self._partitions, LATEST, stable=True)
+        ends = link.offsets(self._topic, self._partitions, LATEST)
+        return {
+            "partitions": [(f"{self._topic}-{p}", stable[p], ends[p]) for p in self._partitions]
+        }

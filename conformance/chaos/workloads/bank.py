@@ -1,0 +1,75 @@
+"""Transfers between accounts on eight partitions, and readers who add up.
+
+Judged are: each committed transfer is there whole and once, no other is; whenever nothing is open
+the balance is 0; readers of committed records are given just those; a fenced teller commits nothing
+more; and in the end all transactions are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import confluent_kafka
+
+from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.checks.answers import COMMON_CHECKS
+from kwire.conformance.chaos.checks.bank import BANK_CHECKS
+from kwire.conformance.chaos.checks.transactions import TRANSACTION_CHECKS
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.wire import Found, Link
+from kwire.conformance.chaos.workloads.auditor import Auditor
+from kwire.conformance.chaos.workloads.teller import Teller
+from kwire.conformance.chaos.workloads.transactions import Settling, read_logs
+from kwire.conformance.chaos.workloads.txn_reader import TxnReader
+from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload
+
+TOPIC = "bank"
+PARTITIONS = 8
+TELLERS_MIN, TELLERS_MAX = 2, 4
+READERS = 2
+
+
+class Bank(Workload):
+    name: ClassVar[str] = "bank"
+    checks: ClassVar[Sequence[Check]] = (*COMMON_CHECKS, *TRANSACTION_CHECKS, *BANK_CHECKS)
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        rng = stream_of(stage.plan.seed, "bank")
+        tellers = rng.randint(TELLERS_MIN, TELLERS_MAX)
+        ids = rng.choice([tellers, tellers - 1])
+        self._topics = {TOPIC: range(PARTITIONS)}
+        self._settling = Settling(stage, self._topics)
+        self._writers: list[Client] = [
+            Teller(f"teller-{n}", stage, TOPIC, PARTITIONS, f"teller-id-{n % ids}")
+            for n in range(tellers)
+        ]
+        self._accounts = [
+            TxnReader(f"reader-{n}", stage, TOPIC, PARTITIONS, _named) for n in range(READERS)
+        ]
+        self._auditor = Auditor("auditor", stage, TOPIC, PARTITIONS)
+
+    def prepare(self, link: Link) -> None:
+        link.create_topic(TOPIC, PARTITIONS, self.stage.plan.topic_configs)
+
+    def writers(self) -> list[Client]:
+        return self._writers
+
+    def readers(self) -> list[Client]:
+        return [*self._accounts, self._auditor]
+
+    def caught_up(self, link: Link) -> bool:
+        settled = self._settling.settled(link)
+        return settled and all(reader.has_read_all(link) for reader in self._accounts)
+
+    def conclude(self, link: Link) -> None:
+        read_logs(link, self.stage.recorder, self._topics, _found)
+
+
+def _named(message: confluent_kafka.Message) -> str:
+    return (message.value() or b"").decode()
+
+
+def _found(found: Found, partition: str) -> str:
+    return found.value.decode()

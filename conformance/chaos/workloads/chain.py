@@ -1,0 +1,110 @@
+"""Consume, process, produce through two groups in a row, each record in a transaction.
+
+Judged are: what comes out is what went in, once, in order per key; offsets and output agree; a
+reader of committed records is given just those; and in the end all transactions are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+import confluent_kafka
+
+from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.checks.answers import COMMON_CHECKS
+from kwire.conformance.chaos.checks.chain import CHAIN_CHECKS
+from kwire.conformance.chaos.checks.commits import COMMIT_CHECKS
+from kwire.conformance.chaos.checks.transactions import TRANSACTION_CHECKS
+from kwire.conformance.chaos.history import JUDGE, Value
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.wire import Found, Link
+from kwire.conformance.chaos.workloads.auditor import Auditor
+from kwire.conformance.chaos.workloads.onlooker import Onlooker
+from kwire.conformance.chaos.workloads.processor import Processor, key_of, name_of
+from kwire.conformance.chaos.workloads.producers import CountingProducer, parsed
+from kwire.conformance.chaos.workloads.transactions import Settling, read_logs, records_behind
+from kwire.conformance.chaos.workloads.txn_reader import TxnReader
+from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+
+TOPICS = ("orders", "checked", "booked")
+LINKS = (("orders", "checked", "checkers"), ("checked", "booked", "bookers"))
+MEMBERS_MAX = 3
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Chain(Workload):
+    name: ClassVar[str] = "chain"
+    checks: ClassVar[Sequence[Check]] = (
+        *COMMON_CHECKS,
+        *TRANSACTION_CHECKS,
+        *CHAIN_CHECKS,
+        *COMMIT_CHECKS,
+    )
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        rng = stream_of(stage.plan.seed, "chain")
+        count = stage.plan.partitions
+        self._topics = {topic: range(count) for topic in TOPICS}
+        offsets = range(int(stage.plan.broker_settings["offsets.topic.num.partitions"]))
+        self._settling = Settling(stage, {**self._topics, OFFSETS_TOPIC: offsets})
+        self._writers: list[Client] = [
+            *(
+                CountingProducer(f"producer-{n}", stage, TOPICS[0])
+                for n in range(rng.randint(1, 2))
+            ),
+            Onlooker("onlooker", stage, TOPICS[0], LINKS[0][2]),
+        ]
+        self._processors = [
+            Processor(f"{link[2]}-{n}", stage, link, f"{link[2]}-id-{n}")
+            for link in LINKS
+            for n in range(rng.randint(1, MEMBERS_MAX))
+        ]
+        self._reader = TxnReader("reader", stage, TOPICS[-1], count, _named)
+        self._auditor = Auditor("auditor", stage, TOPICS[-1], count)
+
+    def prepare(self, link: Link) -> None:
+        self.stage.recorder.note(JUDGE, "chain", stages=list(LINKS))
+        for topic, partitions in self._topics.items():
+            if topic not in link.topics():
+                link.create_topic(topic, len(partitions), self.stage.plan.topic_configs)
+
+    def writers(self) -> list[Client]:
+        return self._writers
+
+    def readers(self) -> list[Client]:
+        return [*self._processors, self._reader, self._auditor]
+
+    def caught_up(self, link: Link) -> bool:
+        if not self._settling.settled(link):
+            return False
+        behind = any(self._behind(link, source, group) for source, _, group in LINKS)
+        return not behind and self._reader.has_read_all(link)
+
+    def _behind(self, link: Link, source: str, group: str) -> bool:
+        partitions = self._topics[source]
+        committed = link.committed(group, source, partitions)
+        return any(records_behind(link, source, p, committed.get(p, 0), _found) for p in partitions)
+
+    def conclude(self, link: Link) -> None:
+        recorder = self.stage.recorder
+        read_logs(link, recorder, self._topics, _found)
+        for source, _, group in LINKS:
+            work = partial(self._committed, link, source, group)
+            attempt(recorder, JUDGE, "committed", work, group=group)
+
+    def _committed(self, link: Link, source: str, group: str) -> Value:
+        committed = link.committed(group, source, self._topics[source])
+        return {"offsets": [(f"{source}-{p}", offset) for p, offset in committed.items()]}
+
+
+def _named(message: confluent_kafka.Message) -> str:
+    return name_of(key_of(message), message.value() or b"")
+
+
+def _found(found: Found, partition: str) -> str:
+    index = partition.rpartition("-")[2]
+    key = found.key or f"{parsed(found.value)[0]}/{index}".encode()
+    return name_of(key, found.value)

@@ -1,0 +1,173 @@
+"""A member of a group that sends on what it reads: consume, process, produce, in transactions."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+
+import confluent_kafka
+from confluent_kafka import KafkaException, TopicPartition
+
+from kwire.conformance.chaos.checks.chain import Stage as Link
+from kwire.conformance.chaos.history import Type
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.workloads.producers import BACKOFF, parsed
+from kwire.conformance.chaos.workloads.transactions import CALL_S, Transactor, timeout_ms
+from kwire.conformance.chaos.workloads.workload import Client, Stage
+
+POLL_S, MORE_S = 0.05, 0.005
+BATCH_MAX = (20, 100, 500)
+SESSION_MS = 1000
+LINGERS, ABORTS, ENDS = 0.01, 0.05, 0.005
+"""Of all transactions: the share that is held open long, aborted on purpose, and the last of its
+process."""
+
+
+def key_of(message: confluent_kafka.Message) -> bytes:
+    """Who wrote it where at first: its numbers ascend."""
+    assert message.value() is not None
+    return message.key() or f"{parsed(message.value() or b'')[0]}/{message.partition()}".encode()
+
+
+def name_of(key: bytes, value: bytes) -> str:
+    return f"{key.decode()}:{parsed(value)[1]}"
+
+
+class Processor(Client):
+    """Goes on until told to stop. After an error that it cannot go on from it begins as new."""
+
+    def __init__(self, name: str, stage: Stage, link: Link, own_id: str) -> None:
+        super().__init__(name, stage)
+        self._source, self._target, self._group = link
+        self._id = own_id
+        self._rng = stream_of(stage.plan.seed, name)
+        self._batch_max = self._rng.choice(BATCH_MAX)
+        self._linger_s = max(timeout_ms(stage.plan), SESSION_MS) / 1000 * 1.2
+        self._batch: list[confluent_kafka.Message] = []
+        self._incarnations = 0
+        self._settings = {
+            "bootstrap.servers": stage.bootstrap,
+            "client.id": name,
+            "group.id": self._group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": SESSION_MS,
+            "max.poll.interval.ms": self._rng.choice([SESSION_MS, 60_000]),
+            "heartbeat.interval.ms": 200,
+            "partition.assignment.strategy": "range",
+            "fetch.wait.max.ms": self._rng.choice([10, 100]),
+            "fetch.error.backoff.ms": 50,
+            "topic.metadata.refresh.interval.ms": 500,
+            "log_level": 0,
+            **BACKOFF,
+        }
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            self._incarnations += 1
+            process = f"{self.name}.{self._incarnations}"
+            transactor = Transactor(self.stage, self._id, process)
+            if transactor.take_over() is not None:
+                continue
+            consumer = confluent_kafka.Consumer(self._settings)
+            consumer.subscribe(
+                [self._source],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_revoke,
+            )
+            while transactor.usable and not stop.is_set():
+                self._fill_batch(consumer)
+                if self._batch:
+                    self._send_on(transactor, consumer, stop)
+                if self._rng.random() < ENDS:
+                    break  # another process in its place
+            consumer.close()
+
+    def _fill_batch(self, consumer: confluent_kafka.Consumer) -> None:
+        """Read a few records; a rebalance meanwhile takes back what was read before it."""
+        self._batch = []
+        began_ns = self.recorder.now_ns()
+        message = consumer.poll(POLL_S)
+        while message is not None:
+            if message.error() is None:
+                self._batch.append(message)
+            if len(self._batch) >= self._batch_max:
+                break
+            message = consumer.poll(MORE_S)
+        self._note_records(began_ns)
+
+    def _note_records(self, began_ns: int) -> None:
+        if not self._batch:
+            return
+        records = [
+            (f"{each.topic()}-{each.partition()}", each.offset(), *parsed(each.value() or b""))
+            for each in self._batch
+        ]
+        begun = self.recorder.invoked_at(began_ns, self.name, "poll", {"group": self._group})
+        self.recorder.end(begun, Type.OK, records=records)
+
+    def _send_on(
+        self, transactor: Transactor, consumer: confluent_kafka.Consumer, stop: threading.Event
+    ) -> None:
+        offsets = self._positions(1)
+        lingers = self._rng.random() < LINGERS
+
+        def work() -> None:
+            for message in self._batch:
+                self._produce(transactor.producer, message)
+            if lingers:
+                stop.wait(self._rng.uniform(0.0, self._linger_s))
+            transactor.producer.send_offsets_to_transaction(
+                offsets, consumer.consumer_group_metadata(), CALL_S
+            )
+
+        asked = sorted((f"{each.topic}-{each.partition}", each.offset) for each in offsets)
+        begun = self.recorder.invoke(self.name, "commit", group=self._group, offsets=asked)
+        outcome, error = transactor.run(work, commit=self._rng.random() > ABORTS)
+        self.recorder.end(begun, outcome, by=transactor.name, error=error)
+        if outcome is not Type.OK and transactor.usable:
+            self._rewind(transactor, consumer)
+
+    def _produce(
+        self, producer: confluent_kafka.Producer, message: confluent_kafka.Message
+    ) -> None:
+        key = key_of(message)
+        producer.produce(
+            self._target,
+            message.value(),
+            key,
+            partition=zlib.crc32(key) % self.stage.plan.partitions,
+        )
+
+    def _positions(self, beyond: int) -> list[TopicPartition]:
+        """By partition: behind its last record with `beyond` 1, at its first one with 0."""
+        order = self._batch if beyond else reversed(self._batch)
+        positions = {each.partition(): (each.offset() or 0) + beyond for each in order}
+        return [TopicPartition(self._source, p or 0, offset) for p, offset in positions.items()]
+
+    def _rewind(self, transactor: Transactor, consumer: confluent_kafka.Consumer) -> None:
+        """Read again what was not sent on."""
+        try:
+            for position in self._positions(0):
+                consumer.seek(position)
+        except KafkaException:  # not its partition any more; rejoin, which is always right
+            transactor.usable = False
+
+    # -- rebalances; called inside `poll` and `close`
+
+    def _on_assign(
+        self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        self._note("assign", partitions)
+
+    def _on_revoke(
+        self, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
+    ) -> None:
+        self._batch = []
+        self._note("revoke", partitions)
+
+    def _note(self, f: str, partitions: list[TopicPartition]) -> None:
+        named = [f"{each.topic}-{each.partition}" for each in partitions]
+        self.recorder.note(self.name, f, group=self._group, partitions=named)

@@ -1,0 +1,213 @@
+"""What workloads with transactions share: how librdkafka ends one, and how logs are read whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException
+
+from kwire.conformance.chaos.checks.transactions import Entry, resolved
+from kwire.conformance.chaos.history import JUDGE, Event, Recorder, Type, Value
+from kwire.conformance.chaos.plan import Plan, stream_of
+from kwire.conformance.chaos.wire import EARLIEST, LATEST, Found, Link
+from kwire.conformance.chaos.workloads.producers import BACKOFF
+from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Stage, attempt
+
+TIMEOUTS_MS = (1000, 2500)
+"""Of transactions; a pause of the broker, up to 1.5 s, may be longer than the first."""
+SETTLE_S = 5.0
+"""What may pass beyond a transaction's timeout until readers see past it: the coordinator looks for
+timed-out ones every 200 ms, and the machine has other things to do as well."""
+CALL_S = 2.0
+"""One attempt at something that is tried again until RECOVERY_S have passed."""
+
+Name = Callable[[Found, str], str]
+"""The name of a record in the partition of that name."""
+
+
+def timeout_ms(plan: Plan) -> int:
+    """transaction.timeout.ms of all producers of a round."""
+    return stream_of(plan.seed, "transactions").choice(TIMEOUTS_MS)
+
+
+def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_kafka.Producer:
+    """A producer that has not taken its transactional id yet."""
+    rng = stream_of(stage.plan.seed, name)
+    return confluent_kafka.Producer(
+        {
+            "bootstrap.servers": stage.bootstrap,
+            "client.id": name,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms(stage.plan),
+            "linger.ms": rng.choice([0, 2]),
+            "log_level": 0,
+            **BACKOFF,
+        }
+    )
+
+
+def persist(call: Callable[[float], object]) -> KafkaError | None:
+    """Call until it works or cannot be repeated; the error that ended it, None if it worked."""
+    deadline = time.monotonic() + RECOVERY_S
+    while True:
+        try:
+            call(CALL_S)
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            if not error.retriable() or time.monotonic() > deadline:
+                return error
+        else:
+            return None
+
+
+class Transactor:
+    """One producer and its transactional id, for as long as nobody fences it.
+
+    `name` is its process in the history. After anything but success `usable` says whether it may
+    go on; it is not if the outcome was fatal.
+    """
+
+    def __init__(self, stage: Stage, transactional_id: str, name: str) -> None:
+        self.name = name
+        self.transactional_id = transactional_id
+        self.producer = new_producer(stage, transactional_id, name)
+        self.usable = False
+        self._recorder = stage.recorder
+
+    def take_over(self) -> KafkaError | None:
+        """Take the id, and fence whoever had it."""
+        begun = self._recorder.invoke(self.name, "init", transactional_id=self.transactional_id)
+        error = persist(self.producer.init_transactions)
+        _end(self._recorder, begun, error)
+        self.usable = error is None
+        return error
+
+    def run(self, work: Callable[[], None], *, commit: bool) -> tuple[Type, str]:
+        """Begin, `work`, commit or abort; how it ended, and the error.
+
+        OK if it was committed; FAIL if it cannot be, ever; INFO if nobody told.
+        """
+        asked = False
+        try:
+            self.producer.begin_transaction()
+            work()
+            if commit:
+                asked = True
+                error = self._end(commit=True)
+            else:
+                error = self._end(commit=False)
+                self.usable = error is None
+                return Type.FAIL, "aborted on purpose"
+        except (KafkaException, BufferError) as failure:
+            error = failure.args[0]
+        if error is None:
+            return Type.OK, ""
+        return self._fallen(error, asked=asked)
+
+    def _fallen(self, error: KafkaError | str, *, asked: bool) -> tuple[Type, str]:
+        """After an error; an abort that works says that there was no commit."""
+        said = error if isinstance(error, str) else error.name()
+        fatal = not isinstance(error, str) and error.fatal()
+        self.usable = not fatal and self._end(commit=False) is None
+        known = not asked or self.usable
+        return (Type.FAIL if known else Type.INFO), said
+
+    def _end(self, *, commit: bool) -> KafkaError | None:
+        begun = self._recorder.invoke(
+            self.name, "end_txn", transactional_id=self.transactional_id, commit=commit
+        )
+        call = self.producer.commit_transaction if commit else self.producer.abort_transaction
+        error = persist(call)
+        _end(self._recorder, begun, error)
+        return error
+
+
+def _end(recorder: Recorder, begun: Event, error: KafkaError | None) -> None:
+    if error is None:
+        recorder.end(begun, Type.OK)
+    else:
+        recorder.end(begun, Type.INFO, error=error.name())
+
+
+# -- the judge's part
+
+
+class Settling:
+    """Watches the last stable offsets, from when nothing new is begun."""
+
+    def __init__(self, stage: Stage, topics: Mapping[str, Sequence[int]]) -> None:
+        self._recorder = stage.recorder
+        self._topics = topics
+        self._bound_s = timeout_ms(stage.plan) / 1000 + SETTLE_S
+        self._ends: dict[str, dict[int, int]] = {}
+        self._begun: Event | None = None
+        self._settled = False
+
+    def settled(self, link: Link) -> bool:
+        """Whether readers see past all that was there when this was asked first, and no more."""
+        if self._begun is None:
+            self._ends = self._offsets(link, stable=False)
+            self._begun = self._recorder.invoke(
+                JUDGE, "settle", bound_s=self._bound_s, ends=self._ends
+            )
+        stable = self._offsets(link, stable=True)
+        if not self._settled and _covers(stable, self._ends):
+            self._recorder.end(self._begun, Type.OK)
+            self._settled = True
+        return self._settled and _covers(stable, self._offsets(link, stable=False))
+
+    def _offsets(self, link: Link, *, stable: bool) -> dict[str, dict[int, int]]:
+        return {
+            topic: link.offsets(topic, partitions, LATEST, stable=stable)
+            for topic, partitions in self._topics.items()
+        }
+
+
+def _covers(stable: dict[str, dict[int, int]], ends: dict[str, dict[int, int]]) -> bool:
+    return all(
+        stable[topic][partition] >= end
+        for topic, of_topic in ends.items()
+        for partition, end in of_topic.items()
+    )
+
+
+def read_logs(
+    link: Link, recorder: Recorder, topics: Mapping[str, Sequence[int]], name: Name
+) -> None:
+    """Record all of all partitions. Raises Refused."""
+    for topic, partitions in topics.items():
+        for partition in partitions:
+            work = partial(_read_log, link, topic, partition, name)
+            attempt(recorder, JUDGE, "read_txn_log", work, partition=f"{topic}-{partition}")
+
+
+def _read_log(link: Link, topic: str, partition: int, name: Name) -> Value:
+    start = link.offsets(topic, [partition], EARLIEST)[partition]
+    stable = link.offsets(topic, [partition], LATEST, stable=True)[partition]
+    end = link.offsets(topic, [partition], LATEST)[partition]
+    entries = entries_of(link, topic, partition, start, end, name)
+    return {"start": start, "end": end, "stable": stable, "records": entries}
+
+
+def entries_of(
+    link: Link, topic: str, partition: int, start: int, end: int, name: Name
+) -> list[Entry]:
+    named = f"{topic}-{partition}"
+    return [
+        Entry(
+            found.offset,
+            found.kind,
+            found.producer_id,
+            name(found, named) if found.kind in ("plain", "transactional") else None,
+        )
+        for found in link.entries(topic, partition, start, end)
+    ]
+
+
+def records_behind(link: Link, topic: str, partition: int, offset: int, name: Name) -> int:
+    """How many records a reader of committed ones at `offset` has still to come."""
+    end = link.offsets(topic, [partition], LATEST, stable=True)[partition]
+    return len(resolved(entries_of(link, topic, partition, offset, end, name)).committed)

@@ -1,0 +1,274 @@
+"""The checks of bank and chain find what they are for, and nothing in sound histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kwire.conformance.chaos.checks import Check, violations
+from kwire.conformance.chaos.checks.bank import quiet_looks
+from kwire.conformance.chaos.checks.transactions import Entry, resolved
+from kwire.conformance.chaos.history import Type, Value
+from kwire.conformance.chaos.workloads.bank import Bank
+from kwire.conformance.chaos.workloads.chain import Chain
+from tests.conformance.chaos.script import Script
+
+OK, FAIL, INFO = Type.OK, Type.FAIL, Type.INFO
+P, Q = "bank-0", "bank-1"
+Log = list[tuple[int, str, int, str | None]]
+
+
+def kinds(script: Script, checks: tuple[Check, ...]) -> set[str]:
+    return {violation.kind for violation in violations(script.history, checks)}
+
+
+def data(offset: int, name: str, producer_id: int = 7) -> tuple[int, str, int, str]:
+    return offset, "transactional", producer_id, name
+
+
+def marker(offset: int, kind: str, producer_id: int = 7) -> tuple[int, str, int, None]:
+    return offset, kind, producer_id, None
+
+
+class Books(Script):
+    """A bank of two partitions; a transfer a moves 5, and b, which is aborted, 9."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcome = OK
+        self.tellers = ("t", "u")
+        self.logs: dict[str, Log] = {
+            P: [data(0, "a:0:5"), marker(1, "commit"), data(2, "b:0:9"), marker(3, "abort")],
+            Q: [data(0, "a:1:-5"), marker(1, "commit"), data(2, "b:1:-9"), marker(3, "abort")],
+        }
+        self.reads: list[tuple[str, int, str]] = [(P, 0, "a:0:5"), (Q, 0, "a:1:-5")]
+        self.stable: dict[str, int] = {}
+        self.settle_bound_s = 1.0
+
+    def told(self) -> set[str]:
+        records = [[P, "a:0:5"], [Q, "a:1:-5"]]
+        self.do(self.tellers[0], "transfer", {"transfer": "a", "records": records}, self.outcome)
+        self.do(
+            self.tellers[1],
+            "transfer",
+            {"transfer": "b", "records": [[P, "b:0:9"], [Q, "b:1:-9"]]},
+            FAIL,
+        )
+        self.do("r", "read", {"topic": "bank"}, records=self.reads)
+        self.do("j", "settle", {"bound_s": self.settle_bound_s})
+        for partition, log in self.logs.items():
+            end = len(log)
+            stable = self.stable.get(partition, end)
+            told: Value = {"start": 0, "end": end, "stable": stable, "records": log}
+            self.do("j", "read_txn_log", {"partition": partition}, **told)
+        return kinds(self, tuple(Bank.checks))
+
+    def look(self, *partitions: tuple[str, int, int]) -> None:
+        self.do("auditor", "look", {}, partitions=list(partitions))
+
+    def init(self, process: str) -> None:
+        self.do(process, "init", {"transactional_id": "x"})
+
+    def end_txn(self, process: str, type_: Type = OK) -> None:
+        self.do(process, "end_txn", {"transactional_id": "x", "commit": True}, type_)
+
+
+def test_a_sound_bank() -> None:
+    books = Books()
+    books.init("t.1")
+    books.end_txn("t.1")
+    books.look((P, 0, 1), (Q, 0, 0))
+    books.look((P, 2, 2), (Q, 2, 2))
+    books.look((P, 4, 4), (Q, 2, 3))
+    books.init("t.2")
+    books.end_txn("t.1", INFO)
+    books.end_txn("t.2")
+    assert books.told() == set()
+    assert len(quiet_looks(books.history)) == 1
+
+
+def test_a_transfer_of_unknown_outcome() -> None:
+    books = Books()
+    books.outcome = INFO
+    assert books.told() == set()
+
+
+def a_lost_transfer(books: Books) -> None:
+    books.logs = {P: [], Q: []}
+    books.reads = []
+
+
+def half_a_transfer(books: Books) -> None:
+    books.logs[Q][1] = marker(1, "abort")
+    books.reads.pop()
+
+
+def half_of_an_unknown_one(books: Books) -> None:
+    books.outcome = INFO
+    half_a_transfer(books)
+
+
+def a_transfer_twice(books: Books) -> None:
+    for partition, name in ((P, "a:0:5"), (Q, "a:1:-5")):
+        books.logs[partition] += [data(4, name), marker(5, "commit")]
+        books.reads.append((partition, 4, name))
+
+
+def an_aborted_one_that_is_there(books: Books) -> None:
+    books.outcome = FAIL
+
+
+def money_from_nowhere(books: Books) -> None:
+    books.logs[P] += [data(4, "c:0:1"), marker(5, "commit")]
+    books.reads.append((P, 4, "c:0:1"))
+
+
+def a_quiet_moment_that_does_not_add_up(books: Books) -> None:
+    books.look((P, 2, 2), (Q, 0, 0))
+
+
+def a_dirty_read(books: Books) -> None:
+    books.reads.append((P, 2, "b:0:9"))
+
+
+def a_read_of_nothing(books: Books) -> None:
+    books.reads.append((P, 2, "z:0:9"))
+
+
+def a_record_that_was_not_read(books: Books) -> None:
+    books.reads.pop()
+
+
+def a_record_read_twice(books: Books) -> None:
+    books.reads.append(books.reads[0])
+
+
+def a_transaction_without_end(books: Books) -> None:
+    books.logs[P].append(data(4, "b:0:9", 8))
+    books.stable[P] = 4
+
+
+def a_stable_offset_that_stays_behind(books: Books) -> None:
+    books.stable[Q] = 2
+
+
+def a_stable_offset_that_goes_back(books: Books) -> None:
+    books.look((P, 2, 4))
+    books.look((P, 1, 4))
+
+
+def a_stable_offset_past_the_end(books: Books) -> None:
+    books.look((P, 3, 2))
+
+
+def a_hole(books: Books) -> None:
+    del books.logs[P][2]
+
+
+def an_end_too_late(books: Books) -> None:
+    books.settle_bound_s = 0.0
+
+
+def a_zombie_that_commits(books: Books) -> None:
+    books.init("t.1")
+    books.init("t.2")
+    books.end_txn("t.1")
+
+
+def another_order(books: Books) -> None:
+    books.logs = {P: [data(0, "b:0:9"), marker(1, "commit"), data(2, "a:0:5"), marker(3, "commit")]}
+    books.logs[Q] = [data(0, "b:1:-9"), marker(1, "commit"), data(2, "a:1:-5"), marker(3, "commit")]
+    books.reads = [(P, 0, "b:0:9"), (P, 2, "a:0:5"), (Q, 0, "b:1:-9"), (Q, 2, "a:1:-5")]
+    books.tellers = ("one", "one")
+
+
+PLANTED: list[tuple[Callable[[Books], None], set[str]]] = [
+    (a_lost_transfer, {"lost"}),
+    (half_a_transfer, {"half"}),
+    (half_of_an_unknown_one, {"half"}),
+    (a_transfer_twice, {"twice"}),
+    (an_aborted_one_that_is_there, {"ghost"}),
+    (money_from_nowhere, {"never sent"}),
+    (a_quiet_moment_that_does_not_add_up, {"balance"}),
+    (a_dirty_read, {"dirty read"}),
+    (a_read_of_nothing, {"read differs"}),
+    (a_record_that_was_not_read, {"unread"}),
+    (a_record_read_twice, {"read order"}),
+    (a_transaction_without_end, {"open", "unstable"}),
+    (a_stable_offset_that_stays_behind, {"unstable"}),
+    (a_stable_offset_that_goes_back, {"stable offset"}),
+    (a_stable_offset_past_the_end, {"stable offset"}),
+    (a_hole, {"hole"}),
+    (an_end_too_late, {"late"}),
+    (a_zombie_that_commits, {"not fenced"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("plant", "expected"), PLANTED, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_what_is_wrong_in_a_bank_is_found(
+    plant: Callable[[Books], None], expected: set[str]
+) -> None:
+    books = Books()
+    plant(books)
+    assert books.told() == expected
+
+
+def test_an_order_that_is_not_the_teller_s() -> None:
+    books = Books()
+    another_order(books)
+    assert "order" in books.told()
+
+
+def test_a_marker_counts_for_its_own_producer_alone() -> None:
+    log = [data(0, "a", 1), data(1, "b", 2), marker(2, "abort", 1), marker(3, "commit", 2)]
+    found = resolved([Entry(*each) for each in [*log, data(4, "c", 1)]])
+    names = [[entry.name for entry in entries] for entries in found]
+    assert names == [["b"], ["a"], ["c"]]
+
+
+class Line(Script):
+    """One link of a chain, one key with two records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = ["k:0", "k:1"]
+        self.offset = 2
+
+    def told(self) -> set[str]:
+        self.do("judge", "chain", {"stages": [["in", "out", "g"]]})
+        source: Log = [(0, "plain", 1, "k:0"), (1, "plain", 1, "k:1")]
+        target: Log = [data(n, name) for n, name in enumerate(self.came)]
+        target.append(marker(len(target), "commit"))
+        for partition, log in (("in-0", source), ("out-0", target)):
+            told: Value = {"start": 0, "end": len(log), "stable": len(log), "records": log}
+            self.do("judge", "read_txn_log", {"partition": partition}, **told)
+        self.do("m", "poll", {"group": "g"}, records=[("in-0", n, "k", n) for n in range(9)])
+        self.do("m", "commit", {"group": "g", "offsets": [("in-0", self.offset)]})
+        self.do("judge", "committed", {"group": "g"}, offsets=[("in-0", self.offset)])
+        return kinds(self, tuple(Chain.checks))
+
+
+@pytest.mark.parametrize(
+    ("came", "expected"),
+    [
+        (["k:0", "k:1"], set()),
+        (["k:0"], {"lost"}),
+        (["k:0", "k:1", "k:1"], {"twice"}),
+        (["k:1", "k:0"], {"order"}),
+        (["k:0", "k:1", "l:0"], {"never sent"}),
+    ],
+)
+def test_the_output_of_a_chain(came: list[str], expected: set[str]) -> None:
+    line = Line()
+    line.came = came
+    assert line.told() == expected
+
+
+@pytest.mark.parametrize("offset", [1, 3])
+def test_offsets_that_do_not_agree_with_the_output(offset: int) -> None:
+    line = Line()
+    line.offset = offset
+    assert line.told() == {"offsets"}
