@@ -79,6 +79,12 @@ class Partition:
         self.fetch_waiters: set[FetchWaiter] = set()
         self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
+    def replace_log(self, log: Log) -> None:
+        """The log has been moved to another directory: this one has all that it had."""
+        self.log = log
+        log.flush_inline = self._flusher is None
+        log.high_watermark_advanced(self.high_watermark)
+
     @property
     def is_leader(self) -> bool:
         return self.leader == self.node_id

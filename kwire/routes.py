@@ -64,6 +64,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
     Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
     Route(ApiKey.ALTER_CONFIGS, 0, 2),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
     Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3),
     Route(ApiKey.DELETE_GROUPS, 0, 2),

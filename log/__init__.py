@@ -11,8 +11,10 @@ from kwire.log.config import LogConfig
 from kwire.log.error import LogDirError, LogDirLocked, LogError
 from kwire.log.job import Job, run_all
 from kwire.log.log import Log
+from kwire.log.log_dir import LogDir
 from kwire.log.maintenance import Intervals
 from kwire.log.manager import LogManager
+from kwire.log.moving import Moves
 from kwire.log.origin import Origin
 from kwire.log.region import Region
 from kwire.log.time_lookup import TimestampOffset
@@ -26,10 +28,12 @@ __all__ = [
     "Job",
     "Log",
     "LogConfig",
+    "LogDir",
     "LogDirError",
     "LogDirLocked",
     "LogError",
     "LogManager",
+    "Moves",
     "Origin",
     "Region",
     "TimestampOffset",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
-from kwire.log import loader, log_dir
+from kwire.log import loader, log_dir, moving
 from kwire.log.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -92,6 +92,7 @@ class LogManager:
         self.online_dirs: list[LogDir] = []
         self.offline_dirs: dict[Path, OSError] = {}
         self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
+        self.moves = moving.Moves(self)
         self.maintenance = Maintenance(self, intervals or Intervals(), clock())
         paths = [Path(path) for path in log_dirs]
         log_dir.check_distinct(paths)
@@ -171,6 +172,7 @@ class LogManager:
         if no directory is left: the disk may be too full for a recovery.
         """
         find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
+        moving.finish_swap(self.online_dirs)
         for directory in list(self.online_dirs):
             try:
                 self._load_dir(directory, find_config)
@@ -178,6 +180,7 @@ class LogManager:
                 self.dir_failed(directory, error)
             else:
                 self._loaded.add(directory)
+        self.moves.load()
         self._check_online()
 
     def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
@@ -194,6 +197,8 @@ class LogManager:
                 )
                 continue
             key = log_dir.parse_partition_folder(name)
+            if log_dir.parse_future_folder(name) is not None:
+                continue  # `moves` goes on with it
             if key is None:
                 _logger.warning("%s is not a partition's folder; leaving it alone", path)
                 continue
@@ -212,13 +217,15 @@ class LogManager:
                 recovery_point=recovery_points.get(key, 0),
                 log_start_offset=start_offsets.get(key, 0),
             )
-            self._add(key, log, directory)
+            self.adopt(key, log, directory)
 
         for key, offset in directory.read_checkpoint(CLEANER_OFFSETS).items():
             if key in self._logs_in.get(directory, {}):
                 self.logs[key].first_dirty_offset = offset
 
-    def _add(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
+    def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
+        """Serve a log that is open in `directory`."""
+
         def failed(error: OSError) -> None:
             self.dir_failed(directory, error)
 
@@ -263,24 +270,31 @@ class LogManager:
                     raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 self.dir_failed(directory, error)
                 continue
-            self._add(key, log, directory)
+            self.adopt(key, log, directory)
             return log
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away: its folder is renamed now and removed later."""
-        log = self.logs.pop((topic, partition))
+        self.moves.cancel((topic, partition))
         self.high_watermarks.pop((topic, partition), None)
+        self.retire((topic, partition))
+
+    def retire(self, key: TopicPartition, unique: str | None = None) -> None:
+        """A log is not served any longer; `unique` is for the name that its folder gets."""
+        topic, partition = key
+        log = self.logs.pop(key)
         directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
-        del self._logs_in[directory][topic, partition]
+        del self._logs_in[directory][key]
+        log.on_storage_failure = None  # who still reads it finds its files gone: no failure
         log.take_offline()
         self.maintenance.cleaner_offsets_changed = True  # a topic of that name may come again
         if "cleaner" in self.__dict__:
-            self.cleaner.forget((topic, partition))
+            self.cleaner.forget(key)
         for segment in log.segments:
             segment.discard()
         try:
-            path = directory.rename_folder(log.dir, log_dir.delete_folder(topic, partition))
+            path = directory.rename_folder(log.dir, log_dir.delete_folder(topic, partition, unique))
         except OSError as error:
             self.dir_failed(directory, error)
             return
@@ -318,6 +332,7 @@ class LogManager:
         _logger.error("log directory %s goes offline: %s", directory.path, error)
         self.online_dirs.remove(directory)
         self.offline_dirs[directory.path] = error
+        self.moves.dir_failed(directory)
         lost = self.logs_in(directory)
         self._logs_in.pop(directory, None)
         for log in lost:
@@ -335,6 +350,7 @@ class LogManager:
         A directory that was not loaded to the end is left as it is: nobody can vouch for it.
         """
         self.stop_cleaning()
+        self.moves.close()
         for directory in [each for each in self.online_dirs if each in self._loaded]:
             try:
                 self._close_dir(directory, high_watermark_of)

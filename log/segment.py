@@ -147,6 +147,12 @@ class Segment:
             self.open_files.add(self)
         return file
 
+    def move(self, directory: Path) -> None:
+        """The folder has been renamed; a file that is open stays so."""
+        self.dir = directory
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.path = directory / index.path.name
+
     def release(self) -> None:
         """Close the file (regions under way keep it) and forget what was read from disk."""
         self.file = None

@@ -196,6 +196,18 @@ class SegmentedLog:
         """Segments were cut, replaced or removed: remembered places are void."""
         self._positions.clear()
 
+    def moved_to(self, directory: Path) -> None:
+        """The folder has been renamed: its files are found there from now on."""
+        self.dir = directory
+        self.snapshots.move(directory)
+        self.epochs.move(directory)
+        for segment in self.segments:
+            segment.move(directory)
+        self.removals = [
+            Removal(due_ms, [directory / path.name for path in paths])
+            for due_ms, paths in self.removals
+        ]
+
     # Rolling
 
     def is_due(self, segment: Segment, max_timestamp: int, now_ms: int) -> bool:

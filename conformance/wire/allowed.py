@@ -95,6 +95,8 @@ FIELDS = (
             "DeleteRecordsResponse.topics.partitions",
             "CreatePartitionsResponse.results",
             "DeleteGroupsResponse.results",
+            "AlterReplicaLogDirsResponse.results",
+            "AlterReplicaLogDirsResponse.results.partitions",
             "DescribeLogDirsResponse.results.topics",
             "DescribeLogDirsResponse.results.topics.partitions",
             "ListGroupsResponse.groups",

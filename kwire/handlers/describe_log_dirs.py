@@ -4,7 +4,8 @@ Behaviour
 - Each log directory with the partitions in it, of all topics for a null list, else of those asked
   for; what is not here is not mentioned.
 - A directory that failed is KAFKA_STORAGE_ERROR and tells no partitions.
-- The offset lag is how far the log is behind the high watermark: 0 for a leader.
+- The offset lag is how far the log is behind the high watermark: 0 for a leader; of a copy that is
+  to take its place (a future log) how far it is behind the log.
 
 Version notes: flexible from v2; an error code of the whole from v3; the size of the volume and what
 is left of it from v4 (KIP-827); v5 tells cordoned directories, of which there are none.
@@ -25,7 +26,7 @@ from kwire.codecs.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from kwire.context import Context
-from kwire.log import Log
+from kwire.log import Log, LogDir
 
 
 def handle(
@@ -34,7 +35,7 @@ def handle(
     wanted = _wanted(request.topics)
     response = DescribeLogDirsResponse()
     for directory in broker.logs.online_dirs:
-        result = DescribeLogDirsResult(log_dir=str(directory.path))
+        result = DescribeLogDirsResult(log_dir=str(directory.path.absolute()))
         response.results.append(result)
         try:
             result.total_bytes, result.usable_bytes = directory.disk_usage()
@@ -43,8 +44,9 @@ def handle(
             continue
         logs = broker.logs.logs_in(directory)
         result.topics = _topics(broker, logs, wanted)
+        _add_copies(broker, directory, wanted, result.topics)
     response.results.extend(
-        DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, str(path))
+        DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, str(path.absolute()))
         for path in broker.logs.offline_dirs
     )
     return response
@@ -67,3 +69,25 @@ def _topics(
         topic = topics.setdefault(log.topic, DescribeLogDirsTopic(log.topic))
         topic.partitions.append(DescribeLogDirsPartition(log.partition, log.size_bytes, lag))
     return list(topics.values())
+
+
+def _add_copies(
+    broker: Broker,
+    directory: LogDir,
+    wanted: set[tuple[str, int]] | None,
+    topics: list[DescribeLogDirsTopic],
+) -> None:
+    """Partitions that are being moved here, and how far their copies are behind (KIP-113)."""
+    by_name = {topic.name: topic for topic in topics}
+    for key, copy in broker.logs.moves.copies.items():
+        if copy.directory is not directory or (wanted is not None and key not in wanted):
+            continue
+        name, index = key
+        if name not in by_name:
+            by_name[name] = DescribeLogDirsTopic(name)
+            topics.append(by_name[name])
+        lag = broker.logs.moves.offset_lag(key)
+        size_bytes = copy.log.size_bytes
+        by_name[name].partitions.append(
+            DescribeLogDirsPartition(index, size_bytes, lag, is_future_key=True)
+        )
