@@ -54,6 +54,9 @@ class Broker:
         self.node_id: int = config.node_id
         self.partitions: dict[str, dict[int, Partition]] = {}
         self._unopened: set[str] = set()
+        self._absent: set[tuple[str, int]] = set()
+        self.storage_lost = trio.Event()
+        """Set when it cannot go on: no log directory is left, or the metadata's has failed."""
         self.timers = Timers()
         self._flusher = Flusher(self.now_ms)
         self.producer_ids = ProducerIds()
@@ -80,6 +83,7 @@ class Broker:
         topic = image.topics.get(GROUP_METADATA_TOPIC)
         if topic is not None:
             self.groups.partitions = len(topic.partitions)
+        self._note_absent(image)
         self.apply_image(image)
         self.store.watch(self.apply_image)
         await self.store.register(
@@ -115,7 +119,7 @@ class Broker:
         """The partition, if it is here and led by this broker; LogError says what else."""
         partition = self.partition(topic, index)
         if partition is None:
-            raise LogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise LogError(self.absent_error(topic, index))
         if not partition.is_leader:
             raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition.log.check_online()
@@ -181,10 +185,30 @@ class Broker:
             if topic is not before.topics.get(name):
                 self._host_topic(topic)
 
+    def _note_absent(self, image: ClusterImage) -> None:
+        """Partitions whose logs may be in a directory that is offline: they are not made anew.
+
+        An empty one in their place would be taken for the partition, and its records for lost.
+        """
+        if self.logs.offline_dirs:
+            self._absent = {
+                (name, index)
+                for name, topic in image.topics.items()
+                for index, state in enumerate(topic.partitions)
+                if self.node_id in state.replicas and (name, index) not in self.logs.logs
+            }
+            log.error("%d partitions are in log directories that are offline", len(self._absent))
+
+    def absent_error(self, topic: str, index: int) -> ErrorCode:
+        """What is said of a partition that is not here."""
+        if (topic, index) in self._absent:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def _host_topic(self, topic: TopicImage) -> None:
         config = self.log_config(topic.name)
         for index, state in enumerate(topic.partitions):
-            if self.node_id not in state.replicas:
+            if self.node_id not in state.replicas or (topic.name, index) in self._absent:
                 continue
             try:
                 self._host_partition(topic, index, state, config)
@@ -240,6 +264,7 @@ class Broker:
         return Partition(found, self.node_id, self._flusher)
 
     def _drop_topic(self, name: str) -> None:
+        self._absent = {key for key in self._absent if key[0] != name}
         for index, partition in self.partitions.pop(name, {}).items():
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._leadership_changed(partition)
@@ -253,6 +278,8 @@ class Broker:
             partition = self.partition(found.topic, found.partition)
             if partition is not None:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+        if not self.logs.online_dirs or path == Path(self.config.log_dirs[0]):
+            self.storage_lost.set()
 
     # -- configs
 

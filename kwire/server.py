@@ -112,11 +112,19 @@ async def serve(
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
                 task_status.started(broker)
+                nursery.start_soon(_stop_when_storage_is_lost, broker, stop)
                 await stop.wait()
                 sockets.close()
                 await server.drain()
                 nursery.cancel_scope.cancel()
             background.cancel_scope.cancel()
+
+
+async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
+    """Apache Kafka halts then: a broker without its logs only keeps others from leading."""
+    await broker.storage_lost.wait()
+    log.critical("shutting down: all log directories, or that of the metadata, have failed")
+    stop.set()
 
 
 def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:

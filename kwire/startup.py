@@ -15,7 +15,8 @@ from kwire import cleaning, moving
 from kwire.broker import Broker
 from kwire.cluster.local import FILE_NAME, LocalStore, random_uuid, uuid_text
 from kwire.config import ConfigResourceType, topic_log_config
-from kwire.log import Intervals, LogManager
+from kwire.log import Intervals, LogDirError, LogManager
+from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
     from kwire.cluster.image import ClusterImage
@@ -44,12 +45,13 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     )
     logs.defaults = topic_log_config(config, {})
     cluster_id = logs.identify(config.node_id, uuid_text(random_uuid()))
-    store = LocalStore(Path(config.log_dirs[0]) / FILE_NAME, cluster_id)
+    store = _metadata(config, logs, cluster_id)
     image = await store.load()
     takeover = _takeover(config, logs, image)
     configs_of = partial(image.configs_of, ConfigResourceType.TOPIC)
     found = configs_of if takeover is None else takeover.configs_of
     logs.load(lambda topic: topic_log_config(config, found(topic)))
+    _check_metadata_dir(config, logs)
     if takeover is not None and logs.logs:
         image = await takeover.commit(store, image)
     broker = Broker(config, store, logs, image.cluster_id)
@@ -63,6 +65,35 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     finally:
         logs.close(broker.high_watermark_of)
         store.close()
+    if broker.storage_lost.is_set():
+        reasons = "; ".join(f"{path}: {why}" for path, why in logs.offline_dirs.items())
+        raise LogDirError(
+            "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
+            + reasons
+        )
+
+
+def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:
+    """The metadata in the first log directory, which fails with it.  LogDirError if it has."""
+    _check_metadata_dir(config, logs)
+    path = Path(config.log_dirs[0])
+    store = LocalStore(path / FILE_NAME, cluster_id)
+    directory = next(each for each in logs.online_dirs if each.path == path)
+
+    def failed(error: OSError) -> None:
+        if not passes(error):
+            logs.dir_failed(directory, error)
+
+    store.on_failure = failed
+    return store
+
+
+def _check_metadata_dir(config: BrokerConfig, logs: LogManager) -> None:
+    path = Path(config.log_dirs[0])
+    if path in logs.offline_dirs:
+        raise LogDirError(
+            f"{path} cannot be used, and it holds the metadata: {logs.offline_dirs[path]}"
+        )
 
 
 def _takeover(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Takeover | None:

@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -70,6 +71,8 @@ class LocalStore:
         self._writing = trio.Lock()
         self._watchers: list[Watcher] = []
         self._next_producer_id = 0
+        self.on_failure: Callable[[OSError], None] | None = None
+        """Hears of each write that failed; called on the loop."""
         try:
             text = path.read_bytes()
         except FileNotFoundError:
@@ -90,7 +93,7 @@ class LocalStore:
             if latest.version != expected_version:
                 raise VersionConflict(f"at version {latest.version}, not {expected_version}")
             committed = image.with_version(latest.version + 1)
-            await trio.to_thread.run_sync(self._write, committed, self._next_producer_id)
+            await self._save(committed, self._next_producer_id)
             self._publish(committed)
             return committed
 
@@ -107,7 +110,7 @@ class LocalStore:
     async def allocate_producer_ids(self, count: int) -> range:
         async with self._writing:
             first = self._next_producer_id
-            await trio.to_thread.run_sync(self._write, self._image, first + count)
+            await self._save(self._image, first + count)
             self._next_producer_id = first + count
             return range(first, first + count)
 
@@ -118,6 +121,14 @@ class LocalStore:
         self._image = image
         for watcher in tuple(self._watchers):
             watcher(image)
+
+    async def _save(self, image: ClusterImage, next_producer_id: int) -> None:
+        try:
+            await trio.to_thread.run_sync(self._write, image, next_producer_id)
+        except StoreError as problem:
+            if self.on_failure is not None and isinstance(problem.__cause__, OSError):
+                self.on_failure(problem.__cause__)
+            raise
 
     def _write(self, image: ClusterImage, next_producer_id: int) -> None:
         """Put the new state in the file's place; runs in a worker thread after start-up."""

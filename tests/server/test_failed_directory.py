@@ -54,7 +54,7 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
         await writer.ask(
             CreateTopicsRequest(topics=[topic], timeout_ms=5000), 5, CreateTopicsResponse
         )
-        lost, kept = sorted(
+        kept, lost = sorted(
             broker.partitions[TOPIC].values(), key=lambda each: each.log.dir.parent.name
         )
         await reader.send(fetch(lost.index), 11)
