@@ -88,7 +88,7 @@ class Nemesis:
         status = self._subject.stop()
         if status in self._subject.stop_statuses:
             return None
-        return {"ended": status, "may_end": may_end}
+        return {"ended": status, "may_end": may_end and status > 0}
 
     def _starve_of_descriptors(self, fault: Fault) -> Value | None:
         """Idle clients take what was left, and one more knocks."""
@@ -108,7 +108,7 @@ class Nemesis:
         if died is None and fault.ended_by is FaultKind.KILL:
             self._subject.kill()
         elif died is None and fault.ended_by is FaultKind.RESTART:
-            died = self._stopped(may_end=self._subject.ends_when_starved)
+            died = self._stopped(may_end=True)  # it may say that it could not save everything
         undo()
         return died
 
