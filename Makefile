@@ -55,7 +55,7 @@ conformance: env-dev ## kwire against Apache Kafka: the same bytes, the same ans
 clients: env-dev ## the test suites of public clients, from their sources
 	$(VENV_PYTHON) -m kwire.conformance.clients $(ARGS)
 
-chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--seed N'
+chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--workload bank --seed N'
 	$(VENV_PYTHON) -m kwire.conformance.chaos $(ARGS)
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
