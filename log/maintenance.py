@@ -121,8 +121,9 @@ class Maintenance:
         files = self._manager.files
         jobs = []
         for log in logs:
-            while log.removals and log.removals[0].due_ms <= now_ms:
-                paths = log.removals.pop(0).paths
+            paths = [path for each in log.removals if each.due_ms <= now_ms for path in each.paths]
+            if paths:
+                log.removals = [each for each in log.removals if each.due_ms > now_ms]
                 jobs.append(Job(f"remove segments of {log!r}", partial(_remove, files, paths)))
         due = [folder for folder in self.deleted if folder.due_ms <= now_ms]
         self.deleted = [folder for folder in self.deleted if folder.due_ms > now_ms]
