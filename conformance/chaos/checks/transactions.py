@@ -151,13 +151,13 @@ def fenced_producers_commit_nothing(history: History) -> Iterator[Violation]:
     since = {init.process: init for init in inits}
     for end in history.operations("end_txn"):
         own = since.get(end.process)
-        if not end.ok or own is None:
+        if not end.ok or not end.asked["commit"] or own is None:  # an abort may be local
             continue
         fencing = next((init for init in inits if _fences(init, own, end)), None)
         if fencing is not None:
             yield Violation(
                 "not fenced",
-                f"{end.process} ended a transaction of {own.asked['transactional_id']} after"
+                f"{end.process} committed a transaction of {own.asked['transactional_id']} after"
                 f" {fencing.process} took it over",
             )
 
