@@ -115,6 +115,7 @@ class Crashes(RuleBasedStateMachine):
                 self.create(topic, expected)
             elif log.topic_id == ZERO_UUID:
                 log.adopt_topic_id(expected.topic_id)
+            self.log(topic).high_watermark_advanced(self.log(topic).log_end_offset)
 
     def create(self, topic: str, expected: Expected) -> None:
         self.manager.create(topic, expected.topic_id, 0, expected.config)
