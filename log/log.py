@@ -88,6 +88,8 @@ class Log(ReadableLog):
             if crc32c.crc32c(memoryview(batches)[_CRC_END:]) != crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
+        elif origin is Origin.COORDINATOR and size <= self._own_bytes_max:
+            stamp_ms = -1  # made by this broker a moment ago, for this topic
         else:
             batches, header = self._validate(batches, origin, now_ms)
             stamp_ms = now_ms if self.config.log_append_time else -1

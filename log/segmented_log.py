@@ -55,6 +55,7 @@ class SegmentedLog:
         "_epoch",
         "_generation",
         "_on_disk",
+        "_own_bytes_max",
         "_plain_bytes_max",
         "_positions",
         "_roll_ms",
@@ -163,6 +164,8 @@ class SegmentedLog:
         )
         largest = min(config.max_message_bytes, config.segment_bytes)
         self._plain_bytes_max = largest if in_place and not self.offline else -1
+        as_made = config.target_compression is None and not config.log_append_time
+        self._own_bytes_max = largest if as_made and not self.offline else -1
         self._set_roll_time()
         active = self.segments.active
         active.index_interval_bytes = config.index_interval_bytes
@@ -340,7 +343,8 @@ class SegmentedLog:
     def take_offline(self) -> None:
         """Answer KAFKA_STORAGE_ERROR to everything from now on."""
         self.offline = True
-        self._plain_bytes_max = -1  # closes the quick way of `append`; the other looks at `offline`
+        # Closes the quick ways of `append`; the thorough one looks at `offline`.
+        self._plain_bytes_max = self._own_bytes_max = -1
 
     # Removing
 
