@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.flushing")
 
+RETRY_S = 0.1
+"""Until a flush is tried again that found no descriptors or no room."""
+
 
 class Flusher:
     """Flushes partitions that ask for it, each by one task while there is something to flush."""
@@ -59,6 +62,12 @@ class Flusher:
                 found.flushed(flush)
         except LogError as problem:
             log.warning("%s-%d is not flushed: %s", partition.topic, partition.index, problem)
-            partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+            if found.offline:
+                partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+                return
+            # A shortage, which passes.  What was appended stays in the log, so nobody is told that
+            # it failed: a producer would write it again.
+            found.flush_due = True
+            await trio.sleep(RETRY_S)
         else:
             partition.flushed(found.log_end_offset if flush is None else flush.end_offset)

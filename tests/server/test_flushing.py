@@ -31,6 +31,8 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from kwire.log import Log, LogError
+from kwire.log.flush import Flush
 from tests.server.inside import RawClient, running_broker
 
 TOPIC = "durable"
@@ -71,10 +73,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> SlowDisk:
     return slow
 
 
-async def connected(broker: Broker, flush_messages: int = 1) -> RawClient:
+async def connected(
+    broker: Broker, flush_messages: int = 1, *, topic_name: str = TOPIC
+) -> RawClient:
     client = await RawClient.connect(broker)
     configs = [CreatableTopicConfig("flush.messages", str(flush_messages))]
-    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, configs=configs)
+    topic = CreatableTopic(name=topic_name, num_partitions=1, replication_factor=1, configs=configs)
     await client.ask(CreateTopicsRequest([topic], 5000), 5, CreateTopicsResponse)
     return client
 
@@ -158,6 +162,7 @@ async def test_a_disk_that_fails_is_told_to_all_who_wait(tmp_path: Path, disk: S
 
     settings = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     async with running_broker(tmp_path, settings) as broker:
+        await connected(broker, topic_name="in-the-first-directory")
         await connected(broker)
         async with trio.open_nursery() as nursery:
             for acks in (1, -1):
@@ -186,3 +191,27 @@ async def test_the_quick_way_waits_too(tmp_path: Path, disk: SlowDisk) -> None:
             disk.go.release()
         assert disk.calls == 1
         disk.open = True
+
+
+async def test_a_shortage_is_waited_for(
+    tmp_path: Path, disk: SlowDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was appended and cannot be flushed yet is not refused: it would be written twice."""
+    disk.open = True
+    tries = 0
+    prepare = Log.prepare_flush
+
+    def out_of_descriptors(self: Log, now_ms: int | None = None) -> Flush | None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, os.strerror(errno.EMFILE))
+        return prepare(self, now_ms)
+
+    monkeypatch.setattr(Log, "prepare_flush", out_of_descriptors)
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        with trio.fail_after(5):
+            assert error_of(await client.ask(produce(), 7, ProduceResponse)) == 0
+        assert tries == 3
+        assert await high_watermark(client) == 1
