@@ -15,6 +15,11 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from kwire.codecs.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_cluster import DescribeClusterRequest
@@ -151,6 +156,9 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_end,
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: lambda stage, topic, version: AlterReplicaLogDirsRequest(
+        [AlterReplicaLogDir("/no/such/directory", [AlterReplicaLogDirTopic(topic.name, [0])])]
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: lambda stage, topic, version: add_partitions(
         topic.name, 2, validate=True

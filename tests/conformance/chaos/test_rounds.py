@@ -102,7 +102,8 @@ class TestCommand:
     def test_a_seed_alone_is_one_round(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        status, said = self.run(monkeypatch, tmp_path, "--seed", "7", "--only-fault", "pause")
+        arguments = ("--seed", "7", "--only-fault", "pause", "--workload", "plain")
+        status, said = self.run(monkeypatch, tmp_path, *arguments)
         assert status == 0
         assert said.startswith("seed 7  plain  ")
         assert "pause" in said
