@@ -37,6 +37,7 @@ __all__ = [
     "build",
     "check_crc",
     "control_batch",
+    "inner_bytes",
     "is_plausible",
     "iter_batches",
     "read_header",

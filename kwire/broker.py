@@ -14,6 +14,7 @@ import trio
 
 from kwire import topic_creation
 from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.offline import with_offline
 from kwire.cluster.store import StoreError, VersionConflict
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
@@ -89,6 +90,7 @@ class Broker:
         await self.store.register(
             BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
         )
+        await self._tell_offline()
 
     @cached_property
     def transactions(self) -> TransactionCoordinator:
@@ -120,8 +122,7 @@ class Broker:
         partition = self.partition(topic, index)
         if partition is None:
             raise LogError(self.absent_error(topic, index))
-        if not partition.is_leader:
-            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.check_leads()
         partition.log.check_online()
         return partition
 
@@ -199,10 +200,29 @@ class Broker:
             }
             log.error("%d partitions are in log directories that are offline", len(self._absent))
 
+    async def _tell_offline(self) -> None:
+        """Partitions whose disk has failed get no leader, those whose disk is back have one."""
+        try:
+            await self.commit(lambda image: with_offline(image, self.node_id, self._offline()))
+        except StoreError as problem:
+            log.error("which partitions are offline is told to nobody: %s", problem)
+
+    def _offline(self) -> set[tuple[str, int]]:
+        failed = {
+            (each.topic, each.index)
+            for hosted in self.partitions.values()
+            for each in hosted.values()
+            if each.log.offline
+        }
+        return failed | self._absent
+
     def absent_error(self, topic: str, index: int) -> ErrorCode:
-        """What is said of a partition that is not here."""
+        """What is said of a partition that is not here.
+
+        One whose disk was away when the broker started has no leader, and a log was never open.
+        """
         if (topic, index) in self._absent:
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _host_topic(self, topic: TopicImage) -> None:
@@ -278,6 +298,8 @@ class Broker:
             partition = self.partition(found.topic, found.partition)
             if partition is not None:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._nursery is not None:
+            self._nursery.start_soon(self._tell_offline)
         if not self.logs.online_dirs or path == Path(self.config.log_dirs[0]):
             self.storage_lost.set()
 

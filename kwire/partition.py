@@ -211,9 +211,20 @@ class Partition:
         """
         self._flush_waiters.append((offset, callback))
 
+    def why_not_led(self) -> ErrorCode:
+        """What clients are told where this broker is not the leader: its disk may be the reason."""
+        if self.log.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def check_leads(self) -> None:
+        """LogError if this broker is not the leader."""
+        if self.leader != self.node_id:
+            raise LogError(self.why_not_led())
+
     def _check_leads(self, required_acks: int) -> None:
         if self.leader != self.node_id:
-            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise LogError(self.why_not_led())
         if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
 

@@ -25,10 +25,14 @@ from kwire.listener import ConnectionServer, open_listening_socket
 from kwire.startup import open_broker
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from kwire.cluster.image import Endpoint
     from kwire.config import BrokerConfig
 
 log = logging.getLogger("kwire.server")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _YOUNG_GENERATION = 20_000
 """Allocations between two collections of the youngest generation: the handlers make no cycles, so
@@ -41,10 +45,14 @@ def run(config: BrokerConfig, on_ready: Callable[[Broker], None] | None = None) 
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         trio.run(_run_until_signal, config, on_ready)
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _sole_cause(problem: BaseException) -> BaseException:
@@ -74,13 +82,18 @@ async def _run_until_signal(
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            if stop.is_set():
-                log.warning("second signal: stopping without a clean shutdown")
-                os._exit(1)
-            log.info("%s: shutting down", signal.Signals(number).name)
-            stop.set()
+    """The second signal is heard even while the logs are closed, which leaves the loop no turn."""
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        number = await anext(aiter(signals))
+    log.info("%s: shutting down", signal.Signals(number).name)
+    for each in STOP_SIGNALS:
+        signal.signal(each, _stop_at_once)
+    stop.set()
+
+
+def _stop_at_once(number: int, frame: FrameType | None) -> None:
+    log.warning("second signal: stopping without a clean shutdown")
+    os._exit(1)
 
 
 def _settle_memory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kwire.log import partition_metadata
@@ -30,14 +32,19 @@ class Flush:
         self.error: OSError | None = None
 
     @classmethod
-    def of(cls, log: SegmentedLog, *, new: bool) -> Flush:
+    def of(
+        cls, log: SegmentedLog, *, new: bool, at_close: Sequence[OpenFile] | None = None
+    ) -> Flush:
         """Everything that `log` holds now; `new` if no flush was before.
 
-        OSError if a file cannot be opened; nothing is changed then.
+        `at_close` are others of its files, when it is closed; the folder that its own is in is
+        left to who closes many then.  OSError if a file cannot be opened; nothing is changed then.
         """
-        opened: list[OpenFile] = []
+        opened = list(at_close or ())
         # A segment that was flushed up to its end and rolled then: its indexes were written late.
         unflushed = log.segments.from_floor(max(log.recovery_point - 1, 0))
+        if at_close is not None and log.log_end_offset <= log.recovery_point:
+            unflushed = []
         for segment in unflushed:
             opened.append(segment.open())
             if segment is not log.segments.active:
@@ -45,12 +52,19 @@ class Flush:
         snapshots = log.snapshots.unsynced
         small = [log.snapshots.path(offset) for offset in snapshots]
         directories = []
-        if any(segment.base_offset >= log.recovery_point for segment in unflushed):
+        if (
+            at_close
+            or snapshots
+            or any(segment.base_offset >= log.recovery_point for segment in unflushed)
+        ):
             directories.append(log.dir)
         if new:
             small += [log.epochs.path, log.dir / partition_metadata.FILE_NAME]
-            directories.append(log.dir.parent)
-        opened += [log.files.open_existing(path) for path in small if path.exists()]
+            if at_close is None:
+                directories.append(log.dir.parent)
+        for path in small:
+            with suppress(FileNotFoundError):
+                opened.append(log.files.open_existing(path))
         opened += [log.files.open_folder(path) for path in directories]  # last: the names of these
         return cls(log.files, opened, snapshots)
 

@@ -12,12 +12,11 @@ checksum, users of an index check what an entry says against the batch it points
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kwire.log.files import Files, OpenFile
 
 
@@ -27,18 +26,27 @@ class Index:
     `key` is the number an entry is found by; sub-classes say where in the entry it is.
     """
 
-    __slots__ = ("_data", "_files", "_key", "_saved", "base_offset", "entry", "path")
+    __slots__ = ("_data", "_files", "_key", "_path", "_saved", "base_offset", "entry")
 
     def __init__(
-        self, path: Path, base_offset: int, files: Files, entry: Struct, key: Struct
+        self, path: Path | str, base_offset: int, files: Files, entry: Struct, key: Struct
     ) -> None:
-        self.path = path
+        self._path = str(path)  # a Path is several times as large, and most are never looked at
         self.base_offset = base_offset
         self.entry = entry
         self._key = key  # unpacks the key alone from the start of an entry
         self._files = files
         self._data: bytearray | None = None  # None: not read yet
         self._saved = 0  # bytes of _data that the file holds
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
+
+    def move(self, directory: Path) -> None:
+        """The folder has been renamed."""
+        self._path = str(directory / self.path.name)
 
     @property
     def data(self) -> bytearray:
@@ -50,7 +58,7 @@ class Index:
         data = self._data
         if data is None:
             try:
-                content = self._files.read(self.path)
+                content = self._files.read(self._path)
             except FileNotFoundError:
                 content = b""
             size = self.entry.size
@@ -112,7 +120,7 @@ class Index:
         data = self._data
         if data is None or self._saved == len(data):
             return None
-        file = self._files.open(self.path)
+        file = self._files.open(self._path)
         if self._saved < 0:
             self._files.ftruncate(file.fd, 0)
             self._saved = 0
@@ -124,7 +132,7 @@ class Index:
         """Make sure that the file is there: Kafka rebuilds a segment that lacks its index."""
         self._data = bytearray()
         self._saved = 0
-        self._files.write(self.path, b"")
+        self._files.write(self._path, b"")
 
     def release(self) -> None:
         """Give the memory back; the entries are read again when needed."""

@@ -30,7 +30,16 @@ class LeaderEpochCache:
     batches then, so the file needs no fsync before the log's first flush.
     """
 
-    __slots__ = ("_files", "_offsets", "_written", "durable", "epochs", "latest_epoch", "path")
+    __slots__ = (
+        "_files",
+        "_offsets",
+        "_written",
+        "checked",
+        "durable",
+        "epochs",
+        "latest_epoch",
+        "path",
+    )
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._files = files
@@ -39,6 +48,8 @@ class LeaderEpochCache:
         self._offsets: list[int] = []
         self._written: list[tuple[int, int]] | None = None  # what the file holds, None: nothing
         self.durable = True
+        self.checked = True
+        """Whether they are known to fit the log (see `epoch_check`)."""
         self.latest_epoch = UNDEFINED_EPOCH
 
     def load(self) -> None:
@@ -49,7 +60,9 @@ class LeaderEpochCache:
             return
         except CorruptFile as error:
             _logger.warning("%s is not readable (%s); going on without it", self.path, error)
+            self.checked = False
             return
+        self.checked = False
         for epoch, offset in entries:
             self.add(epoch, offset)
         self._written = entries

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch
+from kwire.log import epoch_check, partition_metadata, replay, scan
 from kwire.log import files as names
-from kwire.log import partition_metadata, replay, scan
 from kwire.log.error import CorruptFile, LogDirError
 from kwire.log.leader_epochs import LeaderEpochCache
 from kwire.log.log import Log
@@ -71,8 +72,7 @@ def load(
     """
     loader = _Loader(directory, config, settings, now_ms, recovery_point, log_start_offset)
     topic_id = _topic_id(settings.files, directory, topic_id, flushed=recovery_point > 0)
-    loader.tidy()
-    loader.find_segments()
+    loader.find_segments(loader.tidy())
     end = loader.open_cleanly() if clean else None
     if end is None:
         end = loader.recover()
@@ -153,8 +153,8 @@ class _Loader:
         with os.scandir(self.directory) as entries:
             return [entry.name for entry in entries if entry.is_file()]
 
-    def tidy(self) -> None:
-        """Finish or undo what was under way when the last owner died."""
+    def tidy(self) -> list[str]:
+        """Finish or undo what was under way when the last owner died; gives the files' names."""
         listed = self._names()
         leftovers = [name for name in listed if name.endswith((names.DELETED, names.CLEANED))]
         cleaned = [names.offset_of_file_name(n) for n in leftovers if n.endswith(names.CLEANED)]
@@ -172,6 +172,7 @@ class _Loader:
             self.files.remove(self.directory / name)
         if swaps:
             self._finish_swap(listed, swaps)
+        return self._names() if leftovers or swaps else listed
 
     def _finish_swap(self, listed: list[str], swaps: list[str]) -> None:
         logs = [name for name in swaps if name.endswith(names.LOG + names.SWAP)]
@@ -195,9 +196,9 @@ class _Loader:
             next_offset = header.last_offset + 1
         return base, next_offset
 
-    def find_segments(self) -> None:
+    def find_segments(self, names_there: Iterable[str]) -> None:
         """A segment is what has a .log file; other files without one are orphans."""
-        listed = set(self._names())
+        listed = set(names_there)
         found = []
         for name in sorted(listed):
             offset = names.offset_of_file_name(name)
@@ -214,19 +215,20 @@ class _Loader:
         self.epochs.load()
 
     def _segment(self, base_offset: int, listed: set[str]) -> Segment:
-        path = self.directory / names.segment_file_name(base_offset, names.LOG)
+        stem = names.segment_file_name(base_offset, "")
+        path = f"{self.directory}/{stem}{names.LOG}"
         segment = Segment(
             self.directory,
             base_offset,
             self.files,
             self.settings.open_files,
-            size_bytes=path.stat().st_size,
+            size_bytes=os.stat(path).st_size,
             created_ms=self.now_ms,
             index_interval_bytes=self.config.index_interval_bytes,
             index_bytes_max=self.config.segment_index_bytes,
-            has_txn_index=names.segment_file_name(base_offset, names.TXN_INDEX) in listed,
+            has_txn_index=stem + names.TXN_INDEX in listed,
         )
-        if any(path.name not in listed for path in segment.index_paths()):
+        if any(stem + suffix not in listed for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):
             _logger.warning("%s lacks an index; rebuilding it", path)
             try:
                 segment.rebuild_indexes()
@@ -241,6 +243,7 @@ class _Loader:
         try:
             if not all(segment.txn_index.valid() for segment in self.segments):
                 raise CorruptFile("a transaction index is not in order")
+            self._doubt_log_start()
             end = self._settle()
             if self.snapshots.latest() is None:
                 # A stop leaves a snapshot wherever there was a producer.
@@ -260,32 +263,55 @@ class _Loader:
             return None
         return end
 
+    def _doubt_log_start(self) -> None:
+        """A log that a stop left whole does not end before it starts: the checkpoint is damaged.
+
+        What was deleted may be seen again then, instead of all being taken for deleted.
+        """
+        if (
+            self.segments
+            and self.log_start_offset > self.recovery_point
+            and self.segments.active.next_offset() == self.recovery_point
+        ):
+            what = "%s: a log start offset of %d is behind the end, %d; ignoring it"
+            _logger.warning(what, self.directory, self.log_start_offset, self.recovery_point)
+            self.log_start_offset = self.segments.first.base_offset
+
     def _settle(self) -> int:
         """Make the parts agree about where the log starts and ends."""
-        if self.segments and self.segments.active.next_offset() < self.log_start_offset:
+        last, end = None, self.log_start_offset
+        if self.segments:
+            last = self.segments.active.last_header()
+            end = self.segments.active.base_offset if last is None else last.last_offset + 1
+        if end < self.log_start_offset:
             _logger.warning("%s ends before its log start offset; emptying it", self.directory)
             self._remove(list(self.segments))
             self.epochs.clear()
             for snapshot in sorted(self.snapshots.offsets):
                 self.snapshots.remove(snapshot)
+            last, end = None, self.log_start_offset
         if not self.segments:
-            self.created = True
-            self.segments.add(
-                Segment.create(
-                    self.directory,
-                    self.log_start_offset,
-                    self.files,
-                    self.settings.open_files,
-                    self.config,
-                    self.now_ms,
-                )
-            )
-        end = self.segments.active.next_offset()
+            self._create_segment()
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
         self.epochs.truncate_from_end(end)
         self.epochs.truncate_from_start(self.log_start_offset)
+        if not epoch_check.agrees(self.epochs, last):
+            epoch_check.make_anew(self.epochs, self.segments, self.log_start_offset)
         self.snapshots.remove_strays(segment.base_offset for segment in self.segments)
         return end
+
+    def _create_segment(self) -> None:
+        self.created = True
+        self.segments.add(
+            Segment.create(
+                self.directory,
+                self.log_start_offset,
+                self.files,
+                self.settings.open_files,
+                self.config,
+                self.now_ms,
+            )
+        )
 
     def _remove(self, segments: list[Segment]) -> None:
         for segment in segments:
@@ -294,6 +320,8 @@ class _Loader:
             for path in segment.paths():
                 self.files.remove(path)
             self.snapshots.remove(segment.base_offset)
+        # Or a power cut would bring them back, behind what is appended in their place.
+        self.files.fsync_dir(self.directory)
 
     # Recovery
 

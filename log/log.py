@@ -13,7 +13,6 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import follower, partition_metadata, retention, truncation
 from kwire.log.append_result import AppendResult
 from kwire.log.error import LogError
-from kwire.log.files import OpenFile
 from kwire.log.flush import Flush
 from kwire.log.origin import Origin
 from kwire.log.producer_entry import ProducerEntry, WrittenBatch
@@ -409,31 +408,11 @@ class Log(ReadableLog):
         try:
             partition_metadata.write(self.files, self.dir, topic_id)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.storage_refused(error) from error
         self.topic_id = topic_id
 
     def close(self) -> None:
         """Write what is only in memory and make all of it durable, for a clean stop."""
-        if not self.offline:
-            try:
-                written = self.segments.active.become_inactive()
-                self.snapshots.take(self.producers)
-                self.epochs.flush()
-                self.flush()
-                self._fsync_last(written)
-            except OSError as error:
-                raise self.storage_failed(error) from error
-        for segment in self.segments:
-            segment.close()
+        from kwire.log import closing
 
-    def _fsync_last(self, indexes: list[OpenFile]) -> None:
-        """What the next start trusts after a clean stop, and no flush has: recovery makes it."""
-        paths = [self.snapshots.path(offset) for offset in self.snapshots.unsynced]
-        aborted = self.segments.active.txn_index
-        if aborted.exists:
-            paths.append(aborted.path)
-        files = indexes + [self.files.open(path) for path in paths]
-        for file in files:
-            self.files.fsync(file.fd)
-        if files:
-            self.files.fsync_dir(self.dir)
+        closing.close(self)

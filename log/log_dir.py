@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import logging
 import os
 import shutil
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,11 +87,14 @@ class LogDir:
         self.path = path
         self.files = files
         self._lock: OpenFile | None = None
+        self._numbers = itertools.count()
+        self._newest: dict[str, int] = {}
+        self._writing = threading.Lock()
         self._real_path = path
 
     def open(self) -> None:
         """Make the folder if need be and lock it.  LogDirLocked, or OSError."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._make()
         self._real_path = self.path.resolve()
         refusal = LogDirLocked(
             f"{self.path} is in use: another process holds the lock on {self.path / LOCK}. "
@@ -104,6 +109,14 @@ class LogDir:
             raise refusal from error
         _locked_here.add(self._real_path)
         self._lock = lock
+
+    def _make(self) -> None:
+        """Make the folder and those above it that are missing, each durable in its parent."""
+        missing = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        for folder in reversed(missing):
+            self.files.make_folder(folder)
+            self.files.fsync_dir(folder.parent)
+        self.files.make_folder(self.path)  # says why if it is there and is no folder
 
     def unlock(self) -> None:
         """Let another process have it.  The file stays: removing it would be a race."""
@@ -148,8 +161,21 @@ class LogDir:
             return {}
 
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """May run in a thread, one at a time for each file."""
-        checkpoints.write_offsets(self.files, self.path / name, offsets)
+        self.checkpoint_writer(name, offsets)()
+
+    def checkpoint_writer(
+        self, name: str, offsets: Mapping[TopicPartition, int]
+    ) -> Callable[[], None]:
+        """What writes a checkpoint, in any thread; one made ready before never overwrites it."""
+        number = next(self._numbers)
+
+        def write() -> None:
+            with self._writing:
+                if number >= self._newest.get(name, 0):
+                    checkpoints.write_offsets(self.files, self.path / name, offsets)
+                    self._newest[name] = number
+
+        return write
 
     # Folders
 

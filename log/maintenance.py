@@ -7,7 +7,7 @@ cheap enough to be called every second.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,7 +87,7 @@ class Maintenance:
             if _must_flush(log, now_ms) and (job := self.flush_job(log, now_ms)) is not None:
                 jobs.append(job)
         if self._is_time("log_flush_offset_checkpoint_interval_ms", now_ms):
-            jobs += self._checkpoints(RECOVERY_POINTS, lambda log: log.recovery_point)
+            jobs += self._checkpoints(RECOVERY_POINTS, _recovery_point)
         if self._is_time("log_flush_start_offset_checkpoint_interval_ms", now_ms):
             jobs += self.start_offset_checkpoints()
         if self._is_time("replica_high_watermark_checkpoint_interval_ms", now_ms):
@@ -132,6 +132,24 @@ class Maintenance:
 
     # Checkpoints
 
+    def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
+        """Of the directories at `paths`, whatever is being written there just now."""
+        return [
+            self._checkpoint(directory, RECOVERY_POINTS, _recovery_point)
+            for directory in self._manager.online_dirs
+            if directory.path in paths
+        ]
+
+    def folder_job(self, what: str, path: Path, work: Callable[[], None]) -> Job:
+        """Work on a partition's folder at `path`, whose directory goes offline if it fails."""
+
+        def finish(error: OSError | None) -> None:
+            for directory in list(self._manager.online_dirs):
+                if error is not None and directory.path == path.parent:
+                    self._manager.dir_failed(directory, error)
+
+        return Job(what, work, finish)
+
     def start_offset_checkpoints(self) -> list[Job]:
         """Only those that differ from what the first segment says, as Kafka writes it."""
         return self._checkpoints(
@@ -158,20 +176,28 @@ class Maintenance:
         offset_of: Callable[[Log], int],
         wanted: Callable[[Log], bool] = lambda log: True,
     ) -> list[Job]:
-        jobs = []
-        for directory in self._manager.online_dirs:
-            path = directory.path / name
-            if path in self._writing:
-                continue
-            offsets = {
-                (log.topic, log.partition): offset_of(log)
-                for log in self._manager.logs_in(directory)
-                if wanted(log)
-            }
-            self._writing.add(path)
-            work = partial(directory.write_checkpoint, name, offsets)
-            jobs.append(Job(f"write {path}", work, partial(self._written, directory, path)))
-        return jobs
+        return [
+            self._checkpoint(directory, name, offset_of, wanted)
+            for directory in self._manager.online_dirs
+            if directory.path / name not in self._writing
+        ]
+
+    def _checkpoint(
+        self,
+        directory: LogDir,
+        name: str,
+        offset_of: Callable[[Log], int],
+        wanted: Callable[[Log], bool] = lambda log: True,
+    ) -> Job:
+        path = directory.path / name
+        offsets = {
+            (log.topic, log.partition): offset_of(log)
+            for log in self._manager.logs_in(directory)
+            if wanted(log)
+        }
+        self._writing.add(path)
+        work = directory.checkpoint_writer(name, offsets)
+        return Job(f"write {path}", work, partial(self._written, directory, path))
 
     def _written(self, directory: LogDir, path: Path, error: OSError | None) -> None:
         self._writing.discard(path)
@@ -186,6 +212,10 @@ class Maintenance:
 def _retain(log: Log, now_ms: int, high_watermark: int) -> None:
     log.roll_if_due(now_ms)
     log.delete_expired_segments(now_ms, high_watermark)
+
+
+def _recovery_point(log: Log) -> int:
+    return log.recovery_point
 
 
 def _must_flush(log: Log, now_ms: int) -> bool:

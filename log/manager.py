@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
-from kwire.log import loader, log_dir, moving
+from kwire.log import loader, log_dir, moving, truncation
 from kwire.log.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from kwire.log.compaction.cleaner import Cleaner
 
 _logger = logging.getLogger(__name__)
+
+
+CLOSING_THREADS_MAX = 16
+"""They do nothing but wait for the disk; more of them gain nothing.  A log has a handful of files
+open for its flush, so that all together need fewer than the connections had that are gone by now.
+"""
 
 
 def wall_clock_ms() -> int:
@@ -74,7 +80,9 @@ class LogManager:
         verify_transactions: bool = True,
         clock: Callable[[], int] = wall_clock_ms,
         files: Files | None = None,
+        closing_threads_max: int = CLOSING_THREADS_MAX,
     ) -> None:
+        self.closing_threads_max = closing_threads_max
         self.defaults = defaults or LogConfig()
         self.clock = clock
         self.files = files or Files()
@@ -301,6 +309,15 @@ class LogManager:
         due_ms = self.clock() + log.config.file_delete_delay_ms
         self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
 
+    def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
+        """Cut logs to these ends: a follower's must not hold what its leader does not.
+
+        Run each job in a thread, finish it here, then ask for the next; append nothing to these
+        logs before the last.  LogError if a disk refuses.  See `truncation.jobs`.
+        """
+        found = [(self.logs[key], offset) for key, offset in offsets.items()]
+        return truncation.jobs(found, self.maintenance, now_ms)
+
     # Running
 
     def maintain(
@@ -361,9 +378,11 @@ class LogManager:
         self._unlock()
 
     def _close_dir(self, directory: LogDir, high_watermark_of: Callable[[Log], int]) -> None:
+        from kwire.log import closing
+
         logs = self.logs_in(directory)
-        for log in logs:
-            log.close()
+        closing.close_all(logs, self.closing_threads_max)
+        self.files.fsync_dir(directory.path)
         directory.write_checkpoint(RECOVERY_POINTS, {_key(log): log.recovery_point for log in logs})
         moved = [log for log in logs if log.log_start_offset > log.segments.first.base_offset]
         directory.write_checkpoint(

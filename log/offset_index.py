@@ -31,7 +31,7 @@ class OffsetIndex(Index):
 
     __slots__ = ()
 
-    def __init__(self, path: Path, base_offset: int, files: Files) -> None:
+    def __init__(self, path: Path | str, base_offset: int, files: Files) -> None:
         super().__init__(path, base_offset, files, ENTRY, _RELATIVE_OFFSET)
 
     def append(self, offset: int, position: int) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import CorruptBatch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import time_lookup
+from kwire.log import epoch_check, time_lookup
+from kwire.log.aborted import ensure_checked
 from kwire.log.cold_lookup import ColdLookup, cold_lookup
 from kwire.log.error import LogError
 from kwire.log.region import Region, read_exactly
@@ -167,18 +168,33 @@ class ReadableLog(SegmentedLog):
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch up to `epoch`; (-1, -1) if unknown (KIP-101)."""
+        self._check_epochs()
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_for(self, offset: int) -> int | None:
+        """The epoch in which `offset` was written, None if that is not known."""
+        self._check_epochs()
+        return self.epochs.epoch_for(offset)
+
+    def _check_epochs(self) -> None:
+        if not self.epochs.checked:
+            try:
+                epoch_check.ensure_checked(self)
+            except (OSError, CorruptBatch) as error:
+                raise self._read_failed(error) from error
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
         """(producer id, first offset) of the aborted transactions that overlap the range."""
         found: list[tuple[int, int]] = []
         try:
             for segment in self.segments.from_floor(from_offset):
+                if not segment.txn_index.checked:
+                    ensure_checked(self, segment)
                 aborted, complete = segment.txn_index.collect(from_offset, to_offset)
                 found += [(entry.producer_id, entry.first_offset) for entry in aborted]
                 if complete:
                     break
-        except OSError as error:
+        except (OSError, CorruptBatch) as error:
             raise self._read_failed(error) from error
         return found
 

@@ -48,7 +48,7 @@ def note(
     """Note the batch at `position`; gives the transaction that it aborted."""
     aborted = None
     if header.producer_id >= 0:
-        marker = _marker_at(segment, position, header)
+        marker = marker_at(segment, position, header)
         completed = producers.note(header, header.base_offset, marker)
         if completed is not None:
             aborted = producers.complete(completed)
@@ -64,7 +64,8 @@ def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader) -> End
     return None if record is None else read_marker(record)
 
 
-def _marker_at(segment: Segment, position: int, header: BatchHeader) -> EndTxnMarker | None:
+def marker_at(segment: Segment, position: int, header: BatchHeader) -> EndTxnMarker | None:
+    """As `marker_of`, for the batch at `position`."""
     if not header.is_control:
         return None
     return marker_of(

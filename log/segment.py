@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, read_header
 from kwire.log import files as names
-from kwire.log import scan
+from kwire.log import scan, time_check
 from kwire.log.offset_index import OffsetIndex
 from kwire.log.region import OpenFiles, read_exactly
 from kwire.log.time_index import TimeIndex
@@ -57,6 +57,7 @@ class Segment:
         "indexes_full",
         "offset_index",
         "open_files",
+        "preallocated",
         "recently_used",
         "size_bytes",
         "time_index",
@@ -87,15 +88,16 @@ class Segment:
         self.indexes_full = False
         self.file: OpenFile | None = None
         self.recently_used = True
+        self.preallocated = False
+        """Whether the file is longer than `size_bytes`: zeros follow, up to `segment.bytes`."""
         self.bytes_since_index = 0
         self.first_timestamp: int | None = None
         self._max_timestamp: int | None = None
         self._max_timestamp_offset = base_offset
-        self.offset_index = OffsetIndex(self._path(names.OFFSET_INDEX), base_offset, files)
-        self.time_index = TimeIndex(self._path(names.TIME_INDEX), base_offset, files)
-        self.txn_index = TxnIndex(
-            self._path(names.TXN_INDEX), base_offset, files, exists=has_txn_index
-        )
+        stem = f"{directory}/{names.segment_file_name(base_offset, '')}"
+        self.offset_index = OffsetIndex(stem + names.OFFSET_INDEX, base_offset, files)
+        self.time_index = TimeIndex(stem + names.TIME_INDEX, base_offset, files)
+        self.txn_index = TxnIndex(stem + names.TXN_INDEX, base_offset, files, exists=has_txn_index)
 
     @classmethod
     def create(
@@ -107,7 +109,11 @@ class Segment:
         config: LogConfig,
         now_ms: int,
     ) -> Segment:
-        """Make the files of a new, empty segment, replacing leftovers of that name."""
+        """Make the files of a new, empty segment, replacing leftovers of that name.
+
+        `preallocate` gives the .log file its full size at once.  That is a hole in the file, as
+        Apache Kafka 4.3.1 makes it on Linux: no room is taken on the disk.
+        """
         segment = cls(
             directory,
             base_offset,
@@ -122,6 +128,9 @@ class Segment:
         segment.time_index.create()
         file = segment.open()
         files.ftruncate(file.fd, 0)
+        if config.preallocate:
+            files.ftruncate(file.fd, config.segment_bytes)
+            segment.preallocated = True
         segment._max_timestamp = NO_TIMESTAMP
         return segment
 
@@ -151,7 +160,7 @@ class Segment:
         """The folder has been renamed; a file that is open stays so."""
         self.dir = directory
         for index in (self.offset_index, self.time_index, self.txn_index):
-            index.path = directory / index.path.name
+            index.move(directory)
 
     def release(self) -> None:
         """Close the file (regions under way keep it) and forget what was read from disk."""
@@ -181,11 +190,16 @@ class Segment:
         """No appends follow: note the largest timestamp, by which the segment will be chosen.
 
         A segment that nobody has touched since it was opened has that in its file already.
-        Gives the index files that were written, to be fsynced.
+        Gives the files that were written, to be fsynced: of indexes, and what was preallocated and
+        is cut to its size.
         """
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
-        return self.save_indexes()
+        written = self.save_indexes()
+        if self.preallocated:
+            self.cut(self.size_bytes)
+            written.append(self.open())
+        return written
 
     def index_paths(self) -> list[Path]:
         """The index files that there are."""
@@ -203,7 +217,7 @@ class Segment:
         """The largest timestamp of any record, -1 if there is none."""
         timestamp = self._max_timestamp
         if timestamp is None:
-            timestamp, offset = self._checked(*self.time_index.last())
+            timestamp, offset = self._time_entry(self.time_index.count - 1)
             self.set_max_timestamp(timestamp, offset)
         return timestamp
 
@@ -305,34 +319,37 @@ class Segment:
 
     def next_offset(self) -> int:
         """The offset after the last batch."""
-        offset = self.base_offset
+        last = self.last_header()
+        return self.base_offset if last is None else last.last_offset + 1
+
+    def last_header(self) -> BatchHeader | None:
+        """Of the last batch, None if there is none."""
+        last = None
         last_indexed, _ = self.offset_index.last()
         for _, header in self.headers(self.floor_position(last_indexed)):
-            offset = header.last_offset + 1
-        return offset
+            last = header
+        return last
 
     def time_floor_position(self, timestamp: int) -> int:
         """Where to start looking for the first record at or after `timestamp`.
 
         All batches before that place have smaller timestamps.
         """
-        entry_timestamp, offset = self._checked(*self.time_index.lookup(timestamp))
+        number = self.time_index.floor(timestamp)
+        entry_timestamp, offset = self._time_entry(number)
         if entry_timestamp > timestamp:  # it was wrong, and there is a new index now
             entry_timestamp, offset = self.time_index.lookup(timestamp)
         return 0 if entry_timestamp < 0 else self.floor_position(offset)
 
-    def _checked(self, timestamp: int, offset: int) -> tuple[int, int]:
-        """An entry of the time index as it was, or the last of a new index if it cannot be right.
+    def _time_entry(self, number: int) -> tuple[int, int]:
+        """An entry of the time index as it is, or the last of a new index if it cannot be right.
 
-        The batch that holds `offset` must have `timestamp` for its largest.
+        (-1, base offset) for one that is not there.
         """
         if not self.size_bytes:
             return NO_TIMESTAMP, self.base_offset
-        if (timestamp, offset) == (NO_TIMESTAMP, self.base_offset):
-            return timestamp, offset  # no entry, or none that is early enough
-        found = self.find(offset) if timestamp >= 0 and offset >= self.base_offset else None
-        if found is not None and found[1].max_timestamp == timestamp:
-            return timestamp, offset
+        if number < 0 or time_check.holds(self, number):
+            return self.time_index.at(number) if number >= 0 else (NO_TIMESTAMP, self.base_offset)
         self._rebuild("time index")
         return self.time_index.last()
 
@@ -370,6 +387,7 @@ class Segment:
     def cut(self, size_bytes: int) -> None:
         """Cut the .log file to `size_bytes`."""
         self.files.ftruncate(self.open().fd, size_bytes)
+        self.preallocated = False
         self.size_bytes = size_bytes
         if size_bytes == 0:
             self.first_timestamp = None

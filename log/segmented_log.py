@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ from kwire.log.shortage import passes
 if TYPE_CHECKING:
     from kwire.log.compaction.swap import Swap
     from kwire.log.config import LogConfig
-    from kwire.log.files import Files
+    from kwire.log.files import Files, OpenFile
     from kwire.log.leader_epochs import LeaderEpochCache
     from kwire.log.producer_state import ProducerState
     from kwire.log.region import OpenFiles
@@ -286,24 +286,28 @@ class SegmentedLog:
         if now_ms is not None:
             self.last_flush_ms = now_ms
         flush = self.open_flush()
-        self._begin_flush(flush)
+        self.begin_flush(flush)
         return flush
 
-    def open_flush(self) -> Flush:
-        """A flush of what there is and of what is appended until it begins, its files open."""
+    def open_flush(self, at_close: Sequence[OpenFile] | None = None) -> Flush:
+        """A flush of what there is and of what is appended until it begins, its files open.
+
+        `at_close` are others of the log's files that are to be durable when it is closed.
+        """
         try:
-            return Flush.of(self, new=not self._on_disk)
+            return Flush.of(self, new=not self._on_disk, at_close=at_close)
         except OSError as error:
             raise self.storage_refused(error) from error
 
-    def _begin_flush(self, flush: Flush) -> None:
+    def begin_flush(self, flush: Flush) -> None:
+        """All that it is to hold has been written; `Flush.run` is next."""
         flush.begin(self.log_end_offset, self._generation)
         self.snapshots.synced(flush.snapshots)
         self._on_disk = self.epochs.durable = True
 
     def flush_now(self, flush: Flush) -> None:
         """Carry out a flush that was opened before."""
-        self._begin_flush(flush)
+        self.begin_flush(flush)
         flush.run()
         self.flushed(flush)
 

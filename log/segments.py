@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kwire.codecs.batches import BatchHeader
     from kwire.log.segment import Segment
 
 
@@ -69,6 +70,13 @@ class Segments:
         """The next segment."""
         at = bisect_right(self._bases, segment.base_offset)
         return self._segments[at] if at < len(self._segments) else None
+
+    def batch_at(self, offset: int) -> BatchHeader | None:
+        """The header of the first batch that ends at or after `offset`."""
+        for segment in self.from_floor(offset):
+            if (found := segment.find(offset)) is not None:
+                return found[1]
+        return None
 
     def between(self, first: int, end: int) -> list[Segment]:
         """Those that may hold an offset in [first, end)."""

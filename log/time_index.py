@@ -30,7 +30,7 @@ class TimeIndex(Index):
 
     __slots__ = ()
 
-    def __init__(self, path: Path, base_offset: int, files: Files) -> None:
+    def __init__(self, path: Path | str, base_offset: int, files: Files) -> None:
         super().__init__(path, base_offset, files, ENTRY, _TIMESTAMP)
 
     def append(self, timestamp: int, offset: int) -> None:

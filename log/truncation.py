@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.log import replay
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:
+    from kwire.log.files import Files, OpenFile
+    from kwire.log.job import Job
     from kwire.log.log import Log
+    from kwire.log.maintenance import Maintenance
+
+
+def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int) -> Iterator[Job]:
+    """Cut each log to its offset, so that a power cut at any moment leaves a log of one piece.
+
+    1. The recovery point on disk is lowered: below it nobody would look at what is left.
+    2. The logs are cut.
+    3. That is made durable: else what is appended then might stand before old segments.
+
+    Apache Kafka cuts first, writes the checkpoint then, and leaves the rest to the file system.
+    """
+    cut = [(log, offset) for log, offset in logs if offset < log.log_end_offset]
+    for log, offset in cut:
+        log.recovery_point = min(log.recovery_point, offset)
+    yield from maintenance.recovery_point_checkpoints({log.dir.parent for log, _ in cut})
+    for log, offset in cut:
+        truncate_to(log, offset, now_ms)
+        try:
+            opened = [log.segments.active.open(), log.files.open_folder(log.dir)]
+        except OSError as error:
+            raise log.storage_failed(error) from error
+        work = partial(_make_durable, log.files, opened)
+        yield maintenance.folder_job(f"truncate {log!r}", log.dir, work)
+
+
+def _make_durable(files: Files, opened: list[OpenFile]) -> None:
+    for file in opened:
+        files.fsync(file.fd)
 
 
 def truncate_to(log: Log, offset: int, now_ms: int) -> bool:

@@ -15,14 +15,13 @@ The file exists only where a transaction was aborted.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.log.shortage import passes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kwire.log.files import Files, OpenFile
 
 _logger = logging.getLogger(__name__)
@@ -43,15 +42,28 @@ class AbortedTxn(NamedTuple):
 class TxnIndex:
     """The aborted transactions of one segment, ordered by their markers."""
 
-    __slots__ = ("_entries", "_files", "_saved", "base_offset", "exists", "path")
+    __slots__ = ("_entries", "_files", "_path", "_saved", "base_offset", "checked", "exists")
 
-    def __init__(self, path: Path, base_offset: int, files: Files, *, exists: bool = False) -> None:
-        self.path = path
+    def __init__(
+        self, path: Path | str, base_offset: int, files: Files, *, exists: bool = False
+    ) -> None:
+        self._path = str(path)
         self.base_offset = base_offset
         self.exists = exists
         self._files = files
         self._entries: list[AbortedTxn] | None = None if exists else []
         self._saved = 0
+        self.checked = not exists
+        """Whether its entries are known to fit the log (see `aborted`)."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
+
+    def move(self, directory: Path) -> None:
+        """The folder has been renamed."""
+        self._path = str(directory / self.path.name)
 
     @property
     def entries(self) -> list[AbortedTxn]:
@@ -110,6 +122,11 @@ class TxnIndex:
         """Forget all entries, as a rebuild starts with none."""
         if self.exists:
             self._rewrite([])
+        self.checked = True
+
+    def replace(self, entries: list[AbortedTxn]) -> None:
+        """Put others in the place of all entries, durably: nobody else does that."""
+        self._rewrite(entries, sync=True)
 
     @property
     def dirty(self) -> bool:
@@ -132,11 +149,11 @@ class TxnIndex:
         if self.exists and not self.dirty:
             self._entries = None
 
-    def _rewrite(self, entries: list[AbortedTxn]) -> None:
+    def _rewrite(self, entries: list[AbortedTxn], *, sync: bool = False) -> None:
         self._entries = entries
         self._saved = len(entries)
         data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
-        self._files.write(self.path, data)
+        self._files.write(self.path, data, sync=sync)
 
 
 def _starts(data: bytes) -> range:

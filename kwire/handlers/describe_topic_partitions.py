@@ -105,9 +105,8 @@ def _topic(image: ClusterImage, name: str) -> DescribeTopicPartitionsResponseTop
 def _partition(
     image: ClusterImage, index: int, partition: PartitionImage, listener: str
 ) -> DescribeTopicPartitionsResponsePartition:
-    error, leader = leader_seen(image, partition, listener)
+    _, leader = leader_seen(image, partition, listener)  # who says that there is none; no error
     return DescribeTopicPartitionsResponsePartition(
-        error_code=error,
         partition_index=index,
         leader_id=leader,
         leader_epoch=partition.leader_epoch,

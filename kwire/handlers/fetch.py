@@ -35,6 +35,7 @@ from collections.abc import Awaitable
 import trio
 
 from kwire.broker import Broker
+from kwire.cluster.image import PartitionImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
     AbortedTransaction,
@@ -197,17 +198,12 @@ class Fetch:
                 return None
         partition = self.broker.partition(target.topic, target.asked.partition)
         if partition is None:
-            if was_here:  # deleted meanwhile: told as any other error of a read
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                self.answers.append((target, _nothing(target.asked, error)))
-                self.at_once = True
-            else:
-                self._note_unknown(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._note_absent(target, target.topic, was_here=was_here)
             return None
         if self.by_topic_id and partition.topic_id != target.topic_id:
             error = ErrorCode.INCONSISTENT_TOPIC_ID  # the session is older than the topic
         elif not partition.is_leader:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            error = partition.why_not_led()
         else:
             target.partition = partition
             return partition
@@ -291,8 +287,20 @@ class Fetch:
                     return True
         return False
 
+    def _note_absent(self, target: FetchTarget, topic: str, *, was_here: bool) -> None:
+        asked = target.asked
+        error = self.broker.absent_error(topic, asked.partition)
+        if error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            state = self.broker.image.topics[topic].partitions[asked.partition]
+            self.answers.append((target, self._refusal(asked, error, state)))
+        elif was_here:  # deleted meanwhile: told as any other error of a read
+            self.answers.append((target, _nothing(asked, error)))
+            self.at_once = True
+        else:
+            self._note_unknown(target, error)
+
     def _refusal(
-        self, asked: FetchPartition, error: ErrorCode, partition: Partition
+        self, asked: FetchPartition, error: ErrorCode, partition: Partition | PartitionImage
     ) -> PartitionData:
         """The answer for a partition that is here but cannot be read as asked."""
         self.at_once = True

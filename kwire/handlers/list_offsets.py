@@ -121,7 +121,7 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
         return TimestampOffset(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
-        epoch = log.epochs.epoch_for(start)
+        epoch = log.epoch_for(start)
         return TimestampOffset(-1, start, -1 if epoch is None else epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND

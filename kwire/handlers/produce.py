@@ -158,34 +158,34 @@ class _Produce:
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append what the request has for one topic."""
-        hosted, unknown = self._hosted(topic)
-        answers = [self._write(hosted, unknown, data) for data in _last_named(topic)]
+        hosted, name = self._hosted(topic)
+        answers = [self._write(hosted, name, data) for data in _last_named(topic)]
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
     async def write_in_turns(self, topic: TopicProduceData) -> TopicProduceResponse:
         """As `write`, in turn with everybody else."""
-        hosted, unknown = self._hosted(topic)
+        hosted, name = self._hosted(topic)
         answers = []
         for number, data in enumerate(_last_named(topic), 1):
-            answers.append(self._write(hosted, unknown, data))
+            answers.append(self._write(hosted, name, data))
             if number % PARTITIONS_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
-    def _hosted(self, topic: TopicProduceData) -> tuple[Mapping[int, Partition], ErrorCode]:
-        """The partitions of a topic that are here, and what is said of others."""
-        name, unknown = _find(self._broker, topic, self._version)
+    def _hosted(self, topic: TopicProduceData) -> tuple[Mapping[int, Partition], str | None]:
+        """The partitions of a topic that are here, and its name if the topic is known."""
+        name = _name(self._broker, topic, self._version)
         self._guarded = name in INTERNAL_TOPICS and self._client_id != ADMIN_CLIENT_ID
-        return (self._broker.partitions.get(name, {}) if name is not None else {}), unknown
+        return (self._broker.partitions.get(name, {}) if name is not None else {}), name
 
     def _write(
-        self, hosted: Mapping[int, Partition], unknown: ErrorCode, data: PartitionProduceData
+        self, hosted: Mapping[int, Partition], name: str | None, data: PartitionProduceData
     ) -> PartitionProduceResponse:
         try:
             partition = hosted.get(data.index)
             if partition is None:
-                raise LogError(unknown)
+                raise _absent(self._broker, name, data.index)
             proof = None if self._verdict is None else self._proof(partition)
             if self._guarded:
                 raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -267,14 +267,16 @@ def _failure(data: PartitionProduceData, error: LogError) -> PartitionProduceRes
     )
 
 
-def _find(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str | None, ErrorCode]:
-    """A topic's name, if it is known, and what its partitions are told that are not here."""
-    if version < TOPIC_IDS_SINCE:
-        return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    name = broker.topic_name(topic.topic_id)
-    if name is None:
-        return None, ErrorCode.UNKNOWN_TOPIC_ID
-    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _name(broker: Broker, topic: TopicProduceData, version: int) -> str | None:
+    """A topic's name; None for an id that is not known."""
+    return topic.name if version < TOPIC_IDS_SINCE else broker.topic_name(topic.topic_id)
+
+
+def _absent(broker: Broker, name: str | None, index: int) -> LogError:
+    """What a partition is told that is not here."""
+    return LogError(
+        ErrorCode.UNKNOWN_TOPIC_ID if name is None else broker.absent_error(name, index)
+    )
 
 
 def _refuse(request: ProduceRequest, error: LogError) -> ProduceResponse | None:
@@ -298,14 +300,14 @@ def _refuse_acks(broker: Broker, request: ProduceRequest, version: int) -> Produ
     refused = LogError(ErrorCode.INVALID_REQUIRED_ACKS)
     responses = []
     for topic in request.topic_data:
-        name, unknown = _find(broker, topic, version)
+        name = _name(broker, topic, version)
         hosted = broker.partitions.get(name, {}) if name is not None else {}
         answers = [
             _failure(
                 data,
                 (_wrong_set(data.records, version) or refused)
                 if data.index in hosted
-                else LogError(unknown),
+                else _absent(broker, name, data.index),
             )
             for data in topic.partition_data
         ]

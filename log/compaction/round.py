@@ -12,7 +12,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kwire.codecs.batches import CorruptBatch
 from kwire.log import files as names
+from kwire.log.aborted import ensure_checked
 from kwire.log.compaction.swap import Swap, remove_files
 from kwire.log.compaction.task import Answer, CleaningTask, GroupCleaned, PassDone, PassFailed
 from kwire.log.job import Job
@@ -155,9 +157,11 @@ class Round:
 
     def _task(self, end_offset: int) -> CleaningTask:
         log, part, config = self.log, self._part, self.log.config
+        sources = log.segments.between(0, part.upper_bound)
+        self._check_indexes(sources)
         return CleaningTask(
             str(log.dir),
-            [(s.base_offset, s.size_bytes) for s in log.segments.between(0, part.upper_bound)],
+            [(s.base_offset, s.size_bytes) for s in sources],
             [s.base_offset for s in log.segments if s.base_offset >= part.upper_bound],
             part.first_dirty,
             end_offset,
@@ -175,6 +179,14 @@ class Round:
             self._settings.read_bytes,
             self._settings.log_cleaner_io_max_bytes_per_second,
         )
+
+    def _check_indexes(self, sources: list[Segment]) -> None:
+        """What the transaction indexes say decides which records go."""
+        try:
+            for segment in sources:
+                ensure_checked(self.log, segment)
+        except CorruptBatch as error:
+            raise Corrupt(str(error)) from error
 
     def _report(self, done: PassDone) -> None:
         _logger.info(

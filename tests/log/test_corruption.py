@@ -109,7 +109,9 @@ def replayed(
     [
         (".index", True),
         (".index", False),
+        (".timeindex", True),
         (".timeindex", False),
+        (".txnindex", True),
         (".txnindex", False),
         (".snapshot", True),
         (".snapshot", False),
@@ -135,6 +137,38 @@ def test_every_damaged_byte_beside_the_segments_is_mended_or_harmless(
                 shutil.rmtree(directory)
 
 
+STANDING_STILL = [0, 1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_time_index_whose_entries_move_among_equal_timestamps(
+    open_log: OpenLog, make_batch: MakeBatch, log_dir: Path, tmp_path: Path
+) -> None:
+    config = LogConfig(index_interval_bytes=1)
+    log = open_log(config)
+    for moved_ms in STANDING_STILL:
+        batch = make_batch(1, timestamp=NOW_MS + moved_ms)
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.close()
+    wanted = [STANDING_STILL.index(moved_ms) for moved_ms in range(5)]
+    path = log_dir / "00000000000000000000.timeindex"
+    whole = path.read_bytes()
+    assert len(whole) == 4 * 12
+    for at in range(len(whole)):
+        for value in range(16):
+            directory = Path(shutil.copytree(log_dir, tmp_path / "damaged"))
+            data = bytearray(whole)
+            data[at] = value
+            (directory / path.name).write_bytes(data)
+            again = open_log(config, directory=directory, clean=True)
+            largest = again.max_timestamp_offset()
+            assert largest is not None
+            assert largest.offset == wanted[-1]
+            found = [again.offset_for_timestamp(NOW_MS + moved_ms) for moved_ms in range(5)]
+            assert [each and each.offset for each in found] == wanted, (at, value)
+            shutil.rmtree(directory)
+
+
 def answers(log: Log, read_all: ReadAll) -> list[object]:
     """What clients are told from indexes and snapshots."""
     end = log.log_end_offset
@@ -145,6 +179,49 @@ def answers(log: Log, read_all: ReadAll) -> list[object]:
         sorted(log.producers.entries),
         [(e.producer_id, e.next_sequence, e.txn_first_offset) for e in log.active_producers()],
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clean", [True, False])
+def test_every_damaged_byte_of_the_leader_epochs(
+    clean: bool, killed: Path, open_log: OpenLog, tmp_path: Path
+) -> None:
+    path = killed / checkpoints.LEADER_EPOCHS
+    whole = path.read_bytes()
+    log = open_log(CONFIG)
+    last, end = log.segments.active.base_offset, log.log_end_offset
+    log.close()
+    wanted = checkpoints.decode_epochs(whole)
+    assert len(wanted) == 2
+    for at in range(len(whole)):
+        for damage in (0x01, 0x02, 0x04, 0x08, 0x80):
+            directory = Path(shutil.copytree(killed, tmp_path / "damaged"))
+            data = bytearray(whole)
+            data[at] ^= damage
+            (directory / path.name).write_bytes(data)
+            point = end if clean else last
+            again = open_log(CONFIG, directory=directory, clean=clean, recovery_point=point)
+            assert [again.end_offset_for_epoch(epoch) for epoch in range(3)] == [
+                (0, wanted[1][1]), (1, end), (-1, -1)
+            ], (at, damage)  # fmt: skip
+            known = [again.epoch_for(offset) for offset in (0, wanted[1][1], end - 1)]
+            assert known == [0, 1, 1], (at, damage)
+            again.close()
+            written = (directory / path.name).read_bytes()
+            assert checkpoints.decode_epochs(written) == wanted, (at, damage)
+            shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("damaged", [99, 7, 10])
+def test_no_damaged_log_start_offset_empties_a_log(
+    damaged: int, killed: Path, open_log: OpenLog
+) -> None:
+    log = open_log(CONFIG)
+    end = log.log_end_offset
+    log.close()
+    again = open_log(CONFIG, clean=True, recovery_point=end, log_start_offset=damaged)
+    assert again.log_end_offset == end
+    assert again.log_start_offset == (0 if damaged > end else damaged)
 
 
 @pytest.mark.slow

@@ -178,6 +178,23 @@ def test_a_partition_in_two_directories_is_refused(manager_of: MakeManager, tmp_
         manager_of("a", "b")
 
 
+def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Clock) -> None:
+    """A power cut must not take a whole log directory because of a folder above it."""
+
+    class Recording(Files):
+        def __init__(self) -> None:
+            self.folders: list[Path] = []
+
+        def fsync_dir(self, path: Path | str) -> None:
+            super().fsync_dir(path)
+            self.folders.append(Path(path))
+
+    files = Recording()
+    manager = LogManager([tmp_path / "a" / "b" / "c"], clock=clock, files=files)
+    assert files.folders == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    manager.close()
+
+
 def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")

@@ -174,6 +174,15 @@ def test_idle_producers_expire(producer: Producer, open_log: OpenLog) -> None:
     assert not late.active_producers()
 
 
+def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None:
+    producer.send(0, transactional=True)
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert producer.log.active_producers()
+    producer.end(ControlType.ABORT)
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert not producer.log.active_producers()
+
+
 def test_a_transaction_is_unstable_until_its_marker_is_replicated(
     producer: Producer, append: Append
 ) -> None:
@@ -204,6 +213,18 @@ def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> No
     assert log.aborted_transactions(3, 7) == [(2, 1)]
     assert log.aborted_transactions(5, 7) == []
     assert log.aborted_transactions(0, 1) == [(1, 0)]
+
+
+def test_aborted_transactions_are_in_the_order_of_their_markers(
+    log: Log, make_batch: MakeBatch
+) -> None:
+    """Not of their first records; Apache Kafka's Fetch tells them so as well."""
+    first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
+    first.send(0, transactional=True)  # offset 0
+    second.send(0, transactional=True)  # 1
+    second.end(ControlType.ABORT)  # 2
+    first.end(ControlType.ABORT)  # 3
+    assert log.aborted_transactions(0, 4) == [(2, 1), (1, 0)]
 
 
 def test_a_transaction_must_not_be_left_by_plain_batches(producer: Producer) -> None:

@@ -59,6 +59,23 @@ def file_names(log: Log) -> set[str]:
     return {path.name for path in log.dir.iterdir() if path.name[0].isdigit()}
 
 
+@pytest.mark.parametrize("call", ["write", "rename"])
+def test_a_topic_id_is_adopted_when_there_is_room(
+    open_log: OpenLog, disk: FailingDisk, append: Append, call: str
+) -> None:
+    append(open_log(topic_id=bytes(16), files=disk))
+    log = open_log(topic_id=bytes(16), files=disk)
+    short_of(disk, FULL, call)
+    with pytest.raises(LogError) as caught:
+        log.adopt_topic_id(TOPIC_ID)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.offline
+    assert log.topic_id == bytes(16)
+    disk.broken = False
+    log.adopt_topic_id(TOPIC_ID)
+    assert open_log(topic_id=bytes(16)).topic_id == TOPIC_ID
+
+
 @pytest.mark.parametrize("call", ["pwrite", "short write"])
 @pytest.mark.parametrize("code", sorted(PASSING))
 def test_a_refused_append_can_be_made_later(

@@ -1,0 +1,93 @@
+"""Whether `leader-epoch-checkpoint` fits the batches, each of which names the epoch it is of.
+
+    the batch at an entry's start   is of its epoch
+    the batch before that           is of an earlier one
+    the first batch of the log      is of some entry's epoch
+    the last batch of the log       is of the last entry's
+
+Epochs only grow along a log, so the segments in which one begins are all that is read when the
+entries have to be made anew.  What compaction or retention has taken is not looked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kwire.log.leader_epochs import UNDEFINED_EPOCH
+
+if TYPE_CHECKING:
+    from kwire.codecs.batches import BatchHeader
+    from kwire.log.leader_epochs import LeaderEpochCache
+    from kwire.log.segment import Segment
+    from kwire.log.segmented_log import SegmentedLog
+    from kwire.log.segments import Segments
+
+_logger = logging.getLogger(__name__)
+
+
+def ensure_checked(log: SegmentedLog) -> None:
+    """Have the epochs of an open log right.  OSError, CorruptBatch."""
+    epochs = log.epochs
+    if epochs.checked:
+        return
+    epochs.checked = True
+    entries = [*epochs.entries, (UNDEFINED_EPOCH, log.log_end_offset)]
+    fit = all(_fits(log, epoch, start, end) for (epoch, start), (_, end) in pairwise(entries))
+    if not (fit and _covers(log)):
+        make_anew(epochs, log.segments, log.log_start_offset)
+        epochs.flush()
+
+
+def agrees(epochs: LeaderEpochCache, last: BatchHeader | None) -> bool:
+    """Whether the newest epoch is that of the log's last batch."""
+    return last is None or _epoch(last) in (UNDEFINED_EPOCH, epochs.latest_epoch)
+
+
+def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: int) -> None:
+    """Replace all entries by what the batches say; not written yet."""
+    _logger.warning("%s does not fit the log; making it anew", epochs.path)
+    epochs.clear()
+    for segment in segments:
+        for header in _where_epochs_begin(segment):
+            if _epoch(header) > epochs.latest_epoch:
+                epochs.add(_epoch(header), header.base_offset)
+    epochs.truncate_from_start(log_start_offset)
+    epochs.checked = True
+
+
+def _covers(log: SegmentedLog) -> bool:
+    """Whether there is an entry for the first batch, and one for the last."""
+    segments, start = log.segments, log.log_start_offset
+    first = segments.batch_at(start)
+    if first is None or not agrees(log.epochs, segments.batch_at(log.log_end_offset - 1)):
+        return first is None
+    known = log.epochs.epoch_for(max(start, first.base_offset))
+    return _epoch(first) in (UNDEFINED_EPOCH, known)
+
+
+def _fits(log: SegmentedLog, epoch: int, start: int, end: int) -> bool:
+    found = log.segments.batch_at(start)
+    if found is None or found.base_offset >= end:
+        return True  # nothing of that epoch is left
+    if _epoch(found) != epoch:
+        return False
+    if start <= log.log_start_offset:
+        return True
+    before = log.segments.batch_at(start - 1)
+    return before is None or before.base_offset >= start or _epoch(before) < epoch
+
+
+def _where_epochs_begin(segment: Segment) -> Iterable[BatchHeader]:
+    """Headers of the segment, those among which a new epoch may begin."""
+    first = next((header for _, header in segment.headers()), None)
+    last = segment.last_header()
+    if first is None or last is None or _epoch(first) == _epoch(last):
+        return [] if first is None else [first]
+    return (header for _, header in segment.headers())
+
+
+def _epoch(header: BatchHeader) -> int:
+    return header.partition_leader_epoch if header.magic >= 2 else UNDEFINED_EPOCH

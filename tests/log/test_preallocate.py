@@ -1,0 +1,102 @@
+"""`preallocate`: a segment's file has its full size while it is written, and its own afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.log import Log, LogConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.log.conftest import Append, OpenLog, ReadAll
+
+CONFIG = LogConfig(segment_bytes=1000, preallocate=True)
+
+
+def sizes(directory: Path) -> list[int]:
+    return [path.stat().st_size for path in sorted(directory.glob("*.log"))]
+
+
+def held(log: Log) -> list[int]:
+    return [segment.size_bytes for segment in log.segments]
+
+
+@pytest.fixture
+def log(open_log: OpenLog, append: Append) -> Log:
+    """Two segments; the second has room for more."""
+    log = open_log(CONFIG)
+    while len(log.segments) == 1:
+        append(log)
+    return log
+
+
+def test_the_active_segment_has_its_full_size(log: Log, log_dir: Path) -> None:
+    first, last = held(log)
+    assert 0 < last < first <= 1000
+    assert sizes(log_dir) == [first, 1000]
+    assert log.size_bytes == first + last
+
+
+def test_what_is_read_ends_where_it_was_written(log: Log, read_all: ReadAll) -> None:
+    assert len(read_all(log)) == log.log_end_offset
+
+
+def test_a_stop_cuts_it_and_the_next_start_leaves_it_so(
+    log: Log, log_dir: Path, open_log: OpenLog, append: Append
+) -> None:
+    log.close()
+    assert sizes(log_dir) == held(log)
+    again = open_log(CONFIG, clean=True)
+    append(again)
+    assert sizes(log_dir) == held(again), "a file that was there is not made longer"
+    again.roll(0)
+    assert sizes(log_dir) == [*held(again)[:2], 1000]
+
+
+def test_a_stop_of_one_that_holds_nothing(open_log: OpenLog, log_dir: Path) -> None:
+    log = open_log(CONFIG)
+    assert sizes(log_dir) == [1000]
+    log.close()
+    assert sizes(log_dir) == [0]
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_after_a_crash_recovery_cuts_the_zeros(
+    flushed: bool, log: Log, log_dir: Path, open_log: OpenLog, append: Append, read_all: ReadAll
+) -> None:
+    if flushed:
+        log.flush()
+    again = open_log(CONFIG, recovery_point=log.recovery_point)
+    assert again.log_end_offset == log.log_end_offset
+    assert sizes(log_dir) == held(again) == held(log)
+    append(again)
+    assert len(read_all(again)) == again.log_end_offset
+
+
+def test_zeros_after_a_stop_that_was_not_clean_after_all(
+    log: Log, log_dir: Path, open_log: OpenLog
+) -> None:
+    """A power cut took the cut of the file, and left the marker of the stop."""
+    again = open_log(CONFIG, clean=True)
+    assert again.log_end_offset == log.log_end_offset
+    assert sizes(log_dir) == held(again)
+
+
+def test_truncation_gives_the_room_back(log: Log, log_dir: Path) -> None:
+    log.truncate_to(log.log_end_offset - 1, now_ms=0)
+    assert sizes(log_dir) == held(log)
+
+
+def test_a_topic_that_is_altered_has_it_from_its_next_segment_on(
+    open_log: OpenLog, append: Append, log_dir: Path
+) -> None:
+    log = open_log(LogConfig(segment_bytes=1000))
+    size = append(log).size_bytes
+    log.update_config(CONFIG)
+    append(log)
+    assert sizes(log_dir) == [2 * size]
+    log.roll(0)
+    assert sizes(log_dir) == [2 * size, 1000]
