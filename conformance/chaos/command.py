@@ -22,9 +22,6 @@ from kwire.conformance.chaos.workloads import WORKLOADS
 
 ROUNDS = 200
 ALL = "all"
-CHAIN = "chain"
-"""Only when asked for: in some rounds librdkafka's consumers wait a minute for a transaction, which
-is not understood yet."""
 KEEP = Path("build/chaos")
 BROKER_LOG = "broker.log"
 
@@ -41,7 +38,7 @@ BROKER_LOG = "broker.log"
 )  # fmt: skip
 @click.option(
     "--workload", type=click.Choice([*WORKLOADS, ALL]), default=ALL, show_default=True,
-    help="This one in all rounds; all: one by the seed, chain left out.",
+    help="This one in all rounds; all: one by the seed.",
 )  # fmt: skip
 @click.option(
     "--subject", type=click.Choice(list(SUBJECTS)), default="kwire", show_default=True,
@@ -66,7 +63,7 @@ def main(
     signal.signal(signal.SIGTERM, _ended)  # so that what is mounted is unmounted
     first = secrets.randbelow(1 << 31) if seed is None else seed
     kinds = [FaultKind(only)] if only else list(FaultKind)
-    workloads = [name for name in WORKLOADS if name != CHAIN] if workload == ALL else [workload]
+    workloads = list(WORKLOADS) if workload == ALL else [workload]
     total = count or (ROUNDS if seed is None else 1)
     failed = []
     for number in range(first, first + total):

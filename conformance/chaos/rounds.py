@@ -60,7 +60,8 @@ def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:
     began = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
     with disk_at(_made(directory / "data")) as disk:
-        subject = make_subject(directory, SETTINGS | plan.broker_settings)
+        settings = {**SETTINGS, **plan.broker_settings, **WORKLOADS[plan.workload].broker_settings}
+        subject = make_subject(directory, settings)
         try:
             subject.start()
             stage = Stage(plan, subject.address, recorder)
@@ -96,19 +97,32 @@ def _load(workload: Workload, stage: Stage, nemesis: Nemesis) -> None:
                 for fault in stage.plan.faults:
                     nemesis.bring(fault)
                 time.sleep(max(over - time.monotonic(), 0.0))
-            _patiently(stage, "catch_up", lambda: workload.caught_up(link))
+            _patiently(
+                stage,
+                "catch_up",
+                lambda: workload.caught_up(link),
+                lambda: workload.progress(link),
+            )
 
 
-def _patiently(stage: Stage, f: str, work: Callable[[], bool]) -> None:
-    """Do what a broker that is well must allow sooner or later; a violation if it does not."""
+def _patiently(
+    stage: Stage, f: str, work: Callable[[], bool], progress: Callable[[], object] = lambda: None
+) -> None:
+    """Do what a broker that is well must allow sooner or later; a violation if it does not.
+
+    It has RECOVERY_S from the last change of `progress` on.
+    """
     begun = stage.recorder.invoke(JUDGE, f)
-    deadline = time.monotonic() + RECOVERY_S
+    deadline, seen = time.monotonic() + RECOVERY_S, None
     while True:
         error = "never came true"
         try:
             if work():
                 stage.recorder.end(begun, Type.OK)
                 return
+            before, seen = seen, progress()
+            if seen != before:
+                deadline = time.monotonic() + RECOVERY_S
         except Refused as refused:
             error = refused.error
         if time.monotonic() > deadline:

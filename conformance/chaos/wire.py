@@ -23,6 +23,7 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
@@ -30,17 +31,28 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.codecs.messages.metadata import MetadataRequest
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
-from kwire.conformance.wire.broker import Broker
+from kwire.conformance.wire.broker import GROUP, Broker
 from kwire.conformance.wire.peer import Address, Peer, Reply, Silent
 
 EARLIEST, LATEST = -2, -1
 FETCH_BYTES_MAX = 1 << 20
 REPLY_TIMEOUT_S = 15.0
 """Longer than any pause; whoever says nothing for so long is SILENT."""
-BY_NAME_MAX = {ProduceRequest: 12, FetchRequest: 12, OffsetFetchRequest: 7}
+BY_NAME_MAX = {
+    ProduceRequest: 12,
+    FetchRequest: 12,
+    FindCoordinatorRequest: 3,
+    OffsetCommitRequest: 9,
+    OffsetFetchRequest: 7,
+}
 """The newest versions that name a topic, or one group, instead of an id or several."""
 
 
@@ -84,10 +96,11 @@ def check(error_code: int) -> None:
 class Link:
     """A client that asks one thing after the other, and connects again when it has to.
 
-    All methods raise Refused.
+    All methods raise Refused.  `patience_s` is how long it waits for a reply, from now on.
     """
 
     def __init__(self, address: Address) -> None:
+        self.patience_s = REPLY_TIMEOUT_S
         self._broker = Broker(address)
         self._peer: Peer | None = None
 
@@ -109,7 +122,7 @@ class Link:
         newest = BY_NAME_MAX.get(type(request), request.MAX_VERSION)
         version = min(self._broker.version_of(request), newest)
         self._peer.send(request.API_KEY, version, request.encode(version))
-        outcome = self._peer.receive(REPLY_TIMEOUT_S)
+        outcome = self._peer.receive(self.patience_s)
         if isinstance(outcome, Reply):
             return outcome.message
         raise Refused("SILENT" if isinstance(outcome, Silent) else "CLOSED")
@@ -137,9 +150,11 @@ class Link:
 
     # -- records
 
-    def produce(self, topic: str, partition: int, value: bytes, now_ms: int) -> int:
+    def produce(
+        self, topic: str, partition: int, value: bytes, now_ms: int, key: bytes | None = None
+    ) -> int:
         """Write one record, once, with acks=all; its offset."""
-        batch = bytes(build([Record(0, now_ms, None, value, [])]))
+        batch = bytes(build([Record(0, now_ms, key, value, [])]))
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, batch)])
         reply = self.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]))
         [answer] = reply.responses[0].partition_responses
@@ -171,10 +186,11 @@ class Link:
     def entries(self, topic: str, partition: int, start: int, end: int) -> Iterator[Found]:
         """Everything from `start` to `end`, as READ_UNCOMMITTED gives it.
 
-        Every batch's CRC is checked.
+        Every batch's CRC is checked.  Ends early where there is no whole batch: a hole.
         """
-        position = start
-        while position < end:
+        position, before = start, -1
+        while before < position < end:
+            before = position
             data = self._fetch(topic, partition, position)
             for at, header in iter_batches(data):
                 check_crc(data, at, header)
@@ -183,8 +199,6 @@ class Link:
                         kind, value = _kind(header, record), record.value or b""
                         yield Found(record.offset, kind, header.producer_id, record.key, value)
                 position = header.last_offset + 1
-            if not data:
-                return
 
     def _fetch(self, topic: str, partition: int, offset: int) -> bytes:
         wanted = FetchPartition(
@@ -203,10 +217,27 @@ class Link:
 
     # -- groups
 
+    def find_coordinator(self, key: str, key_type: int = GROUP) -> None:
+        """Whoever asks first has the internal topic made."""
+        reply = self.ask(FindCoordinatorRequest(key=key, key_type=key_type))
+        check(reply.error_code)
+
+    def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        """Commit for a group that has no members."""
+        wanted = [OffsetCommitRequestPartition(*each) for each in offsets.items()]
+        topics = [OffsetCommitRequestTopic(name=topic, partitions=wanted)]
+        reply = self.ask(OffsetCommitRequest(group_id=group, topics=topics))
+        for answer in reply.topics[0].partitions:
+            check(answer.error_code)
+
     def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """The group's committed offsets; partitions without one are left out."""
+        """The group's committed offsets; partitions without one are left out.
+
+        Only stable ones: a transaction that is to commit may still change the others, after its
+        producer has been told that it did (KIP-447).
+        """
         wanted = OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))
-        reply = self.ask(OffsetFetchRequest(group_id=group, topics=[wanted]))
+        reply = self.ask(OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=True))
         check(reply.error_code)
         found = [answer for each in reply.topics for answer in each.partitions]
         for answer in found:

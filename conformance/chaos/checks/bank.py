@@ -4,6 +4,9 @@
 its name is its own, and a record is named `transfer:leg:amount`. `ok`: it was committed. `fail`: it
 was aborted, or nobody ever asked for its commit. `info`: one of both.
 
+With OFFSET_CHECKS: `committed` {group} -> {offsets: [[partition, offset], ...]}, asked at the end.
+A teller is a group; in each transfer it commits the number behind its own name, `group:number`.
+
 Kafka promises nothing about several partitions at one moment: a marker comes to one after the
 other. A look at which every last stable offset was the end of its log, though, is a moment at which
 no transaction was open anywhere: what a reader then sees must add up.
@@ -84,8 +87,25 @@ def tellers_keep_their_order(history: History) -> Iterator[Violation]:
             newest[process] = max(newest[process], since)
 
 
+def offsets_are_of_the_last_transfer(history: History) -> Iterator[Violation]:
+    """Offsets and records of a transaction: both or none."""
+    there = {entry.name for log in committed_records(history).values() for entry in log}
+    last: dict[str, int] = {}
+    for transfer in history.operations("transfer"):
+        group, _, number = transfer.asked["transfer"].rpartition(":")
+        if any(record in there for _, record in transfer.asked["records"]):
+            last[group] = int(number)
+    for look in history.operations("committed"):
+        if look.ok:
+            group, told = look.asked["group"], [offset for _, offset in look.answered["offsets"]]
+            wanted = [last[group]] if group in last else []
+            if told != wanted:
+                yield Violation("offset", f"{group}: committed {told}, its last transfer {wanted}")
+
+
 BANK_CHECKS = (
     transfers_are_whole_and_once,
     the_balance_is_constant,
     tellers_keep_their_order,
 )
+OFFSET_CHECKS = (offsets_are_of_the_last_transfer,)

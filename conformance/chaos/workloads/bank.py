@@ -20,7 +20,7 @@ from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import Found, Link
 from kwire.conformance.chaos.workloads.auditor import Auditor
 from kwire.conformance.chaos.workloads.teller import Teller
-from kwire.conformance.chaos.workloads.transactions import Settling, read_logs
+from kwire.conformance.chaos.workloads.transactions import Settling, new_producer, read_logs
 from kwire.conformance.chaos.workloads.txn_reader import TxnReader
 from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload
 
@@ -42,13 +42,15 @@ class Bank(Workload):
         self._topics = {TOPIC: range(PARTITIONS)}
         self._settling = Settling(stage, self._topics)
         self._writers: list[Client] = [
-            Teller(f"teller-{n}", stage, TOPIC, PARTITIONS, f"teller-id-{n % ids}")
-            for n in range(tellers)
+            self._teller(f"teller-{n}", f"teller-id-{n % ids}") for n in range(tellers)
         ]
         self._accounts = [
             TxnReader(f"reader-{n}", stage, TOPIC, PARTITIONS, _named) for n in range(READERS)
         ]
         self._auditor = Auditor("auditor", stage, TOPIC, PARTITIONS)
+
+    def _teller(self, name: str, own_id: str) -> Client:
+        return Teller(name, self.stage, TOPIC, PARTITIONS, own_id, new_producer)
 
     def prepare(self, link: Link) -> None:
         link.create_topic(TOPIC, PARTITIONS, self.stage.plan.topic_configs)

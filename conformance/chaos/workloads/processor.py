@@ -6,13 +6,19 @@ import threading
 import zlib
 
 import confluent_kafka
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kwire.conformance.chaos.checks.chain import Stage as Link
 from kwire.conformance.chaos.history import Type
 from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.workloads.group_reader import OFFSET_RESET
 from kwire.conformance.chaos.workloads.producers import BACKOFF, parsed
-from kwire.conformance.chaos.workloads.transactions import CALL_S, Transactor, timeout_ms
+from kwire.conformance.chaos.workloads.transactions import (
+    CALL_S,
+    Transactor,
+    new_producer,
+    timeout_ms,
+)
 from kwire.conformance.chaos.workloads.workload import Client, Stage
 
 POLL_S, MORE_S = 0.05, 0.005
@@ -21,6 +27,7 @@ SESSION_MS = 1000
 LINGERS, ABORTS, ENDS = 0.01, 0.05, 0.005
 """Of all transactions: the share that is held open long, aborted on purpose, and the last of its
 process."""
+Sender = Transactor[confluent_kafka.Producer]
 
 
 def key_of(message: confluent_kafka.Message) -> bytes:
@@ -51,7 +58,7 @@ class Processor(Client):
             "group.id": self._group,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": OFFSET_RESET,
             "session.timeout.ms": SESSION_MS,
             "max.poll.interval.ms": self._rng.choice([SESSION_MS, 60_000]),
             "heartbeat.interval.ms": 200,
@@ -67,7 +74,7 @@ class Processor(Client):
         while not stop.is_set():
             self._incarnations += 1
             process = f"{self.name}.{self._incarnations}"
-            transactor = Transactor(self.stage, self._id, process)
+            transactor = Transactor(self.stage, self._id, process, new_producer)
             if transactor.take_over() is not None:
                 continue
             consumer = confluent_kafka.Consumer(self._settings)
@@ -91,8 +98,11 @@ class Processor(Client):
         began_ns = self.recorder.now_ns()
         message = consumer.poll(POLL_S)
         while message is not None:
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 self._batch.append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self.recorder.note(self.name, "client_fatal", error=error.str())
             if len(self._batch) >= self._batch_max:
                 break
             message = consumer.poll(MORE_S)
@@ -109,7 +119,7 @@ class Processor(Client):
         self.recorder.end(begun, Type.OK, records=records)
 
     def _send_on(
-        self, transactor: Transactor, consumer: confluent_kafka.Consumer, stop: threading.Event
+        self, transactor: Sender, consumer: confluent_kafka.Consumer, stop: threading.Event
     ) -> None:
         offsets = self._positions(1)
         lingers = self._rng.random() < LINGERS
@@ -147,7 +157,7 @@ class Processor(Client):
         positions = {each.partition(): (each.offset() or 0) + beyond for each in order}
         return [TopicPartition(self._source, p or 0, offset) for p, offset in positions.items()]
 
-    def _rewind(self, transactor: Transactor, consumer: confluent_kafka.Consumer) -> None:
+    def _rewind(self, transactor: Sender, consumer: confluent_kafka.Consumer) -> None:
         """Read again what was not sent on."""
         try:
             for position in self._positions(0):

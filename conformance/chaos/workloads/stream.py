@@ -18,7 +18,7 @@ from kwire.conformance.chaos.checks.readers import READER_CHECKS
 from kwire.conformance.chaos.history import JUDGE, Value
 from kwire.conformance.chaos.plan import stream_of
 from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link
-from kwire.conformance.chaos.workloads.group_reader import GroupReader
+from kwire.conformance.chaos.workloads.group_reader import GroupReader, begin_group
 from kwire.conformance.chaos.workloads.onlooker import Onlooker
 from kwire.conformance.chaos.workloads.producers import CountingProducer, Prober, parsed
 from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
@@ -52,7 +52,9 @@ class Stream(Workload):
         self._readers = [GroupReader(f"reader-{n}", stage, TOPIC, GROUP) for n in readers]
 
     def prepare(self, link: Link) -> None:
-        link.create_topic(TOPIC, len(self._partitions), self.stage.plan.topic_configs)
+        if TOPIC not in link.topics():
+            link.create_topic(TOPIC, len(self._partitions), self.stage.plan.topic_configs)
+        begin_group(self.stage, link, GROUP, TOPIC)
 
     def writers(self) -> list[Client]:
         return self._writers

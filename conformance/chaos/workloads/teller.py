@@ -9,12 +9,19 @@ import contextlib
 import threading
 import time
 from enum import Enum
+from typing import Generic
 
 from confluent_kafka import KafkaException
 
 from kwire.conformance.chaos.history import Type
 from kwire.conformance.chaos.plan import stream_of
-from kwire.conformance.chaos.workloads.transactions import CALL_S, Transactor, timeout_ms
+from kwire.conformance.chaos.workloads.transactions import (
+    CALL_S,
+    MakeProducer,
+    P,
+    Transactor,
+    timeout_ms,
+)
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
 
 PAUSE_S_MAX = 0.08
@@ -38,14 +45,23 @@ class Intent(Enum):
 INTENTS = [Intent.COMMIT] * 14 + [Intent.ABORT] * 4 + [Intent.LINGER, Intent.OUTLIVE]
 
 
-class Teller(Client):
+class Teller(Client, Generic[P]):
     """Transfers until told to stop, then once more, which must succeed now that all is well.
 
     Tellers with the same transactional id fence each other.
     """
 
-    def __init__(self, name: str, stage: Stage, topic: str, partitions: int, own_id: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        stage: Stage,
+        topic: str,
+        partitions: int,
+        own_id: str,
+        make_producer: MakeProducer[P],
+    ) -> None:
         super().__init__(name, stage)
+        self._make_producer = make_producer
         self._topic = topic
         self._partitions = partitions
         self._id = own_id
@@ -68,9 +84,13 @@ class Teller(Client):
         if self._leaves_open:
             self._leave_one_open()
 
-    def _next(self) -> Transactor:
+    def _next(self) -> Transactor[P]:
         self._incarnations += 1
-        return Transactor(self.stage, self._id, f"{self.name}.{self._incarnations}")
+        name = f"{self.name}.{self._incarnations}"
+        return Transactor(self.stage, self._id, name, self._make_producer)
+
+    def _add(self, producer: P, number: int) -> None:
+        """Whatever else belongs to the transfer of that number."""
 
     def _transfer(self, intent: Intent, stop: threading.Event) -> Type | None:
         """One transfer, by a new producer if the old one cannot go on; None if there was none."""
@@ -82,12 +102,13 @@ class Teller(Client):
                 return None
         return self._carry_out(self._transactor, intent, stop)
 
-    def _carry_out(self, transactor: Transactor, intent: Intent, stop: threading.Event) -> Type:
+    def _carry_out(self, transactor: Transactor[P], intent: Intent, stop: threading.Event) -> Type:
         legs = self._legs()
 
         def work() -> None:
             for partition, value in legs:
                 transactor.producer.produce(self._topic, value.encode(), partition=partition)
+            self._add(transactor.producer, self._numbers)
             if intent is Intent.LINGER:
                 transactor.producer.flush(CALL_S)
                 stop.wait(self._rng.uniform(0.0, self._linger_s))

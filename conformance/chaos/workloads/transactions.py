@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -23,6 +24,10 @@ SETTLE_S = 5.0
 timed-out ones every 200 ms, and the machine has other things to do as well."""
 CALL_S = 2.0
 """One attempt at something that is tried again until RECOVERY_S have passed."""
+RECOVERY = "none"
+"""metadata.recovery.strategy. With rebootstrap, the default, librdkafka 2.16 gives up all brokers
+when the last one goes down, but goes on to wait for one that it has cached as a group coordinator:
+send_offsets_to_transaction then sends no TxnOffsetCommit and hangs (librdkafka's issue 5511)."""
 
 Name = Callable[[Found, str], str]
 """The name of a record in the partition of that name."""
@@ -33,8 +38,26 @@ def timeout_ms(plan: Plan) -> int:
     return stream_of(plan.seed, "transactions").choice(TIMEOUTS_MS)
 
 
+class TransactionalProducer(Protocol):
+    """As librdkafka's, as far as transactions need it. All raise KafkaException."""
+
+    def init_transactions(self, timeout: float = -1) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None = None, partition: int = -1
+    ) -> None: ...
+    def flush(self, timeout: float = -1) -> int: ...
+    def commit_transaction(self, timeout: float = -1) -> None: ...
+    def abort_transaction(self, timeout: float = -1) -> None: ...
+
+
+P = TypeVar("P", bound=TransactionalProducer)
+MakeProducer = Callable[[Stage, str, str], P]
+"""Of a producer that has not taken its transactional id yet: the stage, that id, its name."""
+
+
 def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_kafka.Producer:
-    """A producer that has not taken its transactional id yet."""
+    """librdkafka's."""
     rng = stream_of(stage.plan.seed, name)
     return confluent_kafka.Producer(
         {
@@ -42,6 +65,7 @@ def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_ka
             "client.id": name,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms(stage.plan),
+            "metadata.recovery.strategy": RECOVERY,
             "linger.ms": rng.choice([0, 2]),
             "log_level": 0,
             **BACKOFF,
@@ -63,17 +87,19 @@ def persist(call: Callable[[float], object]) -> KafkaError | None:
             return None
 
 
-class Transactor:
+class Transactor(Generic[P]):
     """One producer and its transactional id, for as long as nobody fences it.
 
     `name` is its process in the history. After anything but success `usable` says whether it may
     go on; it is not if the outcome was fatal.
     """
 
-    def __init__(self, stage: Stage, transactional_id: str, name: str) -> None:
+    def __init__(
+        self, stage: Stage, transactional_id: str, name: str, make_producer: MakeProducer[P]
+    ) -> None:
         self.name = name
         self.transactional_id = transactional_id
-        self.producer = new_producer(stage, transactional_id, name)
+        self.producer = make_producer(stage, transactional_id, name)
         self.usable = False
         self._recorder = stage.recorder
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from kwire.conformance.chaos.checks import Check
@@ -69,6 +70,8 @@ class Workload(ABC):
 
     name: ClassVar[str]
     checks: ClassVar[Sequence[Check]]
+    broker_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What the broker needs besides what the plan draws."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -88,6 +91,10 @@ class Workload(ABC):
     @abstractmethod
     def caught_up(self, link: Link) -> bool:
         """Whether the readers have seen everything; asked again and again, the broker is well."""
+
+    def progress(self, link: Link) -> object:
+        """Something that changes while the readers get on; on a slow machine they take longer."""
+        return None
 
     @abstractmethod
     def conclude(self, link: Link) -> None:

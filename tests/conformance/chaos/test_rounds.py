@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from kwire.conformance.chaos import command, plan, rounds
 from kwire.conformance.chaos.checks import Violation
 from kwire.conformance.chaos.checks.bank import quiet_looks
+from kwire.conformance.chaos.checks.transactions import committed_records
 from kwire.conformance.chaos.history import History
 from kwire.conformance.chaos.plan import FaultKind, Plan
 from kwire.conformance.chaos.rounds import HISTORY_FILE, Verdict
@@ -34,13 +35,44 @@ def test_a_round(seed: int, kind: FaultKind, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_round_of_transactions(tmp_path: Path) -> None:
-    """Chains of transactions are left to `--workload chain`: see the workload."""
+def test_a_round_of_transfers(tmp_path: Path) -> None:
     verdict = rounds.run(plan.draw(2, [FaultKind.KILL], ["bank"]), kwire, tmp_path)
     assert verdict.violations == []
     history = History.read(tmp_path / HISTORY_FILE)
     assert any(end.ok for end in history.operations("end_txn"))
     assert quiet_looks(history), "the balance was never looked at"
+
+
+@pytest.mark.slow
+def test_a_round_of_transfers_with_new_epochs(tmp_path: Path) -> None:
+    """KIP-890: some ends of transactions are asked for again, with the epoch before."""
+    verdict = rounds.run(plan.draw(2, [FaultKind.KILL], ["tv2"]), kwire, tmp_path)
+    assert verdict.violations == []
+    history = History.read(tmp_path / HISTORY_FILE)
+    unanswered = {note.asked["request"] for note in history.operations("unanswered")}
+    assert unanswered >= {"EndTxnRequest", "ProduceRequest", "TxnOffsetCommitRequest"}
+    assert any(end.ok for end in history.operations("end_txn"))
+    assert any(look.answered["offsets"] for look in history.operations("committed"))
+    assert quiet_looks(history), "the balance was never looked at"
+
+
+@pytest.mark.slow
+def test_a_round_of_chains(tmp_path: Path) -> None:
+    """Its kill is one after which librdkafka hangs with its own recovery strategy."""
+    verdict = rounds.run(plan.draw(4, [FaultKind.KILL], ["chain"]), kwire, tmp_path)
+    assert verdict.violations == []
+    history = History.read(tmp_path / HISTORY_FILE)
+    logs = committed_records(history)
+    assert any(log for partition, log in logs.items() if partition.startswith("booked-"))
+
+
+@pytest.mark.slow
+def test_a_round_of_keys(tmp_path: Path) -> None:
+    """It ends only once something was cleaned: `stuck` otherwise."""
+    verdict = rounds.run(plan.draw(1, [FaultKind.KILL], ["keys"]), kwire, tmp_path)
+    assert verdict.violations == []
+    history = History.read(tmp_path / HISTORY_FILE)
+    assert any(put.asked["tombstone"] for put in history.operations("put"))
 
 
 @dataclass

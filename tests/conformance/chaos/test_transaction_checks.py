@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kwire.conformance.chaos.checks import Check, violations
-from kwire.conformance.chaos.checks.bank import quiet_looks
+from kwire.conformance.chaos.checks.bank import OFFSET_CHECKS, quiet_looks
 from kwire.conformance.chaos.checks.transactions import Entry, resolved
 from kwire.conformance.chaos.history import Type, Value
 from kwire.conformance.chaos.workloads.bank import Bank
@@ -214,6 +214,21 @@ def test_what_is_wrong_in_a_bank_is_found(
     books = Books()
     plant(books)
     assert books.told() == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(5, set()), (4, {"offset"}), (6, {"offset"}), (None, {"offset"})]
+)
+def test_offsets_of_a_bank(offset: int | None, expected: set[str]) -> None:
+    """The teller's transfer 5 was committed, 6 was not."""
+    books = Books()
+    log: Log = [data(0, "x"), marker(1, "commit"), data(2, "y"), marker(3, "abort")]
+    for number, name in ((5, "x"), (6, "y")):
+        books.do("t", "transfer", {"transfer": f"t:{number}", "records": [[P, name]]})
+    books.do("j", "read_txn_log", {"partition": P}, start=0, end=4, stable=4, records=log)
+    offsets = [] if offset is None else [(P, offset)]
+    books.do("j", "committed", {"group": "t"}, offsets=offsets)
+    assert kinds(books, OFFSET_CHECKS) == expected
 
 
 def test_an_order_that_is_not_the_teller_s() -> None:

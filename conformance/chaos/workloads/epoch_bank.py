@@ -1,0 +1,74 @@
+"""The bank with transaction version 2 (KIP-890), and a committed offset as part of each transfer.
+
+Judged is, besides all that holds for the bank, that a teller's group has the offset which its last
+transfer has committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.checks.bank import OFFSET_CHECKS
+from kwire.conformance.chaos.history import JUDGE, Value
+from kwire.conformance.chaos.wire import Link
+from kwire.conformance.chaos.workloads.bank import PARTITIONS, TELLERS_MAX, TOPIC, Bank
+from kwire.conformance.chaos.workloads.epoch_producer import EpochProducer
+from kwire.conformance.chaos.workloads.teller import Teller
+from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
+from kwire.conformance.wire.broker import GROUP, TRANSACTION
+
+RECORDS_FIRST = 0.5
+"""Of all transactions: the share that a Produce begins, not a TxnOffsetCommit."""
+
+
+class EpochTeller(Teller[EpochProducer]):
+    """Commits the number of each transfer as an offset of the group of its own name."""
+
+    def __init__(self, name: str, stage: Stage, own_id: str) -> None:
+        self._producers: list[EpochProducer] = []
+        super().__init__(name, stage, TOPIC, PARTITIONS, own_id, self._new_producer)
+
+    def _new_producer(self, stage: Stage, transactional_id: str, name: str) -> EpochProducer:
+        self._producers.append(EpochProducer(stage, transactional_id, name))
+        return self._producers[-1]
+
+    def run(self, stop: threading.Event) -> None:
+        try:
+            super().run(stop)
+        finally:
+            for producer in self._producers:
+                producer.close()
+
+    def _add(self, producer: EpochProducer, number: int) -> None:
+        if self._rng.random() < RECORDS_FIRST:
+            producer.flush()
+        producer.commit_offset(self.name, TOPIC, number)
+
+
+class EpochBank(Bank):
+    name: ClassVar[str] = "tv2"
+    checks: ClassVar[Sequence[Check]] = (*Bank.checks, *OFFSET_CHECKS)
+
+    def _teller(self, name: str, own_id: str) -> Client:
+        return EpochTeller(name, self.stage, own_id)
+
+    def prepare(self, link: Link) -> None:
+        for key_type in (GROUP, TRANSACTION):
+            link.find_coordinator("", key_type)
+        if TOPIC not in link.topics():
+            super().prepare(link)
+
+    def conclude(self, link: Link) -> None:
+        super().conclude(link)
+        for number in range(TELLERS_MAX):
+            group = f"teller-{number}"
+            work = partial(self._committed, link, group)
+            attempt(self.stage.recorder, JUDGE, "committed", work, group=group)
+
+    def _committed(self, link: Link, group: str) -> Value:
+        committed = link.committed(group, TOPIC, [0])
+        return {"offsets": [(f"{TOPIC}-{p}", offset) for p, offset in committed.items()]}

@@ -1,0 +1,154 @@
+"""Writers of keys on a compacted topic that is cleaned all the time.
+
+Judged are: of each key what was written last is there, unless that was a tombstone; nothing older
+comes back; each key's records are in order; and the cleaner goes on when the faults are over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import ClassVar
+
+import confluent_kafka
+
+from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.checks.answers import COMMON_CHECKS
+from kwire.conformance.chaos.checks.keys import KEY_CHECKS
+from kwire.conformance.chaos.history import JUDGE, Value
+from kwire.conformance.chaos.plan import stream_of
+from kwire.conformance.chaos.wire import EARLIEST, LATEST, Link
+from kwire.conformance.chaos.workloads.producers import BACKOFF, CODECS, await_answers, note_answer
+from kwire.conformance.chaos.workloads.workload import Client, Stage, Workload, attempt
+
+TOPIC = "keys"
+WRITERS_MAX = 3
+KEYS_MAX = 30
+BURST_RECORDS_MAX = 20
+PAUSE_S = 0.02
+VALUE_BYTES_MAX = 300
+TOMBSTONES = 0.2
+
+
+class KeyWriter(Client):
+    """acks=all, idempotent; its keys are its own, and each always goes to the same partition."""
+
+    def __init__(self, name: str, stage: Stage) -> None:
+        super().__init__(name, stage)
+        self._rng = stream_of(stage.plan.seed, name)
+        self._keys = [f"{name}:{n}" for n in range(self._rng.randint(1, KEYS_MAX))]
+        self._burst = self._rng.randint(1, BURST_RECORDS_MAX)
+        self._sent: Counter[str] = Counter()
+        self._settings = {
+            "bootstrap.servers": stage.bootstrap,
+            "client.id": name,
+            "enable.idempotence": True,
+            "acks": "all",
+            "compression.type": self._rng.choice(CODECS),
+            "linger.ms": self._rng.choice([0, 5]),
+            "message.timeout.ms": 120_000,
+            "log_level": 0,
+            **BACKOFF,
+        }
+
+    def run(self, stop: threading.Event) -> None:
+        producer = confluent_kafka.Producer(self._settings)
+        try:
+            while not stop.wait(PAUSE_S):
+                for _ in range(self._burst):
+                    self._put(producer)
+                producer.poll(0)
+            await_answers(producer)
+        except (confluent_kafka.KafkaException, SystemError) as fatal:
+            self.recorder.note(self.name, "client_fatal", error=str(fatal.__cause__ or fatal))
+
+    def _put(self, producer: confluent_kafka.Producer) -> None:
+        at = self._rng.randrange(len(self._keys))
+        key, partition = self._keys[at], at % self.stage.plan.partitions
+        number = self._sent[key]
+        self._sent[key] += 1
+        tombstone = self._rng.random() < TOMBSTONES
+        padding = bytes(self._rng.randrange(VALUE_BYTES_MAX))
+        value = None if tombstone else b"%d:" % number + padding
+        begun = self.recorder.invoke(
+            self.name,
+            "put",
+            partition=f"{TOPIC}-{partition}",
+            key=key,
+            number=number,
+            tombstone=tombstone,
+        )
+        answered = partial(note_answer, self.recorder, begun)
+        producer.produce(TOPIC, value, key=key, partition=partition, on_delivery=answered)
+
+
+class Keys(Workload):
+    name: ClassVar[str] = "keys"
+    checks: ClassVar[Sequence[Check]] = (*COMMON_CHECKS, *KEY_CHECKS)
+    broker_settings: ClassVar[Mapping[str, str]] = {"log.cleaner.backoff.ms": "50"}
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._rng = stream_of(stage.plan.seed, "keys")
+        self._partitions = list(range(stage.plan.partitions))
+        writers = range(self._rng.randint(1, WRITERS_MAX))
+        self._nudges = 0
+        self._writers: list[Client] = [KeyWriter(f"writer-{n}", stage) for n in writers]
+
+    def prepare(self, link: Link) -> None:
+        configs = self.stage.plan.topic_configs | {
+            "cleanup.policy": "compact",
+            "segment.ms": str(self._rng.choice([50, 200])),
+            "min.cleanable.dirty.ratio": "0.01",
+            "delete.retention.ms": str(self._rng.choice([0, 300])),
+            "file.delete.delay.ms": str(self._rng.choice([0, 1000])),
+        }
+        if TOPIC not in link.topics():
+            link.create_topic(TOPIC, len(self._partitions), configs)
+
+    def writers(self) -> list[Client]:
+        return self._writers
+
+    def readers(self) -> list[Client]:
+        return []
+
+    def caught_up(self, link: Link) -> bool:
+        """Whether something was cleaned.  A record more lets a segment that is old enough end."""
+        logs = [_read(link, partition) for partition in self._partitions]
+        if any(len(log["records"]) < log["end"] - log["start"] for log in logs):
+            return True
+        for partition in self._partitions:
+            number = self._nudges
+            self._nudges += 1
+            asked = {"partition": f"{TOPIC}-{partition}", "key": f"{JUDGE}-{partition}"}
+            work = partial(_nudge, link, partition, number)
+            attempt(
+                self.stage.recorder, JUDGE, "put", work, **asked, number=number, tombstone=False
+            )
+        return False
+
+    def conclude(self, link: Link) -> None:
+        for partition in self._partitions:
+            work = partial(_read, link, partition)
+            named = f"{TOPIC}-{partition}"
+            attempt(self.stage.recorder, JUDGE, "read_keys", work, partition=named)
+
+
+def _nudge(link: Link, partition: int, number: int) -> Value:
+    now_ms = time.time_ns() // 1_000_000
+    key = f"{JUDGE}-{partition}".encode()
+    return {"offset": link.produce(TOPIC, partition, b"%d:" % number, now_ms, key)}
+
+
+def _read(link: Link, partition: int) -> Value:
+    """All of a partition."""
+    start = link.offsets(TOPIC, [partition], EARLIEST)[partition]
+    end = link.offsets(TOPIC, [partition], LATEST)[partition]
+    records: list[tuple[int, str, int | None]] = []
+    for found in link.entries(TOPIC, partition, start, end):
+        number = int(found.value.partition(b":")[0]) if found.value else None
+        records.append((found.offset, (found.key or b"").decode(), number))
+    return {"start": start, "end": end, "records": records}
