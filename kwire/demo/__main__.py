@@ -21,6 +21,7 @@ from rich.progress import (
 
 from kwire.demo import flights, group, produce, reduce, results
 from kwire.demo.flights import DataMissing, Statistics
+from kwire.pipeline import PipelineError
 from kwire.testing import BrokerProcess, BrokerStartError
 
 PARTITIONS = 6
@@ -30,9 +31,9 @@ FAILURES = (
     BrokerStartError,
     DataMissing,
     group.GroupError,
+    PipelineError,
     produce.ProduceError,
     reduce.SparkFailed,
-    reduce.SparkMissing,
 )
 OWN_ENTRIES = ("broker", "checkpoint", "delays.parquet", "spark.log")
 """What a run leaves in its directory, and the next one removes."""

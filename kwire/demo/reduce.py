@@ -6,9 +6,6 @@ its way and resumed from its checkpoint, as a job would be that is deployed anew
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,24 +13,18 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire import pipeline
 from kwire.demo.flights import LATE_MIN, Delays, Statistics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-"""Of the same version as PySpark, from Maven Central by spark.jars.packages."""
-
 FLIGHT_SCHEMA = "carrier STRING, month INT, dep_time INT, arr_delay INT"
 STEPS = 6  # micro-batches that the topic is read in
 STOP_AFTER = 2  # of them, before the stream is stopped
 POLL_S = 0.1
 STALL_S = 300.0
-
-
-class SparkMissing(RuntimeError):
-    """PySpark or Java is not installed."""
 
 
 class SparkFailed(RuntimeError):
@@ -63,42 +54,10 @@ class Job:
 def session(log: Path) -> Iterator[SparkSession]:
     """A Spark session of this machine; what Spark and its dependency resolution print goes to
     `log`."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SparkMissing("PySpark is not installed: install kwire[spark]") from None
-    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        raise SparkMissing("Spark needs Java 17 or newer, and there is no java on PATH")
-    builder = SparkSession.builder.master("local[*]").appName("kwire flights")
-    for name, value in {
-        "spark.jars.packages": CONNECTOR,
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",  # few groups: more partitions are only more files
-        "spark.sql.session.timeZone": "UTC",
-    }.items():
-        builder = builder.config(name, value)
-    with _stderr_to(log):
-        spark = builder.getOrCreate()
-    try:
+    few_groups = {"spark.sql.shuffle.partitions": "4"}  # more partitions are only more files
+    options = pipeline.SparkOptions(master="local[*]", settings=few_groups, log=log)
+    with pipeline.session("flights", options) as spark:
         yield spark
-    finally:
-        spark.stop()
-
-
-@contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Point the process' stderr to a file: Spark's Java process inherits it from here."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with open(path, "ab") as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def delays_of(messages: DataFrame) -> DataFrame:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cli.values import (
+    duration_s,
     instant,
     instant_ms,
     iso_time,
@@ -15,6 +16,7 @@ from kwire.cli.values import (
     ranges,
     separator,
     setting,
+    size_bytes,
     topic_partitions,
 )
 
@@ -113,3 +115,31 @@ def test_times_as_people_read_them() -> None:
 )
 def test_separators(text: str, meant: str) -> None:
     assert separator(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10s", 10), ("500ms", 0.5), ("1.5m", 90), ("2h", 7200), ("1d", 86_400), ("3", 3), (" 0 ", 0)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "1 minute", "1s2"])
+def test_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("64k", 65_536), ("128MB", 128 << 20), ("1.5 GiB", 3 << 29), ("2tb", 2 << 40)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "0", "-1k", "1x", "0.0001k"])
+def test_no_size(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        size_bytes(text)

@@ -1,0 +1,66 @@
+"""Spark with its Kafka connector, as a judge of brokers: one local session of one process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSION = "4.0.0"
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{VERSION}"
+"""Of the same version as PySpark, from Maven Central by spark.jars.packages."""
+
+SETTINGS = {
+    "spark.jars.packages": CONNECTOR,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextmanager
+def session(
+    log: Path, settings: Mapping[str, str], master: str = "local[2]"
+) -> Iterator[SparkSession]:
+    """Spark of this process: what it prints goes to `log`; where it runs already, as it is.
+
+    Whoever started it stops it.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    builder = SparkSession.builder.master(master).appName("kwire conformance")
+    for name, value in {**SETTINGS, **settings}.items():
+        builder = builder.config(name, value)
+    with _stderr_to(log):
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Point the process' stderr to a file: Spark's Java process inherits it from here."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, "ab") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

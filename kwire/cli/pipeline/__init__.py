@@ -1,0 +1,50 @@
+"""`kwire pipeline`: jobs on Spark, one module each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+JOBS: dict[str, str] = {
+    "archive": "Copy topics into Parquet files.",
+    "replay": "Write an archive's records into topics.",
+    "mirror": "Keep topics of one cluster the same in another.",
+    "audit": "Report what is in topics, and what is wrong with it.",
+    "compare": "Compare two topics, or a topic of two clusters, record by record.",
+    "query": "Run SQL over topics as a stream.",
+}
+"""Each job is `command` in the module of its name; none is imported to list them."""
+
+
+class Jobs(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in JOBS:
+            return None
+        command: click.Command = import_module(f"kwire.cli.pipeline.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(JOBS.items()))
+
+
+@click.group("pipeline", cls=Jobs)
+def command() -> None:
+    """Archive, replay, mirror, audit and query topics with Spark.
+
+    The jobs work with any Kafka cluster and on any Spark master (--master, all cores of this
+    machine by default).  They need PySpark (pip install 'kwire[spark]') and Java.
+
+    \b
+      kwire pipeline archive orders payments --to /data/archive
+      kwire pipeline query "SELECT topic, count(*) FROM orders GROUP BY topic"
+
+    Each job shows what it does, ends cleanly on Ctrl-C, goes on where it stopped when it is started
+    again, and prints a summary as JSON with --json.
+    """

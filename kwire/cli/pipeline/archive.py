@@ -1,0 +1,149 @@
+"""`kwire pipeline archive`: topics into Parquet files, each record exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.output import counted, say
+from kwire.cli.pipeline.job import Job, job
+from kwire.cli.values import duration_s, size_bytes
+
+if TYPE_CHECKING:
+    from kwire.pipeline import Archive, Ended, Lost
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended: what it read, what readers see new, and what was gone before it was read."""
+
+    directory: str
+    read: Ended
+    files: int
+    size_bytes: int
+    lost: list[Lost]
+
+
+@click.command("archive", context_settings={"show_default": True})
+@click.argument("names", metavar="[TOPIC]...", nargs=-1)
+@click.option("--pattern", metavar="REGEX", help="All topics whose whole name matches.")
+@click.option(
+    "--to", "directory", metavar="DIRECTORY", required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of the archive; where Spark runs on more machines, all see it under this path.",
+)  # fmt: skip
+@click.option(
+    "--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C."
+)  # fmt: skip
+@click.option(
+    "--every", "every_s", type=duration_s, metavar="TIME", default="10s",
+    help="With --continuous: how often records are looked for.",
+)  # fmt: skip
+@click.option(
+    "--publish-after", "publish_after_s", type=duration_s, metavar="TIME", default="10m",
+    help="With --continuous: how long a record waits at most for its file to be full.",
+)  # fmt: skip
+@click.option(
+    "--file-size", "file_size_bytes", type=size_bytes, metavar="SIZE", default="128MB",
+    help="About how large a file is; the last one of a date is smaller.",
+)  # fmt: skip
+@click.option(
+    "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS", default=1_000_000,
+    help="That a micro-batch takes at most.",
+)  # fmt: skip
+@click.option(
+    "--isolation", type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed", help="Whether records of aborted transactions are left out.",
+)  # fmt: skip
+@click.option(
+    "--skip-lost", is_flag=True,
+    help="Go on where retention has removed records that were not read yet, and say which.",
+)  # fmt: skip
+@click.option(
+    "--compact", is_flag=True,
+    help="Take no records: join small files that were published by many runs.",
+)  # fmt: skip
+@job("archive")
+def command(
+    asked: Job, names: tuple[str, ...], pattern: str | None, compact: bool,
+    directory: Path, file_size_bytes: int, continuous: bool, every_s: float,
+    publish_after_s: float, batch_records: int, isolation: str, skip_lost: bool,
+) -> None:  # fmt: skip
+    """Copy topics into Parquet files, each record exactly once.
+
+    \b
+      kwire pipeline archive orders payments --to /data/archive
+      kwire pipeline archive --pattern 'orders.*' --to /data/archive --continuous
+      kwire pipeline archive --to /data/archive --compact
+
+    The files are DIRECTORY/topic=orders/date=2026-03-01/*.parquet, by the day (UTC) of the
+    record's timestamp, with the columns key, value, headers, timestamp, timestampType, partition
+    and offset.  A run takes what came since the last one, also into a topic or partition that is
+    new.  A file that readers see is whole and does not change, so that they may read at any time:
+
+    \b
+      pyarrow   pyarrow.dataset.dataset("/data/archive", partitioning="hive")
+      DuckDB    SELECT * FROM '/data/archive/topic=*/date=*/*.parquet'
+      Spark     spark.read.parquet("/data/archive")
+
+    --compact joins the small files that many short runs leave.  A program that reads a date while
+    its files are joined may be told that a file is gone, and has to read again.
+    """
+    from kwire.pipeline import Archive, Topics
+
+    if compact:
+        if names or pattern or continuous:
+            raise click.UsageError("--compact takes no topics, and no --continuous")
+        _compact(asked, directory, file_size_bytes)
+        return
+    if bool(names) == bool(pattern):
+        raise click.UsageError("name topics, or give --pattern, and not both")
+    what = Archive(
+        asked.kafka,
+        Topics(names, pattern),
+        directory,
+        every_s=every_s if continuous else None,
+        file_size_bytes=file_size_bytes,
+        publish_after_s=publish_after_s,
+        batch_records=batch_records,
+        isolation=isolation,
+        skip_lost=skip_lost,
+    )
+    _archive(asked, what)
+
+
+def _archive(asked: Job, what: Archive) -> None:
+    from kwire import pipeline
+
+    known_lost = set(pipeline.lost(what.directory))
+    known_files = set(pipeline.archive_files(what.directory))
+    with asked.session() as spark:
+        try:
+            ended = asked.follow(pipeline.archive(spark, what), f"archiving {what.topics}")
+        except pipeline.RecordsLost as error:
+            raise pipeline.RecordsLost(f"{error}; --skip-lost goes on without them") from error
+        pipeline.publish(spark, what.directory, what.file_size_bytes)
+    files = set(pipeline.archive_files(what.directory)) - known_files
+    size_bytes = sum(path.stat().st_size for path in files)
+    lost = [each for each in pipeline.lost(what.directory) if each not in known_lost]
+    for each in lost:
+        say(f"lost: offsets {each.first} to {each.end - 1} of {each.topic}-{each.partition}")
+    asked.summary(
+        Summary(str(what.directory), ended, len(files), size_bytes, lost),
+        f"{counted(ended.records, 'record')} archived in {ended.duration_s:.1f} s,"
+        f" {counted(len(files), 'file')} of {size_bytes:,} bytes published"
+        + (", and stopped: the next run goes on" if ended.stopped else ""),
+    )
+
+
+def _compact(asked: Job, directory: Path, file_size_bytes: int) -> None:
+    from kwire import pipeline
+
+    with pipeline.session(asked.name, asked.spark) as spark:  # without a cluster
+        done = pipeline.compact(spark, directory, file_size_bytes)
+    asked.summary(
+        done, f"{counted(done.joined, 'file')} joined to {done.files} of {done.size_bytes:,} bytes"
+    )

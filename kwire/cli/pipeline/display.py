@@ -1,0 +1,73 @@
+"""How far a query is: one live line on a terminal, a line now and then in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kwire.cli.output import say
+
+if TYPE_CHECKING:
+    from kwire.pipeline.listening import Step
+
+EVERY_S = 10.0
+
+
+@contextmanager
+def display(title: str, *, quiet: bool = False) -> Iterator[Callable[[Step], None]]:
+    """Yields a function that is told of each micro-batch; it may be called from any thread."""
+    if quiet:
+        yield lambda step: None
+    elif sys.stderr.isatty():
+        with _live(title) as told:
+            yield told
+    else:
+        yield _lines(title)
+
+
+@contextmanager
+def _live(title: str) -> Iterator[Callable[[Step], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[how]}"),
+        TimeElapsedColumn(),
+    )
+    records = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None, how="waiting for records")
+
+        def told(step: Step) -> None:
+            nonlocal records
+            records += step.records
+            progress.update(
+                task, completed=records, total=records + step.lag, how=_how(records, step)
+            )
+
+        yield told
+
+
+def _lines(title: str) -> Callable[[Step], None]:
+    records = 0
+    told_at = float("-inf")
+
+    def told(step: Step) -> None:
+        nonlocal records, told_at
+        records += step.records
+        if (now := time.monotonic()) - told_at >= EVERY_S:
+            told_at = now
+            say(f"{title}: {_how(records, step)}")
+
+    return told
+
+
+def _how(records: int, step: Step) -> str:
+    behind = f", {step.lag:,} to go" if step.lag else ""
+    return f"{records:,} records, {step.records_per_s:,.0f} a second{behind}"

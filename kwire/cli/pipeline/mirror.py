@@ -1,0 +1,158 @@
+"""`kwire pipeline mirror`: topics of one cluster kept the same in another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.output import counted, say
+from kwire.cli.pipeline.job import Job, job, topics_options
+from kwire.cli.values import duration_s, settings_option
+
+if TYPE_CHECKING:
+    from kwire.pipeline import Ended, Mirrored, Topics
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a run ended: where it ran to, what it read, and what it did."""
+
+    source: str
+    target: str
+    name: str
+    read: Ended
+    mirrored: Mirrored
+
+
+@click.command("mirror", context_settings={"show_default": True})
+@topics_options
+@click.option(
+    "--to", "target", metavar="HOST:PORT[,...]", required=True, help="Where the target cluster is."
+)
+@settings_option("--target", "target_settings", help="Set a property of the target's clients.")
+@click.option(
+    "--name", metavar="NAME", default="mirror",
+    help="Of the mirror: how far it has come is kept by this name, in the target.",
+)  # fmt: skip
+@click.option(
+    "--rename", metavar="TEMPLATE", default="{topic}",
+    help="What topics are called there, '{source}.{topic}' say.",
+)  # fmt: skip
+@click.option("--source-name", metavar="NAME", default="", help="What stands for {source}.")
+@click.option(
+    "--groups", metavar="REGEX", default=".*",
+    help="Consumer groups whose offsets are translated; '' for none.",
+)  # fmt: skip
+@click.option(
+    "--backwards", is_flag=True, help="Have offsets of groups go back in the target, too."
+)  # fmt: skip
+@click.option(
+    "--follow-configs", is_flag=True,
+    help="Change the target's topics as the source's are changed; else they only begin alike.",
+)  # fmt: skip
+@click.option("--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C.")
+@click.option(
+    "--every", "every_s", type=duration_s, metavar="TIME", default="1s",
+    help="With --continuous: how often records are looked for.",
+)  # fmt: skip
+@click.option(
+    "--sync", "sync_s", type=duration_s, metavar="TIME", default="10s",
+    help="With --continuous: how often topics and groups are looked at.",
+)  # fmt: skip
+@click.option(
+    "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS", default=1_000_000,
+    help="That a micro-batch takes at most.",
+)  # fmt: skip
+@click.option(
+    "--replication-factor", type=click.IntRange(min=1), metavar="NUMBER",
+    help="Of topics that are created. [default: the target's]", show_default=False,
+)  # fmt: skip
+@click.option(
+    "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
+    help="Of what is written.",
+)  # fmt: skip
+@click.option(
+    "--skip-lost", is_flag=True,
+    help="Go on where the source has removed records that were not mirrored yet.",
+)  # fmt: skip
+@click.option(
+    "--checkpoint", metavar="DIRECTORY",
+    help="For the time of the run; where Spark runs on more machines, all see it under this path."
+    " [default: a temporary one]", show_default=False,
+)  # fmt: skip
+@job("mirror")
+def command(
+    asked: Job, topics: Topics, target: str,
+    target_settings: tuple[tuple[str, str], ...],
+    name: str, rename: str, source_name: str, groups: str, backwards: bool, follow_configs: bool,
+    continuous: bool, every_s: float, sync_s: float, batch_records: int,
+    replication_factor: int | None, compression: str, skip_lost: bool, checkpoint: str | None,
+) -> None:  # fmt: skip
+    """Keep topics of one cluster the same in another, each record exactly once.
+
+    \b
+      kwire pipeline mirror orders payments -b localhost:9092 --to localhost:9192
+      kwire pipeline mirror --pattern 'orders.*' -b localhost:9092 --to localhost:9192 --continuous
+      kwire pipeline mirror orders -b localhost:9092 --to localhost:9192 \\
+          --rename '{source}.{topic}' --source-name berlin
+
+    Topics are created with the partitions and the settings that they have in the source, and get
+    new partitions as they come.  Records keep partition, order, key, headers and timestamp; those
+    of open and aborted transactions are left out.  Consumer groups find their place in the target:
+    their offsets are translated and committed there, as long as nobody reads in their name.
+
+    The target keeps how far the mirror has come, in the transactions of the records themselves: a
+    run may be killed, and repeated from anywhere, and goes on where the last one was.  Two runs of
+    one name at once fence each other off.  A topic that comes from the target is not mirrored back.
+
+    The properties that --kafka and --target set have the names of Kafka's Java clients.  What
+    writes knows SASL with user and password, and TLS with files in PEM.
+    """
+    from kwire.pipeline import Kafka, Mirror, Rename, mirror
+
+    what = Mirror(
+        asked.kafka,
+        Kafka(target, dict(target_settings)),
+        topics,
+        name=name,
+        rename=Rename(rename, source_name),
+        groups=groups,
+        backwards=backwards,
+        follow_configs=follow_configs,
+        every_s=every_s if continuous else None,
+        sync_s=sync_s,
+        batch_records=batch_records,
+        replication_factor=replication_factor,
+        compression=compression,
+        skip_lost=skip_lost,
+        checkpoint=checkpoint,
+    )
+    with asked.session() as spark:
+        mirroring = mirror(spark, what)
+        ended = asked.follow(mirroring.query, f"mirroring {topics}")
+        done = mirroring.finish()
+    _tell(asked, done)
+    asked.summary(
+        Summary(asked.kafka.bootstrap, target, name, ended, done),
+        f"{counted(done.records, 'record')} mirrored in {ended.duration_s:.1f} s, "
+        + (f"{done.skipped:,} were there already, " if done.skipped else "")
+        + f"{done.lag:,} to go"
+        + (", and stopped: the next run goes on" if ended.stopped else ""),
+    )
+
+
+def _tell(asked: Job, done: Mirrored) -> None:
+    """What is worth a line of its own, unless silence was asked for."""
+    if asked.quiet:
+        return
+    if done.topics:
+        say(f"created: {', '.join(done.topics)}")
+    if done.passed_over:
+        say(f"left out, because they come from the target: {', '.join(done.passed_over)}")
+    for group in done.groups:
+        say(
+            f"group {group.group}: {group.state}, lag {group.source_lag:,} in the source and"
+            f" {group.target_lag:,} in the target"
+        )

@@ -1,0 +1,80 @@
+"""Jobs that move records and compute over them, on Spark: `kwire pipeline`, and this API.
+
+Every job works on any Kafka cluster through Spark's built-in source and sink, and on any Spark
+master.  A function takes the caller's own SparkSession and gives back Spark's own objects, so that
+a program goes on from there; `session` makes a session where there is none.
+
+    from kwire import pipeline
+
+    with pipeline.session("orders") as spark:
+        pipeline.follow(pipeline.archive(spark, pipeline.Archive(...)))
+
+PySpark is imported when a session is made and not before: `pip install kwire[spark]` brings it.
+"""
+
+from __future__ import annotations
+
+from kwire.pipeline import audit
+from kwire.pipeline.archive_directory import Lost, archive_files, lost
+from kwire.pipeline.archive_publishing import Published, compact, publish
+from kwire.pipeline.archive_reading import archived
+from kwire.pipeline.archiving import Archive, archive
+from kwire.pipeline.errors import PipelineError, RecordsLost
+from kwire.pipeline.following import Ended, follow
+from kwire.pipeline.mirroring import GroupState, Mirror, Mirrored, Mirroring, Rename, mirror
+from kwire.pipeline.querying import (
+    Form,
+    Query,
+    Running,
+    ToFunction,
+    ToParquet,
+    ToTopic,
+    View,
+    frame,
+    query,
+)
+from kwire.pipeline.replaying import Range, Replay, Replayed, replay
+from kwire.pipeline.session import SparkOptions, session
+from kwire.pipeline.source import Kafka, Topics, read, read_stream
+
+__all__ = [
+    "Archive",
+    "Ended",
+    "Form",
+    "GroupState",
+    "Kafka",
+    "Lost",
+    "Mirror",
+    "Mirrored",
+    "Mirroring",
+    "PipelineError",
+    "Published",
+    "Query",
+    "Range",
+    "RecordsLost",
+    "Rename",
+    "Replay",
+    "Replayed",
+    "Running",
+    "SparkOptions",
+    "ToFunction",
+    "ToParquet",
+    "ToTopic",
+    "Topics",
+    "View",
+    "archive",
+    "archive_files",
+    "archived",
+    "audit",
+    "compact",
+    "follow",
+    "frame",
+    "lost",
+    "mirror",
+    "publish",
+    "query",
+    "read",
+    "read_stream",
+    "replay",
+    "session",
+]

@@ -1,0 +1,243 @@
+"""An archive on disk: what a reader sees, and what only its writers see.
+
+    topic=orders/date=2026-03-01/00000007-5d41402a.parquet   the records, for any reader of Parquet
+    _kwire/checkpoint/                                       Spark's: which offsets each batch has
+    _kwire/pieces/                                           files that are not published yet
+    _kwire/state.json                                        the last batch that is in the archive
+    _kwire/lock                                              held while the state is changed
+
+Readers list directories: nothing tells them which files belong together.  So a file appears
+whole, by a rename, and is neither changed nor removed afterwards: whoever lists the archive at any
+moment finds each record at most once, and opens each file that he found.  The first offset of a
+published file follows the last one of the file before, partition by partition and date by date.
+
+Spark's own file sink cannot promise that: its tasks write into the directory itself, and only
+readers that know its `_spark_metadata` log leave out what a failed try has left there; and no
+files may be joined behind that log's back.
+
+A batch counts once `state.json` names it: the file is replaced by a rename, and holds the batch's
+number, its files, and the renames that it decided.  Before that, whatever was written is litter
+that the next run removes; afterwards the renames are done again by whoever finds them undone.
+Spark runs a batch again unless it knows that it is done, with the same number: one that the state
+names is not written again.
+
+Small files are joined before they are published: the pieces of a topic and date wait in
+`_kwire/pieces` until they are as large as a file should be, or old enough, or the run ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kwire.pipeline.errors import PipelineError
+
+HIDDEN = "_kwire"
+"""Spark, pyarrow and Hive skip names that begin with an underscore; nothing in it ends in
+`.parquet`, for readers that match names alone."""
+LOCK_WAIT_S = 600.0
+LOCK_POLL_S = 0.05
+
+
+class ArchiveBroken(PipelineError):
+    """The directory is no archive, or not the one that the checkpoint is about."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file that is not published yet.
+
+    offsets   Of each partition in it, the first and the last.
+    since     When it was written, in seconds since 1970.
+    """
+
+    topic: str
+    date: str
+    path: str
+    records: int
+    size_bytes: int
+    offsets: dict[str, list[int]]
+    since: float
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What files may be joined within."""
+        return self.topic, self.date
+
+
+@dataclass(frozen=True)
+class Move:
+    """A rename of a hidden file to a name that readers see; both are relative to the archive."""
+
+    source: str
+    target: str
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Offsets that were gone before they were read: from `first` up to, without, `end`.
+
+    batch   That would have had them.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    batch: int
+
+
+@dataclass(frozen=True)
+class State:
+    """All that an archive knows of itself.
+
+    query    The id of the streaming query whose checkpoint this is; empty before the first batch.
+    batch    The last one that is in the archive.
+    moves    What it, or the end of a run, has published.
+    pieces   What is in the archive and not published yet, in order.
+    lost     What it lacks, because the run was asked to go on without it.
+    """
+
+    query: str = ""
+    batch: int = -1
+    moves: tuple[Move, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    lost: tuple[Lost, ...] = ()
+
+
+class ArchiveDirectory:
+    """The files of an archive; every method is safe to be interrupted at any moment."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.hidden = self.root / HIDDEN
+        self.pieces = self.hidden / "pieces"
+        self.checkpoint = self.hidden / "checkpoint"
+        self._state = self.hidden / "state.json"
+
+    @property
+    def uri(self) -> str:
+        """As Hadoop's file systems take it: unlike other URIs, with nothing escaped."""
+        return f"file://{self.root}"
+
+    def create(self) -> None:
+        """Make the directory where there is none."""
+        self.pieces.mkdir(parents=True, exist_ok=True)
+
+    def require(self) -> None:
+        """Raises ArchiveBroken where there is no archive."""
+        if not self.hidden.is_dir():
+            raise ArchiveBroken(f"{self.root} is no archive of `kwire pipeline archive`")
+
+    @contextmanager
+    def locked(self) -> Iterator[State]:
+        """The state, all its renames done, for one who may replace it; others wait."""
+        self.require()
+        with (self.hidden / "lock").open("a") as file:
+            self._lock(file.fileno())
+            state = self.read()
+            self._apply(state)
+            yield state
+
+    def _lock(self, descriptor: int) -> None:
+        """A lock of the kernel, which goes with the process however that ends."""
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise PipelineError(
+                        f"another job has been at work on {self.root} for {LOCK_WAIT_S:.0f} s"
+                    ) from None
+                time.sleep(LOCK_POLL_S)
+            else:
+                return
+
+    def commit(self, state: State) -> None:
+        """Make this the state and do what it says; only within `locked`."""
+        new = self._state.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(asdict(state), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self._state)
+        self._apply(state)
+
+    def visible(self, topic: str, date: str, name: str) -> str:
+        """The path of a published file, relative to the archive."""
+        return f"topic={topic}/date={date}/{name}"
+
+    def topics(self) -> list[str]:
+        """That have published files."""
+        found = {path.parts[-3].removeprefix("topic=") for path in self.files()}
+        return sorted(found)
+
+    def files(self, topic: str = "*") -> list[Path]:
+        """All published files, by topic, date and name."""
+        return sorted(self.root.glob(f"topic={topic}/date=*/*.parquet"))
+
+    def litter(self, state: State) -> Iterator[Path]:
+        """Hidden files that the state does not name: left by what was interrupted."""
+        named = {piece.path for piece in state.pieces} | {move.source for move in state.moves}
+        for path in self.pieces.iterdir():
+            if self.relative(path) not in named:
+                yield path
+
+    def sweep(self, state: State) -> None:
+        """Remove the litter; only within `locked`, and while no batch is on its way."""
+        for path in self.litter(state):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def relative(self, path: str | Path) -> str:
+        """A path as the state names it."""
+        return Path(path).relative_to(self.root).as_posix()
+
+    def read(self) -> State:
+        """The state as it is now; where nothing was archived yet it is empty."""
+        try:
+            text = self._state.read_text()
+        except FileNotFoundError:
+            return State()
+        try:
+            found = json.loads(text)
+            return State(
+                found["query"],
+                found["batch"],
+                tuple(Move(**move) for move in found["moves"]),
+                tuple(Piece(**piece) for piece in found["pieces"]),
+                tuple(Lost(**lost) for lost in found["lost"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArchiveBroken(f"{self._state} cannot be read: {error}") from error
+
+    def _apply(self, state: State) -> None:
+        """Do the renames that are not done yet: one whose source is gone is."""
+        for move in state.moves:
+            source, target = self.root / move.source, self.root / move.target
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
+
+
+def lost(directory: Path) -> tuple[Lost, ...]:
+    """What an archive lacks: offsets that were gone before they were read."""
+    archive = ArchiveDirectory(directory)
+    return archive.read().lost
+
+
+def archive_files(directory: Path) -> list[Path]:
+    """The files that readers of an archive see now, by topic, date and age."""
+    return ArchiveDirectory(directory).files()

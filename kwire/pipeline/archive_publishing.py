@@ -1,0 +1,245 @@
+"""What of an archive readers get to see: small files joined before, and old ones afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
+from itertools import groupby
+from operator import add
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+from kwire.pipeline.archive_directory import ArchiveDirectory, Move, Piece, State
+from kwire.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+RENAME_EXCHANGE = 2
+AT_FDCWD = -100
+"""Of Linux's renameat2(2): two directories take each other's name, at once."""
+
+DATES_AT_ONCE = 64
+"""Whose directories are changed while other jobs wait."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What became visible, or was joined.
+
+    files        New ones.
+    records      In them.
+    size_bytes   Of them.
+    joined       Files that they took the place of, where they were visible before.
+    """
+
+    files: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    joined: int = 0
+
+    def plus(self, other: Published) -> Published:
+        """Both together."""
+        return Published(*map(add, astuple(self), astuple(other)))
+
+
+Merge = tuple[tuple[str, ...], str]
+"""The absolute paths of files, and of the one that they become."""
+
+
+def publish(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:
+    """Let readers see all that is in the archive, as after a run of its job."""
+    archive = ArchiveDirectory(directory)
+    with archive.locked() as state:
+        if not state.pieces:
+            return Published()
+        after = publication(spark, archive, state, file_size_bytes, oldest=float("inf"))
+        archive.commit(after)
+        archive.sweep(after)
+    return Published(
+        files=len(after.moves),
+        records=sum(move.records for move in after.moves),
+        size_bytes=sum(move.size_bytes for move in after.moves),
+    )
+
+
+def publication(
+    spark: SparkSession,
+    archive: ArchiveDirectory,
+    state: State,
+    file_size_bytes: int,
+    oldest: float,
+) -> State:
+    """The state with those pieces published that make a full file, or that wait since `oldest`.
+
+    Pieces that become one file are joined here already; that counts only with the state.
+    """
+    waiting: list[Piece] = []
+    moves: list[Move] = []
+    merges: list[Merge] = []
+    for _, group in groupby(sorted(state.pieces, key=_group), _group):
+        for pieces in bins(list(group), _piece_size, file_size_bytes):
+            full = sum(map(_piece_size, pieces)) >= file_size_bytes
+            if not full and min(piece.since for piece in pieces) > oldest:
+                waiting += pieces
+                continue
+            source = pieces[0].path
+            if len(pieces) > 1:
+                source = archive.relative(archive.pieces / f"_{uuid.uuid4().hex}.piece")
+                sources = tuple(str(archive.root / piece.path) for piece in pieces)
+                merges.append((sources, str(archive.root / source)))
+            target = archive.visible(
+                *pieces[0].group, _name(state.batch, len(state.moves) + len(moves))
+            )
+            records = sum(piece.records for piece in pieces)
+            moves.append(Move(source, target, records, sum(map(_piece_size, pieces))))
+    sizes = merged(spark, merges)
+    moves = [
+        replace(move, size_bytes=sizes.get(str(archive.root / move.source), move.size_bytes))
+        for move in moves
+    ]
+    return replace(state, moves=tuple(moves), pieces=tuple(waiting))
+
+
+def merged(spark: SparkSession, merges: Sequence[Merge]) -> dict[str, int]:
+    """Join files on Spark's workers; the size in bytes of each file that came of it."""
+    if not merges:
+        return {}
+    from kwire.pipeline import archive_pieces
+
+    shipped()
+    context = spark.sparkContext
+    slices = min(len(merges), 4 * context.defaultParallelism)
+    return dict(context.parallelize(merges, slices).map(archive_pieces.merge_one).collect())
+
+
+def shipped() -> None:
+    """Have Spark send its workers what they need by value: they may lack kwire."""
+    from pyspark import cloudpickle
+
+    from kwire.pipeline import archive_pieces
+
+    register: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
+    register(archive_pieces)
+
+
+def compact(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:
+    """Join the small files of each topic and date that readers see already.
+
+    The files of a date change all at once: its directory and a new one take each other's name
+    (renameat2 with RENAME_EXCHANGE, of Linux's own file systems).  Who lists the archive before or
+    afterwards sees each record once.  Who has listed a date before, and opens its files afterwards,
+    finds those that were joined no more: he gets an error, and lists again.  That is why no run
+    does it by itself.  A kill leaves the old directory or the new one, whole.
+    """
+    archive = ArchiveDirectory(directory)
+    archive.require()
+    dates = sorted(archive.root.glob("topic=*/date=*"))
+    done = Published()
+    for start in range(0, len(dates), DATES_AT_ONCE):
+        with archive.locked() as state:
+            archive.sweep(state)
+            for one in _compacted(
+                spark, archive, dates[start : start + DATES_AT_ONCE], file_size_bytes
+            ):
+                done = done.plus(one)
+    return done
+
+
+def _compacted(
+    spark: SparkSession, archive: ArchiveDirectory, dates: Iterable[Path], file_size_bytes: int
+) -> Iterator[Published]:
+    """Exchange those of the directories whose files can be joined."""
+    plans = [plan for date in dates if (plan := Compaction.of(archive, date, file_size_bytes))]
+    merged(spark, [merge for plan in plans for merge in plan.merges])
+    for plan in plans:
+        for path in plan.kept:
+            os.link(path, plan.new / path.name)
+        exchange(plan.new, plan.date)
+        shutil.rmtree(plan.new)
+        sizes = [os.path.getsize(plan.date / Path(target).name) for _, target in plan.merges]
+        joined = sum(len(sources) for sources, _ in plan.merges)
+        yield Published(files=len(sizes), size_bytes=sum(sizes), joined=joined)
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """What is done to the directory of one date.
+
+    new      The directory that takes its name.
+    merges   The files that become one there.
+    kept     The other ones.
+    """
+
+    date: Path
+    new: Path
+    merges: list[Merge]
+    kept: list[Path]
+
+    @staticmethod
+    def of(archive: ArchiveDirectory, date: Path, file_size_bytes: int) -> Compaction | None:
+        """None where there is nothing to join."""
+        files = sorted(date.iterdir())
+        found = bins([p for p in files if p.suffix == ".parquet"], _file_size, file_size_bytes)
+        several = [paths for paths in found if len(paths) > 1]
+        if not several:
+            return None
+        new = archive.pieces / uuid.uuid4().hex
+        new.mkdir()
+        joined = {path for paths in several for path in paths}
+        merges = [
+            (tuple(str(path) for path in paths), str(new / _joined_name(paths[0])))
+            for paths in several
+        ]
+        return Compaction(date, new, merges, [path for path in files if path not in joined])
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Two directories take each other's name, at once; raises PipelineError where they cannot."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if libc.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) != 0:
+        error = os.strerror(ctypes.get_errno())
+        raise PipelineError(f"{other} cannot be compacted: its file system answers {error!r}")
+
+
+def bins(items: Sequence[T], size_of: Callable[[T], int], size_bytes: int) -> list[list[T]]:
+    """Items that make a file together, in their order; one that is large enough stands alone."""
+    found: list[list[T]] = [[]]
+    size = 0
+    for item in items:
+        if size >= size_bytes or size_of(item) >= size_bytes:
+            found.append([])
+            size = 0
+        found[-1].append(item)
+        size += size_of(item)
+    return [each for each in found if each]
+
+
+def _group(piece: Piece) -> tuple[str, str]:
+    return piece.group
+
+
+def _piece_size(piece: Piece) -> int:
+    return piece.size_bytes
+
+
+def _file_size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _name(batch: int, number: int) -> str:
+    """Of a file that readers see; names sort as the files were published."""
+    return f"{batch:08d}-{number:05d}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def _joined_name(first: Path) -> str:
+    """Of a file that takes the place of several; it sorts as the first of them, and is new."""
+    return f"{first.stem[:-8]}{uuid.uuid4().hex[:8]}.parquet"

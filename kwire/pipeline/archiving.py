@@ -1,0 +1,221 @@
+"""Topics into Parquet files, each record exactly once: `kwire pipeline archive`.
+
+Spark's Kafka source says which offsets a micro-batch has, and its checkpoint keeps them, so that a
+batch that was interrupted has the same ones when it is run again.  The batch is written by tasks
+of `archive_pieces` and counts at once and as a whole, see `archive_directory`: that, and not
+Spark's Parquet sink, is why kills leave nothing half and nothing twice, for any reader.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.archive_directory import (
+    HIDDEN,
+    ArchiveBroken,
+    ArchiveDirectory,
+    Lost,
+    Piece,
+    State,
+)
+from kwire.pipeline.archive_publishing import publication, shipped
+from kwire.pipeline.source import Kafka, Topics, read_stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+FILE_SIZE_BYTES = 128 << 20
+BATCH_RECORDS = 1_000_000
+PUBLISH_AFTER_S = 600.0
+
+ARROW_RECORDS = 1_000
+"""That Spark hands to Python at a time: a broker's largest records by default, 1 MB each, are then
+1 GB at the worst, where Spark's own 10,000 would be more than an array can hold."""
+
+SPARK_COLUMNS = (
+    "topic", "key", "value", "headers", "timestamp", "timestampType", "partition", "offset",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is archived where.
+
+    kafka            The cluster.
+    topics           Their names, or a pattern: topics that match later are taken then.
+    directory        Of the archive; all of Spark's machines see it under this path.
+    every_s          How often records are looked for; None: those there are now, and the end.
+    file_size_bytes  Files are published when they have about this size, the last one earlier.
+    publish_after_s  How long a record waits for others at most before readers see it; without
+                     `every_s` the end of the run publishes all.
+    batch_records    Offsets that a micro-batch takes at most.
+    isolation        Kafka's isolation.level: records of open and aborted transactions or not.
+    skip_lost        Whether to go on where records are gone before they were read: retention was
+                     faster.  What is lost is written down in the archive's state.
+    """
+
+    kafka: Kafka
+    topics: Topics
+    directory: Path
+    every_s: float | None = None
+    file_size_bytes: int = FILE_SIZE_BYTES
+    publish_after_s: float = PUBLISH_AFTER_S
+    batch_records: int = BATCH_RECORDS
+    isolation: str = "read_committed"
+    skip_lost: bool = False
+
+
+def archive(spark: SparkSession, asked: Archive) -> StreamingQuery:
+    """Begin to archive, or go on: a query that ends by itself unless `every_s` is given.
+
+    Call `publish` when it has ended, so that readers see its last records now and not after the
+    next run.
+    """
+    directory = ArchiveDirectory(asked.directory)
+    directory.create()
+    with directory.locked() as state:
+        directory.sweep(state)
+    stream = read_stream(
+        spark,
+        asked.kafka,
+        asked.topics,
+        maxOffsetsPerTrigger=asked.batch_records,
+        failOnDataLoss=str(not asked.skip_lost).lower(),
+        **{"kafka.isolation.level": asked.isolation},
+    )
+    writer = (
+        stream.writeStream.queryName(f"archive of {asked.topics}")
+        .foreachBatch(Batches(directory, asked).write)
+        .option("checkpointLocation", f"{directory.uri}/{HIDDEN}/checkpoint")
+    )
+    if asked.every_s is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{round(asked.every_s * 1000)} milliseconds").start()
+
+
+class Batches:
+    """Writes the micro-batches of a query into the archive."""
+
+    def __init__(self, directory: ArchiveDirectory, asked: Archive) -> None:
+        self.directory = directory
+        self.asked = asked
+
+    def write(self, records: DataFrame, batch: int) -> None:
+        """Have a batch in the archive; nothing happens when it is there."""
+        with self.directory.locked() as state:
+            query = self._query_of(state)
+            if batch == state.batch:
+                return
+            if batch < state.batch:
+                raise ArchiveBroken(
+                    f"{self.directory.checkpoint} is older than the archive:"
+                    f" it asks for batch {batch} after batch {state.batch}"
+                )
+            self.directory.sweep(state)
+            new = sorted(self._write(records), key=_in_order)
+            lost = self._lost(batch, new) if self.asked.skip_lost else []
+            after = publication(
+                records.sparkSession,
+                self.directory,
+                State(query, batch, (), (*state.pieces, *new), (*state.lost, *lost)),
+                self.asked.file_size_bytes,
+                oldest=time.time() - self.asked.publish_after_s,
+            )
+            self.directory.commit(after)
+            self.directory.sweep(after)
+
+    def _query_of(self, state: State) -> str:
+        """The id of the checkpoint's query; it must be the one that the archive was begun with."""
+        metadata = self.directory.checkpoint / "metadata"
+        query: str = json.loads(metadata.read_text().splitlines()[-1])["id"]
+        if state.query not in ("", query):
+            raise ArchiveBroken(
+                f"the archive in {self.directory.root} was written with another checkpoint than"
+                f" {self.directory.checkpoint}: it would get records twice"
+            )
+        return query
+
+    def _write(self, records: DataFrame) -> list[Piece]:
+        """The batch's files, unpublished; it has them only once the state names them."""
+        from kwire.pipeline.archive_pieces import PIECE_COLUMNS
+
+        spark = records.sparkSession  # the query's own: what is set here is set for it alone
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS))
+        task = _task(str(self.directory.pieces), self.asked.file_size_bytes)
+        rows = records.select(*SPARK_COLUMNS).mapInArrow(task, PIECE_COLUMNS).collect()
+        now = time.time()
+        return [
+            Piece(
+                row.topic,
+                row.date,
+                self.directory.relative(row.path),
+                row.records,
+                row.size_bytes,
+                json.loads(row.offsets),
+                now,
+            )
+            for row in rows
+        ]
+
+    def _lost(self, batch: int, pieces: Iterable[Piece]) -> list[Lost]:
+        """Offsets of the batch that the cluster has no more, and that were not read before."""
+        begins, ends = self._offsets(batch - 1), self._offsets(batch)
+        read: dict[tuple[str, int], int] = {}
+        for piece in pieces:
+            for partition, (first, _) in piece.offsets.items():
+                key = piece.topic, int(partition)
+                read[key] = min(first, read.get(key, first))
+        late = {
+            (topic, partition): (begin, min(end, read.get((topic, partition), end)))
+            for (topic, partition), end in ends.items()
+            if (begin := begins.get((topic, partition), end)) < end
+        }
+        late = {key: (begin, first) for key, (begin, first) in late.items() if begin < first}
+        if not late:
+            return []
+        from kwire.pipeline.mirroring.cluster import ClusterAdmin
+
+        starts = ClusterAdmin(self.asked.kafka).ends(late, earliest=True)
+        ranges = {key: (begin, min(first, starts[key])) for key, (begin, first) in late.items()}
+        return [
+            Lost(*key, begin, end, batch)
+            for key, (begin, end) in sorted(ranges.items())
+            if begin < end
+        ]
+
+    def _offsets(self, batch: int) -> dict[tuple[str, int], int]:
+        """Where a batch ends in each partition, by the query's checkpoint."""
+        log = self.directory.checkpoint / "offsets" / str(batch)
+        if batch < 0 or not log.exists():
+            return {}
+        topics: dict[str, dict[str, int]] = json.loads(log.read_text().splitlines()[-1])
+        return {
+            (topic, int(partition)): offset
+            for topic, partitions in topics.items()
+            for partition, offset in partitions.items()
+        }
+
+
+def _task(
+    directory: str, file_size_bytes: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    from kwire.pipeline.archive_pieces import write_pieces
+
+    shipped()
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return write_pieces(batches, directory, file_size_bytes)
+
+    return task
+
+
+def _in_order(piece: Piece) -> list[tuple[int, int]]:
+    """Pieces of one batch by partition and offset."""
+    return sorted((int(partition), first) for partition, (first, _) in piece.offsets.items())

@@ -1,0 +1,325 @@
+"""The log itself, fetched batch by batch: what Spark's rows do not show.
+
+Which codecs there are and what they save, batches that are damaged, and why offsets are missing.
+kwire's own client reads it, on the driver: it looks at headers alone, but for a few batches that it
+inflates.  It speaks PLAINTEXT only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.errors import check
+from kwire.client.fetcher import Aborted
+from kwire.client.offsets import Isolation
+from kwire.codecs.batches import (
+    HEADER_SIZE,
+    INFLATED_SIZE_BYTES_MAX,
+    BatchHeader,
+    Compression,
+    CorruptBatch,
+    check_crc,
+    inner_bytes,
+    iter_batches,
+    records,
+)
+from kwire.codecs.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kwire.pipeline.audit.cluster import Range
+from kwire.pipeline.audit.report import Batches, Codec, Gap
+
+FETCH_SIZE_BYTES: Final = 256 * 1024
+FETCHES_PER_GAP: Final = 8
+"""A gap that is longer is looked into so far."""
+INFLATED_PER_CODEC: Final = 64
+"""Batches of each codec whose ratio is taken."""
+HOLES_SHOWN: Final = 20
+MAX_WAIT_MS: Final = 100
+
+MARKERS: Final = "transaction markers"
+ABORTED: Final = "aborted transactions"
+COMPACTED: Final = "compacted within a batch"
+HOLE: Final = "no batch"
+DELETED: Final = "deleted while it was read"
+UNKNOWN: Final = "not looked into"
+"""What offsets without a record can be."""
+
+
+class Piece(NamedTuple):
+    """A batch as it was fetched, and whether committed readers get its records."""
+
+    header: BatchHeader
+    data: memoryview
+    position: int
+    is_aborted: bool
+
+    @property
+    def first_offset(self) -> int:
+        """The first offset that it covers; old formats stand under their last one."""
+        if self.header.magic == 2:
+            return self.header.base_offset
+        return next((r.offset for r in records(self.data, self.position)), self.header.base_offset)
+
+    @property
+    def records_count(self) -> int:
+        """Its records."""
+        if self.header.records_count >= 0:
+            return self.header.records_count
+        return sum(1 for _ in records(self.data, self.position))
+
+
+class LogReader:
+    """Reads the batches of one partition after the other from its leader."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def batches(
+        self, partition: TopicPartition, start: int, end: int, fetches_max: int | None = None
+    ) -> Iterator[Piece]:
+        """The batches that cover offsets from `start` up to `end`, by at most so many fetches."""
+        made = 0
+        while start < end and (fetches_max is None or made < fetches_max):
+            made += 1
+            before = start
+            for piece in self._pieces(self._fetched(partition, start)):
+                if piece.first_offset >= end:
+                    return
+                yield piece
+                start = max(start, piece.header.last_offset + 1)
+            if start == before:
+                return
+
+    def _fetched(self, partition: TopicPartition, offset: int) -> PartitionData:
+        def ask() -> PartitionData:
+            connection = self._cluster.node(self._cluster.leader_id(partition))
+            reply: FetchResponse = connection.call(self._request(partition, offset))
+            check(reply.error_code, f"fetch from {connection.address}")
+            data: PartitionData = reply.responses[0].partitions[0]
+            if data.error_code:
+                self._cluster.forget_leader(partition.topic)
+            check(data.error_code, f"fetch of {partition} at {offset}")
+            return data
+
+        return self._cluster.retrying(ask)
+
+    def _request(self, partition: TopicPartition, offset: int) -> FetchRequest:
+        asked = FetchPartition(
+            partition=partition.partition,
+            fetch_offset=offset,
+            partition_max_bytes=FETCH_SIZE_BYTES,
+        )
+        topic_id = self._cluster.topics[partition.topic].topic_id
+        return FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=FETCH_SIZE_BYTES,
+            isolation_level=Isolation.READ_COMMITTED,
+            topics=[FetchTopic(topic=partition.topic, topic_id=topic_id, partitions=[asked])],
+        )
+
+    def _pieces(self, data: PartitionData) -> Iterator[Piece]:
+        received = data.records or b""
+        assert isinstance(received, bytes | memoryview), "decoding makes slices of the frame"
+        view = memoryview(received)
+        aborted = Aborted(data)
+        for position, header in iter_batches(view):
+            is_aborted = not header.is_control and aborted.hides(header)
+            if header.is_control:
+                aborted.see_marker(header, view[position:])
+            yield Piece(header, view, position, is_aborted)
+
+
+@dataclass
+class _Ratio:
+    """Of the batches of one codec that were inflated."""
+
+    looked: int = 0
+    packed_bytes: int = 0
+    plain_bytes: int = 0
+
+
+@dataclass
+class Tally:
+    """Counts the batches of a topic; its size does not depend on how many they are."""
+
+    batches: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    transactional: int = 0
+    idempotent: int = 0
+    old_formats: int = 0
+    corrupt: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    holes: list[Gap] = field(default_factory=list)
+    _codecs: dict[Compression, list[int]] = field(default_factory=dict)
+    _ratios: dict[Compression, _Ratio] = field(default_factory=dict)
+
+    def add(self, piece: Piece) -> None:
+        """Count a batch of records; markers are none."""
+        header = piece.header
+        if header.is_control:
+            return
+        try:
+            check_crc(piece.data, piece.position, header)
+            count, codec = piece.records_count, header.compression
+        except CorruptBatch:
+            self.corrupt += 1
+            return
+        self.batches += 1
+        self.records += count
+        self.size_bytes += header.size_bytes
+        self.transactional += header.is_transactional
+        self.idempotent += header.producer_id >= 0
+        self.old_formats += header.magic < 2
+        for place, number in enumerate((1, count, header.size_bytes)):
+            self._codecs.setdefault(codec, [0, 0, 0])[place] += number
+        self._inflate(codec, piece)
+
+    def hole(self, gap: Gap) -> None:
+        """Count offsets that no batch covers."""
+        self.kinds[HOLE] += gap.size
+        if len(self.holes) < HOLES_SHOWN:
+            self.holes.append(gap)
+
+    def _inflate(self, codec: Compression, piece: Piece) -> None:
+        ratio = self._ratios.setdefault(codec, _Ratio())
+        is_wanted = ratio.looked < INFLATED_PER_CODEC and piece.header.magic == 2
+        if codec == Compression.NONE or not is_wanted:
+            return
+        plain = inner_bytes(piece.data, piece.position, piece.header, INFLATED_SIZE_BYTES_MAX)
+        ratio.looked += 1
+        ratio.packed_bytes += piece.header.size_bytes - HEADER_SIZE
+        ratio.plain_bytes += len(plain)
+
+    def figures(self, looked: str) -> Batches:
+        """All counts, as a report has them."""
+        return Batches(
+            looked=looked,
+            batches=self.batches,
+            records=self.records,
+            size_bytes=self.size_bytes,
+            transactional=self.transactional,
+            idempotent=self.idempotent,
+            old_formats=self.old_formats,
+            corrupt=self.corrupt,
+            codecs=[self._codec(codec) for codec in sorted(self._codecs)],
+            gap_kinds={kind: count for kind, count in self.kinds.items() if count},
+            hole_examples=self.holes,
+        )
+
+    def _codec(self, codec: Compression) -> Codec:
+        ratio = self._ratios[codec]
+        shown = ratio.plain_bytes / ratio.packed_bytes if ratio.packed_bytes else None
+        batches, count, size_bytes = self._codecs[codec]
+        return Codec(codec.name.lower(), batches, count, size_bytes, shown)
+
+
+def explain(pieces: Iterator[Piece], gap: Gap, tally: Tally, *, is_cut: bool = False) -> None:
+    """Count what the offsets of a gap are, by the batches that cover them.
+
+    `is_cut` says that the pieces may end before the gap does: the rest is not looked into.
+    """
+    at = gap.start
+    for piece in pieces:
+        first, behind = piece.first_offset, piece.header.last_offset + 1
+        if first > at:
+            tally.hole(Gap(gap.partition, at, min(first, gap.end)))
+        covered = min(behind, gap.end) - max(first, at)
+        if covered > 0:
+            tally.kinds[_kind(piece)] += covered
+        at = max(at, behind)
+        if at >= gap.end:
+            return
+    if at < gap.end and is_cut:
+        tally.kinds[UNKNOWN] += gap.end - at
+    elif at < gap.end:
+        tally.hole(Gap(gap.partition, at, gap.end))
+
+
+def _kind(piece: Piece) -> str:
+    if piece.header.is_control:
+        return MARKERS
+    return ABORTED if piece.is_aborted else COMPACTED
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The offsets of a topic that gave Spark no record.
+
+    count      All of them.
+    gaps       Where they are: the largest pieces.
+    deleted    Those that retention took while the topic was read.
+    """
+
+    count: int
+    gaps: Sequence[Gap] = ()
+    deleted: int = 0
+
+
+def sampled(
+    cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing, samples: int
+) -> Batches:
+    """Look into the partitions at places that are evenly spread, and into the largest gaps."""
+    reader, tally = LogReader(cluster), Tally()
+    counted: dict[int, int] = {}
+    for partition, start, end in spread(ranges, samples):
+        start = max(start, counted.get(partition, start))
+        for piece in reader.batches(TopicPartition(name, partition), start, end, fetches_max=1):
+            tally.add(piece)
+            counted[partition] = piece.header.last_offset + 1
+    for gap in missing.gaps[:samples]:
+        where = TopicPartition(name, gap.partition)
+        pieces = reader.batches(where, gap.start, gap.end, FETCHES_PER_GAP)
+        explain(pieces, gap, tally, is_cut=True)
+    tally.kinds[DELETED] += missing.deleted
+    tally.kinds[UNKNOWN] += missing.count - sum(tally.kinds.values())
+    return tally.figures("sample")
+
+
+def spread(ranges: Sequence[Range], samples: int) -> list[tuple[int, int, int]]:
+    """(partition, start, end) of places to look at: as many in each partition, evenly spread."""
+    filled = [r for r in ranges if r.end > r.start]
+    each = max(1, samples // max(1, len(filled)))
+    found = []
+    for r in filled[:samples]:
+        edges = [r.start + (r.end - r.start) * i // each for i in range(each + 1)]
+        found += [(r.partition, a, b) for a, b in pairwise(edges) if a < b]
+    return found
+
+
+def walked(cluster: Cluster, name: str, ranges: Sequence[Range], missing: Missing) -> Batches:
+    """Look at every batch of a topic: all is known of it then, and of each offset."""
+    reader, tally = LogReader(cluster), Tally()
+    for r in ranges:
+        pieces = reader.batches(TopicPartition(name, r.partition), r.start, r.end)
+        _walk(pieces, Gap(r.partition, r.start, r.end), tally)
+    tally.kinds[DELETED] += missing.deleted
+    return tally.figures("all")
+
+
+def _walk(pieces: Iterator[Piece], whole: Gap, tally: Tally) -> None:
+    at = whole.start
+    for piece in pieces:
+        first, behind = piece.first_offset, piece.header.last_offset + 1
+        tally.add(piece)
+        if first > at:
+            tally.hole(Gap(whole.partition, at, first))
+        covered = min(behind, whole.end) - max(first, at)
+        if piece.header.is_control or piece.is_aborted:
+            tally.kinds[_kind(piece)] += covered
+        else:
+            tally.kinds[COMPACTED] += max(0, min(behind - first - piece.records_count, covered))
+        at = max(at, behind)
+    if at < whole.end:
+        tally.hole(Gap(whole.partition, at, whole.end))

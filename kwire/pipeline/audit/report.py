@@ -1,0 +1,293 @@
+"""What an audit and a comparison come to: figures and findings, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SEVERITIES = ("info", "warning", "error")
+"""A fact worth knowing; something that is hardly meant; records that are lost, double or other."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One case of a finding: where it is, and what it is."""
+
+    partition: int
+    offset: int
+    key: str | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a topic, or may be.
+
+    kind        A word that stays the same, for programs.
+    severity    One of SEVERITIES.
+    count       How many records, offsets, keys or partitions it is about.
+    says        A sentence for people.
+    """
+
+    kind: str
+    severity: str
+    topic: str
+    count: int
+    says: str
+    examples: Sequence[Example] = ()
+
+
+@dataclass(frozen=True)
+class PartitionFigures:
+    """Of one partition, in the range that was read.
+
+    start, end               The range: from, and up to without.
+    missing, gaps            Offsets without a record, and in how many pieces.
+    back, back_far           Records that are earlier than the one before; by more than allowed.
+    negative, future, apart, old   Records whose timestamp is so.
+    stepped, repeated, skipped     Of the sequence: records that go back; that repeat the number
+                             before; numbers that are left out.
+    """
+
+    partition: int
+    start: int
+    end: int
+    log_start: int
+    last_stable: int
+    high_watermark: int
+    records: int = 0
+    size_bytes: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    gaps: int = 0
+    missing: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+    back: int = 0
+    back_far: int = 0
+    back_ms_max: int = 0
+    negative: int = 0
+    future: int = 0
+    apart: int = 0
+    old: int = 0
+    null_keys: int = 0
+    tombstones: int = 0
+    with_headers: int = 0
+    append_times: int = 0
+    record_bytes_max: int = 0
+    record_bytes_max_offset: int | None = None
+    no_identity: int = 0
+    no_sequence: int = 0
+    stepped: int = 0
+    repeated: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Offsets without a record, `start` up to, without, `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of a topic.
+
+    distinct, repeated       Keys, and those that occur more than once.
+    records                  Records that have one.
+    scattered                Keys that occur in more than one partition.
+    murmur2, crc32           Records where Java's default partitioner, and librdkafka's, would put
+                             them.
+    hashed                   Records whose key was short enough to ask that.
+    top                      The most frequent ones with their records.
+    """
+
+    distinct: int = 0
+    repeated: int = 0
+    records: int = 0
+    scattered: int = 0
+    murmur2: int = 0
+    crc32: int = 0
+    hashed: int = 0
+    top: Sequence[tuple[str, int]] = ()
+    scattered_examples: Sequence[Example] = ()
+    misplaced_examples: Sequence[Example] = ()
+
+    @property
+    def partitioner(self) -> str | None:
+        """Whose rule all keys but a few follow: `murmur2`, `crc32` or none."""
+        name, placed = max(("murmur2", self.murmur2), ("crc32", self.crc32), key=lambda x: x[1])
+        return name if self.hashed and placed >= USUAL_SHARE * self.hashed else None
+
+    @property
+    def misplaced(self) -> int:
+        """Records that are elsewhere than the rule of the others says."""
+        return 0 if self.partitioner is None else self.hashed - max(self.murmur2, self.crc32)
+
+
+USUAL_SHARE = 0.95
+"""So many records show a rule; were the rule another, chance would place 1 in `partitions` so."""
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Records that are there more than once.
+
+    groups     Of records that are the same.
+    extra      Records above the first of each group.
+    """
+
+    groups: int = 0
+    extra: int = 0
+    examples: Sequence[Example] = ()
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Batches with one codec; sizes of those that were inflated say its ratio."""
+
+    name: str
+    batches: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What fetching the log itself showed.
+
+    looked          `all`, `sample`, or why not.
+    gap_kinds       Offsets in gaps, by what explains them; see `kwire.pipeline.audit.batches`.
+    """
+
+    looked: str
+    batches: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    transactional: int = 0
+    idempotent: int = 0
+    old_formats: int = 0
+    corrupt: int = 0
+    codecs: Sequence[Codec] = ()
+    gap_kinds: Mapping[str, int] = field(default_factory=dict)
+    hole_examples: Sequence[Gap] = ()
+
+
+@dataclass(frozen=True)
+class TopicReport:
+    """All figures of a topic."""
+
+    name: str
+    configs: Mapping[str, str]
+    partitions: Sequence[PartitionFigures]
+    size_percentiles: Mapping[str, int]
+    size_histogram: Sequence[tuple[int, int]]
+    over_time: Sequence[tuple[int, int]]
+    bucket_ms: int
+    headers: Sequence[tuple[str, int]]
+    keys: Keys
+    duplicates: Duplicates
+    identities: Duplicates
+    largest_gaps: Sequence[Gap]
+    batches: Batches
+    examples: Mapping[str, Sequence[Example]] = field(default_factory=dict)
+
+    def sum(self, name: str) -> int:
+        """A figure over all partitions."""
+        return sum(getattr(partition, name) for partition in self.partitions)
+
+    @property
+    def records(self) -> int:
+        """Of all partitions."""
+        return self.sum("records")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found."""
+
+    cluster: str
+    made_at_ms: int
+    duration_s: float
+    topics: Sequence[TopicReport]
+    findings: Sequence[Finding]
+
+    def worst(self) -> str | None:
+        """The highest severity of all findings."""
+        return worst(self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference, to be shown; a side that has no such record has no place.
+
+    parts      Those that differ, of a record that is there on both sides.
+    """
+
+    kind: str
+    left: tuple[int, int] | None
+    right: tuple[int, int] | None
+    key: str | None
+    parts: Sequence[str]
+    detail: str
+
+
+@dataclass(frozen=True)
+class PartitionDifferences:
+    """How many differences of each kind a partition has; -1 stands for all partitions together."""
+
+    partition: int
+    left_records: int = 0
+    right_records: int = 0
+    missing: int = 0
+    extra: int = 0
+    doubled: int = 0
+    changed: int = 0
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison of two topics found."""
+
+    left: str
+    right: str
+    made_at_ms: int
+    duration_s: float
+    compared: Sequence[str]
+    by_partition: bool
+    partitions: Sequence[PartitionDifferences]
+    differences: Sequence[Difference]
+    findings: Sequence[Finding]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.findings
+
+    def worst(self) -> str | None:
+        """The highest severity of all findings."""
+        return worst(self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it."""
+        return asdict(self)
+
+
+def worst(findings: Sequence[Finding]) -> str | None:
+    """The highest severity of some findings; None where there are none."""
+    return max((finding.severity for finding in findings), key=SEVERITIES.index, default=None)

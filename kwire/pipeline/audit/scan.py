@@ -1,0 +1,209 @@
+"""Every record of the audited topics as a row: what it is, and how it stands to its neighbours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.audit import columns
+from kwire.pipeline.audit.asked import PARTS, Audit, Thresholds
+from kwire.pipeline.audit.cluster import Topic
+from kwire.pipeline.source import Kafka, Topics, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+
+DAY_MS = 86_400_000
+HOLD_MS = 10 * 60 * 1000
+"""What is due stays until the broker looks (log.retention.check.interval.ms, 5 minutes) and the
+file is removed (file.delete.delay.ms, 1 minute); and some more."""
+
+NEGATIVE, FUTURE, APART, OLD = "negative", "future", "apart", "old"
+TIMES = (NEGATIVE, FUTURE, APART, OLD)
+"""What can be wrong with a timestamp by itself; a record has at most one of them."""
+
+
+def examined(
+    spark: SparkSession, kafka: Kafka, topics: Sequence[Topic], asked: Audit, now_ms: int
+) -> DataFrame:
+    """A row for each record, from one reading of the topics.
+
+    topic, partition, offset, timestamp_ms
+    key              Its first kilobyte; null where the record has none.
+    key_digest, digest          128 bits: of the key, of all that the record says.
+    key_bytes, value_bytes      -1 for null.
+    headers_bytes, header_names
+    size_bytes       Of key, value and headers.
+    is_append_time   Whether the broker set the timestamp.
+    gap              Offsets that are missing before it.
+    time_is          One of TIMES, or null.
+    back_ms          How far its timestamp lies before that of the record before it; records whose
+                     `time_is` says something do not count.
+    identity         The field that was asked for; null where the record has none.
+    sequence         The number that was asked for, and `step`: how much it is above the one before.
+    """
+    from pyspark.sql import functions as f
+
+    names = Topics(tuple(topic.name for topic in topics))
+    records = read(
+        spark,
+        kafka,
+        names,
+        starting={name: part for topic in topics for name, part in topic.starting.items()},
+        ending={name: part for topic in topics for name, part in topic.ending.items()},
+        failOnDataLoss="false",  # what retention takes meanwhile is accounted for as such
+    )
+    facts = f.broadcast(facts_frame(spark, topics, now_ms))
+    return _compared(_reduced(records, asked).join(facts, ["topic", "partition"]), asked, now_ms)
+
+
+def facts_frame(spark: SparkSession, topics: Iterable[Topic], now_ms: int) -> DataFrame:
+    """A row for each partition: `start`, its topic's `partitions`, the `oldest_ms` to be kept."""
+    rows = [
+        {
+            "topic": topic.name,
+            "partition": part.partition,
+            "start": part.start,
+            "partitions": len(topic.ranges),
+            "oldest_ms": oldest_ms(topic, now_ms),
+        }
+        for topic in topics
+        for part in topic.ranges
+    ]
+    return frame(
+        spark, "topic string, partition int, start long, partitions int, oldest_ms long", rows
+    )
+
+
+def frame(spark: SparkSession, schema: str, rows: Sequence[Mapping[str, object]]) -> DataFrame:
+    """A small DataFrame; unlike createDataFrame it needs no Python worker."""
+    from pyspark.sql import functions as f
+
+    text = f.lit(json.dumps(rows))
+    return spark.range(1).select(f.inline(f.from_json(text, f"array<struct<{_typed(schema)}>>")))
+
+
+def _typed(schema: str) -> str:
+    """`a int, b long` -> `a: int, b: long`."""
+    return ", ".join(": ".join(column.split()) for column in schema.split(","))
+
+
+def oldest_ms(topic: Topic, now_ms: int) -> int | None:
+    """A record before this time should be gone; None where nothing goes by time.
+
+    Retention removes whole segments, so a record may stay until the segment it is in has been
+    closed (segment.ms) and its last record is due too.
+    """
+    retention_ms = topic.number("retention.ms", -1)
+    if "delete" not in topic.policies or retention_ms < 0:
+        return None
+    return now_ms - retention_ms - topic.number("segment.ms", 7 * DAY_MS) - HOLD_MS
+
+
+def _reduced(records: DataFrame, asked: Audit) -> DataFrame:
+    """Columns of bounded size, from those of Spark's source."""
+    from pyspark.sql import functions as f
+
+    none = f.lit(None)
+    names = f.transform("headers", lambda h: f.substring(h["key"], 1, columns.FIELD_CHARS_MAX))
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        columns.timestamp_ms().alias("timestamp_ms"),
+        f.substring("key", 1, columns.KEY_BYTES_MAX).alias("key"),
+        columns.digest(["key"]).alias("key_digest"),
+        columns.digest(PARTS).alias("digest"),
+        columns.size_of("key").alias("key_bytes"),
+        columns.size_of("value").alias("value_bytes"),
+        columns.headers_bytes().alias("headers_bytes"),
+        names.alias("header_names"),
+        (f.col("timestampType") == 1).alias("is_append_time"),
+        _cut(columns.field_of(asked.identity) if asked.identity else none).alias("identity"),
+        (columns.number_of(asked.sequence) if asked.sequence else none.cast("long")).alias(
+            "sequence"
+        ),
+    ).withColumn(
+        "size_bytes",
+        f.greatest("key_bytes", f.lit(0))
+        + f.greatest("value_bytes", f.lit(0))
+        + f.col("headers_bytes"),
+    )
+
+
+def _cut(text: Column) -> Column:
+    """A text that is short enough to be kept; a longer one by its SHA-256."""
+    from pyspark.sql import functions as f
+
+    text = text.cast("string")
+    is_short = f.length(text) <= columns.FIELD_CHARS_MAX
+    return f.when(is_short, text).otherwise(f.sha2(text.cast("binary"), 256))
+
+
+def _compared(records: DataFrame, asked: Audit, now_ms: int) -> DataFrame:
+    """With what the records before and behind it in the partition say of a record."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    order = Window.partitionBy("topic", "partition").orderBy("offset")
+    by_key = Window.partitionBy("topic", "partition", "key_digest").orderBy("offset")
+    limits = asked.thresholds
+    t = f.col("timestamp_ms")
+    believable = f.when((t >= 0) & (t <= now_ms + limits.future_ms), t)
+    placed = records.select(
+        "*",
+        (f.col("offset") - f.lag("offset").over(order)).alias("_on"),
+        f.lag(believable).over(order).alias("_before"),
+        f.lead(believable).over(order).alias("_behind"),
+    )
+    timed = placed.withColumns(
+        {
+            "gap": f.coalesce(f.col("_on"), f.col("offset") - f.col("start") + 1) - 1,
+            "time_is": _time_is(limits, now_ms),
+        }
+    ).drop("_on", "_before", "_behind", "start")
+    return timed.withColumns(
+        {
+            "back_ms": _back_ms(order),
+            "step": _step(by_key if asked.sequence_by_key else order),
+        }
+    ).drop("oldest_ms")
+
+
+def _time_is(limits: Thresholds, now_ms: int) -> Column:
+    from pyspark.sql import functions as f
+
+    t, before, behind = f.col("timestamp_ms"), f.col("_before"), f.col("_behind")
+    far = f.lit(limits.apart_ms)
+    agreeing = f.abs(before - behind) <= far
+    late, early = f.greatest(before, behind) + far, f.least(before, behind) - far
+    return (
+        f.when(t < 0, NEGATIVE)
+        .when(t > now_ms + limits.future_ms, FUTURE)
+        .when(
+            before.isNotNull() & behind.isNotNull() & agreeing & ((t > late) | (t < early)), APART
+        )
+        .when(t < f.col("oldest_ms"), OLD)
+    )
+
+
+def _back_ms(order: WindowSpec) -> Column:
+    from pyspark.sql import functions as f
+
+    usual = f.when(f.col("time_is").isNull() | (f.col("time_is") == OLD), f.col("timestamp_ms"))
+    return f.greatest(_last(usual, order) - usual, f.lit(0))
+
+
+def _step(order: WindowSpec) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.col("sequence") - _last(f.col("sequence"), order)
+
+
+def _last(column: Column, order: WindowSpec) -> Column:
+    """The last value before this record that is not null."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    return f.last(column, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))

@@ -1,0 +1,136 @@
+"""What Spark's own streaming listener tells of a query, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kwire.pipeline.errors import QueryFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryListener,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LAST_EVENT_S = 2.0
+"""How long an ended query's last event is waited for; its steps are known without it too."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A micro-batch that is done, as Spark's listener tells of it.
+
+    batch              Its number; it is the same when the batch is run again after a crash.
+    records            Records read in it.
+    records_per_s      Of its processing time; 0.0 where Spark gives none.
+    lag                Records that are in the topics and were not read when the batch was planned.
+    duration_ms        From its planning to its commit.
+    event              All of Spark's own progress event, from its JSON.
+    """
+
+    batch: int
+    records: int
+    records_per_s: float
+    lag: int
+    duration_ms: int
+    event: dict[str, Any] = field(repr=False, default_factory=dict)
+
+
+def step_of(event: dict[str, Any]) -> Step:
+    """A Step of the JSON of Spark's progress event."""
+    sources = event.get("sources", ())
+    return Step(
+        batch=event["batchId"],
+        records=sum(source.get("numInputRows") or 0 for source in sources),
+        records_per_s=float(event.get("processedRowsPerSecond") or 0.0),
+        lag=sum(_lag(source) for source in sources),
+        duration_ms=event.get("durationMs", {}).get("triggerExecution", 0),
+        event=event,
+    )
+
+
+def _lag(source: dict[str, Any]) -> int:
+    """Of one source: its latest offsets less those that the batch ends at."""
+    latest, end = source.get("latestOffset"), source.get("endOffset")
+    if not isinstance(latest, dict) or not isinstance(end, dict):
+        return 0
+    return sum(
+        max(0, offset - end.get(topic, {}).get(partition, 0))
+        for topic, partitions in latest.items()
+        for partition, offset in partitions.items()
+    )
+
+
+class Steps:
+    """Tells each batch of one query once, whoever speaks of it: its listener or its own memory."""
+
+    def __init__(self, query: StreamingQuery, told: Callable[[Step], None]) -> None:
+        self.query = query
+        self.terminated = threading.Event()
+        self._told = told
+        self._last = -1
+
+    def tell(self, progress: Any) -> None:  # noqa: ANN401 - a dict in Spark 3, an object since
+        """Of a batch that is done; an idle query speaks of the batch that it has not begun."""
+        event = json.loads(progress.json) if hasattr(progress, "json") else progress
+        if event["batchId"] > self._last and "addBatch" in event.get("durationMs", {}):
+            self._last = event["batchId"]
+            self._told(step_of(event))
+
+    def tell_past(self) -> None:
+        """Of the batches that the query remembers."""
+        for progress in self.query.recentProgress:
+            self.tell(progress)
+
+
+def _listener_of(steps: Steps) -> StreamingQueryListener:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    run = str(steps.query.runId)
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:
+            pass
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:
+            if str(event.progress.runId) == run:
+                steps.tell(event.progress)
+
+        def onQueryIdle(self, event: QueryIdleEvent) -> None:
+            pass
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+            if str(event.runId) == run:
+                steps.terminated.set()
+
+    return Listener()
+
+
+@contextmanager
+def listening(query: StreamingQuery, told: Callable[[Step], None]) -> Iterator[None]:
+    """Have every micro-batch of a query told, from its first to its last one."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        raise QueryFailed("no Spark session is active in this thread")
+    steps = Steps(query, told)
+    steps.tell_past()
+    listener = _listener_of(steps)
+    spark.streams.addListener(listener)
+    try:
+        yield
+        if not query.isActive:
+            steps.terminated.wait(LAST_EVENT_S)
+    finally:
+        spark.streams.removeListener(listener)
+    steps.tell_past()

@@ -1,0 +1,305 @@
+"""One side of a mirror: its topics, settings, groups and offsets, asked until it answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kwire.pipeline.errors import PipelineError
+from kwire.pipeline.librdkafka import settings_of
+from kwire.pipeline.source import Kafka
+from kwire.pipeline.transactional import AGAIN, LOG_LEVEL
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+R = TypeVar("R")
+
+PartitionId = tuple[str, int]
+
+REQUEST_S = 10.0
+BACKOFF_S = 0.2
+PATIENCE_S = 120.0
+"""How long a cluster may be away before the job gives up."""
+
+
+class Insist(Protocol):
+    """Calls again while the cluster is away, or not ready."""
+
+    def __call__(self, ask: Callable[[], R], /) -> R: ...
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic: its id, or its name where the cluster gives none, and how many partitions it has."""
+
+    name: str
+    id: str
+    partitions: int
+
+    def places(self) -> list[PartitionId]:
+        """Its partitions."""
+        return [(self.name, number) for number in range(self.partitions)]
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A group's offset for a partition, and what it said with it."""
+
+    offset: int
+    metadata: str
+
+
+class ClusterAdmin:
+    """A cluster as its administrator sees it.  Raises PipelineError when it does not answer."""
+
+    def __init__(self, kafka: Kafka, *, patience_s: float = PATIENCE_S) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        self.kafka = kafka
+        self.settings: dict[str, Any] = {"log_level": LOG_LEVEL, **settings_of(kafka)}
+        self._patience_s = patience_s
+        try:
+            self._admin = AdminClient(self.settings)
+        except KafkaException as failed:
+            raise PipelineError(f"{kafka.bootstrap}: {failed.args[0].str()}") from failed
+
+    @cached_property
+    def id(self) -> str:
+        """The cluster's id; its address where it has none."""
+        described = self._one(lambda: self._admin.describe_cluster(request_timeout=REQUEST_S))
+        return described.cluster_id or self.kafka.bootstrap
+
+    def topics(self) -> dict[str, Topic]:
+        """All topics by their names."""
+        from confluent_kafka import TopicCollection
+
+        listed = self.insist(lambda: self._admin.list_topics(timeout=REQUEST_S).topics)
+        names = sorted(listed)
+        if not names:
+            return {}
+        described = self._all(
+            lambda: self._admin.describe_topics(TopicCollection(names), request_timeout=REQUEST_S),
+            absent="UNKNOWN_TOPIC_OR_PART",
+        )
+        return {
+            name: Topic(name, str(found.topic_id or name), len(found.partitions))
+            for name, found in described.items()
+        }
+
+    def settings_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """What is set on each topic itself, defaults left out."""
+        from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not asked:
+            return {}
+        described = self._all(
+            lambda: self._admin.describe_configs(asked, request_timeout=REQUEST_S)
+        )
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            resource.name: {
+                entry.name: entry.value for entry in entries.values() if entry.source == own
+            }
+            for resource, entries in described.items()
+        }
+
+    def create_topic(
+        self, name: str, partitions: int, settings: Mapping[str, str], replication: int | None
+    ) -> bool:
+        """Create a topic; False where it is there."""
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(
+            name, partitions, -1 if replication is None else replication, config=dict(settings)
+        )
+        made = self._all(
+            lambda: self._admin.create_topics([new], request_timeout=REQUEST_S),
+            absent="TOPIC_ALREADY_EXISTS",
+        )
+        return name in made
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Have a topic have so many partitions."""
+        from confluent_kafka.admin import NewPartitions
+
+        self._all(
+            lambda: self._admin.create_partitions(
+                [NewPartitions(name, total)], request_timeout=REQUEST_S
+            )
+        )
+
+    def change_settings(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set a topic's settings; None resets one to its default."""
+        from confluent_kafka.admin import (
+            AlterConfigOpType,
+            ConfigEntry,
+            ConfigResource,
+            ResourceType,
+        )
+
+        entries = [
+            ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+            if value is not None
+            else ConfigEntry(setting, None, incremental_operation=AlterConfigOpType.DELETE)
+            for setting, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self._all(
+            lambda: self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_S)
+        )
+
+    def ends(
+        self, partitions: Iterable[PartitionId], *, earliest: bool = False
+    ) -> dict[PartitionId, int]:
+        """Where each partition ends for a read_committed reader, or where it begins."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+        asked = {TopicPartition(*partition): spec for partition in partitions}
+        if not asked:
+            return {}
+        found = self._all(
+            lambda: self._admin.list_offsets(
+                asked,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=REQUEST_S,
+            )
+        )
+        return {(place.topic, place.partition): info.offset for place, info in found.items()}
+
+    def groups(self) -> list[str]:
+        """The names of all consumer groups."""
+        listed = self._one(lambda: self._admin.list_consumer_groups(request_timeout=REQUEST_S))
+        return sorted(group.group_id for group in listed.valid)
+
+    def active_groups(self, names: list[str]) -> set[str]:
+        """Those of the groups that have members."""
+        from confluent_kafka import ConsumerGroupState
+
+        if not names:
+            return set()
+        described = self._all(
+            lambda: self._admin.describe_consumer_groups(names, request_timeout=REQUEST_S),
+            absent="GROUP_ID_NOT_FOUND",
+        )
+        idle = {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}
+        return {name for name, found in described.items() if found.state not in idle}
+
+    @contextmanager
+    def member(self, group: str) -> Iterator[GroupOffsets]:
+        """The offsets of a group."""
+        from confluent_kafka import Consumer
+
+        consumer = Consumer(
+            self.settings
+            | {
+                "group.id": group,
+                "isolation.level": "read_committed",  # asks for stable offsets, KIP-447
+                "enable.auto.commit": False,
+                "error_cb": lambda error: None,
+            }
+        )
+        try:
+            yield GroupOffsets(group, consumer, self.insist)
+        finally:
+            consumer.close()
+
+    def _one(self, ask: Callable[[], Future[Any]]) -> Any:  # noqa: ANN401 - the client's answer
+        return self.insist(lambda: ask().result())
+
+    def _all(
+        self, ask: Callable[[], Mapping[Any, Future[Any]]], absent: str | None = None
+    ) -> dict[Any, Any]:
+        """Every answer but those with the error of that name."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        left_out = getattr(KafkaError, absent) if absent else None
+
+        def results() -> dict[Any, Any]:
+            found = {}
+            for key, future in ask().items():
+                try:
+                    found[key] = future.result()
+                except KafkaException as failed:
+                    if failed.args[0].code() != left_out:
+                        raise
+            return found
+
+        return self.insist(results)
+
+    def insist(self, ask: Callable[[], R]) -> R:
+        """Ask again while the cluster is away, or not ready."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        passing = {getattr(KafkaError, name) for name in AGAIN}
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return ask()
+            except KafkaException as failed:
+                error = failed.args[0]
+                if error.code() not in passing or time.monotonic() > deadline:
+                    raise PipelineError(f"{self.kafka.bootstrap}: {error.str()}") from failed
+                time.sleep(BACKOFF_S)
+
+
+class GroupOffsets:
+    """The offsets of one group, by a consumer that is subscribed to nothing.
+
+    librdkafka's admin client could list them too, but its process ends with it where the
+    coordinator is just moving.
+    """
+
+    def __init__(self, group: str, consumer: Consumer, insist: Insist) -> None:
+        self._group = group
+        self._consumer = consumer
+        self._insist = insist
+
+    def read(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, Committed]:
+        """Those that are committed, none of an open transaction (KIP-447)."""
+        from confluent_kafka import TopicPartition
+
+        asked = [TopicPartition(*partition) for partition in partitions]
+        if not asked:
+            return {}
+        found = self._insist(lambda: self._consumer.committed(asked, REQUEST_S))
+        return {
+            (place.topic, place.partition): Committed(place.offset, place.metadata or "")
+            for place in found
+            if place.error is None and place.offset >= 0
+        }
+
+    def commit(self, offsets: Mapping[PartitionId, Committed]) -> bool:
+        """Commit offsets of a group without members; False where it has some after all."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        places = [
+            TopicPartition(topic, partition, committed.offset, committed.metadata)
+            for (topic, partition), committed in offsets.items()
+        ]
+
+        def commit() -> bool:
+            try:
+                done = self._consumer.commit(offsets=places, asynchronous=False)
+            except KafkaException as failed:
+                if failed.args[0].code() in (
+                    KafkaError.UNKNOWN_MEMBER_ID,
+                    KafkaError.ILLEGAL_GENERATION,
+                ):
+                    return False
+                raise
+            for place in done:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+            return True
+
+        return self._insist(commit)

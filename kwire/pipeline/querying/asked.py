@@ -1,0 +1,177 @@
+"""What a streaming query is asked to do: its SQL, how topics become views, where the rows go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.errors import PipelineError
+from kwire.pipeline.source import Kafka, Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+JSON = "json"
+AVRO = "avro"
+CONFLUENT_AVRO = "confluent-avro"
+TEXT = "text"
+BINARY = "binary"
+FORMATS = (JSON, AVRO, CONFLUENT_AVRO, TEXT, BINARY)
+AVRO_FORMATS = frozenset({AVRO, CONFLUENT_AVRO})
+
+MODES = ("append", "update", "complete")
+"""Spark's output modes, in the order in which they are tried where none is asked for."""
+
+SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/|\()*(SELECT|WITH|FROM)\b", re.I | re.S)
+"""How a query begins; Spark runs other statements at once, a DROP TABLE too."""
+
+SAMPLE_RECORDS = 1_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the bytes of a key or a value become columns.
+
+    kind     json; avro; confluent-avro (a zero byte and four bytes of a schema's id before the
+             Avro, as Confluent's serializers write it); text; binary.
+    schema   Of JSON: Spark's DDL ("id INT, at TIMESTAMP") or its own JSON; None: inferred from
+             a sample of the topic.  Of Avro: the Avro schema that the bytes were written with.
+    """
+
+    kind: str = JSON
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in FORMATS:
+            raise PipelineError(f"{self.kind!r} is none of the formats {', '.join(FORMATS)}")
+        if self.kind in AVRO_FORMATS and self.schema is None:
+            raise PipelineError(
+                "Avro bytes do not say their schema, it cannot be inferred: give the Avro schema"
+                " they were written with"
+            )
+        if self.kind in {TEXT, BINARY} and self.schema is not None:
+            raise PipelineError(f"{self.kind} has no schema: leave it out, or name another format")
+
+
+@dataclass(frozen=True)
+class View:
+    """How a topic becomes a view of its name.
+
+    value       Its columns: the fields of a JSON object or an Avro record, else `value`.
+    key         Of the column `_key`.
+    table       The latest value of each key instead of a stream; a null value removes its key.
+                It is read anew for every micro-batch.
+    watermark   Column, a timestamp, and how late a row may come ("10 minutes").
+    """
+
+    value: Form = field(default_factory=Form)
+    key: Form = field(default_factory=lambda: Form(TEXT))
+    table: bool = False
+    watermark: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.table and self.watermark:
+            raise PipelineError("a table has no watermark: it is not a stream")
+
+
+@dataclass(frozen=True)
+class ToTopic:
+    """Rows become records of a topic, at least once: a batch that is run again writes again.
+
+    The columns `_key`, `_headers` and `_topic` are the record's own, the other columns whose name
+    begins with an underscore are left out, and the rest is the value: a JSON object, or the one
+    column as it is where the format is text.
+    """
+
+    topic: str
+    format: str = JSON
+
+    def __post_init__(self) -> None:
+        if self.format not in {JSON, TEXT}:
+            raise PipelineError(f"a result is written as json or text, not as {self.format}")
+
+
+@dataclass(frozen=True)
+class ToParquet:
+    """Rows are added to a directory of Parquet files, exactly once."""
+
+    directory: str
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ToFunction:
+    """A function is called with the rows of each micro-batch, a DataFrame, and its number."""
+
+    function: Callable[[DataFrame, int], None]
+
+
+Sink = ToTopic | ToParquet | ToFunction
+
+
+@dataclass(frozen=True)
+class Query:
+    """A streaming query over topics.
+
+    sql                  One SELECT; each name in it that is no view of the session is a topic.
+    sink                 Where its rows go.
+    kafka                The cluster of the topics, those of the sink and of dead letters too.
+    views                How a topic becomes a view; `view` of those that are not named.
+    starting             Where the streams begin without a checkpoint: `earliest`, `latest`, the
+                         offset of each partition, or a time in milliseconds since 1970.
+    checkpoint           Directory that remembers how far the query is; None: one that Spark
+                         removes, for a function only.
+    once                 End when what is in the topics now is done (Trigger.AvailableNow).
+    every_s              Seconds between the starts of micro-batches; None: as soon as can be.
+    mode                 append, update or complete; None: the first of them that the query allows.
+    dead_letters         Topic for records that do not parse; None: the first of them ends the
+                         query with an error, unless `skip_bad` is set.
+    records_per_batch    At most so many records of each topic in a micro-batch.
+    sample_records       A schema is inferred from the first so many records of a topic.
+    """
+
+    sql: str
+    sink: Sink
+    kafka: Kafka = field(default_factory=Kafka)
+    views: Mapping[str, View] = field(default_factory=dict)
+    view: View = field(default_factory=View)
+    starting: Offsets | str | int = "earliest"
+    checkpoint: str | None = None
+    once: bool = False
+    every_s: float | None = None
+    mode: str | None = None
+    dead_letters: str | None = None
+    skip_bad: bool = False
+    records_per_batch: int | None = None
+    sample_records: int = SAMPLE_RECORDS
+
+    def __post_init__(self) -> None:
+        if self.mode is not None and self.mode not in MODES:
+            raise PipelineError(f"{self.mode!r} is none of the modes {', '.join(MODES)}")
+        if self.once and self.every_s is not None:
+            raise PipelineError("a query that ends when it is done has no time between batches")
+        if self.dead_letters and self.skip_bad:
+            raise PipelineError("records that do not parse are skipped or kept, not both")
+        if self.checkpoint is None and not isinstance(self.sink, ToFunction):
+            raise PipelineError(
+                "a query that writes needs a checkpoint directory, which remembers how far it is"
+            )
+        if self.checkpoint is None and self.dead_letters is not None:
+            raise PipelineError(
+                "dead letters need a checkpoint directory, else each run would write them again"
+            )
+        if not SELECT.match(self.sql):
+            raise PipelineError("a query is one SELECT (or WITH ... SELECT)")
+        object.__setattr__(self, "sql", re.sub(r";\s*$", "", self.sql.strip()))
+
+    def view_of(self, topic: str) -> View:
+        """How this topic is read."""
+        return self.views.get(topic, self.view)
+
+    @property
+    def needs_avro(self) -> bool:
+        """Whether Spark's Avro module is needed."""
+        views = [self.view, *self.views.values()]
+        return any(form.kind in AVRO_FORMATS for view in views for form in (view.value, view.key))

@@ -1,0 +1,140 @@
+"""A streaming query that runs: its rows' query of Spark, and the one of its dead letters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.errors import PipelineError, QueryFailed
+from kwire.pipeline.following import Ended, follow
+from kwire.pipeline.listening import listening
+from kwire.pipeline.querying import dead_letters, sinks
+from kwire.pipeline.querying.asked import Query, ToFunction
+from kwire.pipeline.querying.schemas import Kept
+from kwire.pipeline.querying.sinks import Called
+from kwire.pipeline.querying.statement import framed
+from kwire.pipeline.querying.views import Views
+from kwire.pipeline.querying.words import told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kwire.pipeline.listening import Step
+
+
+@dataclass(frozen=True)
+class Running:
+    """A query that was started.
+
+    rows       Spark's query of the result.
+    letters    Spark's query of the dead letters, where they are asked for.
+    mode       append, update or complete.
+    schemas    The columns of each topic's view, as DDL.
+    called     The function that is given the rows, where they go to one.
+    """
+
+    rows: StreamingQuery
+    letters: StreamingQuery | None
+    mode: str
+    schemas: dict[str, str]
+    called: Called | None = field(default=None, repr=False)
+
+    def follow(
+        self, on_step: Callable[[Step], None] | None = None, *, stop: threading.Event | None = None
+    ) -> Done:
+        """Wait until it ends, see `pipeline.follow`; what fails or is stopped stops all of it."""
+        stop = stop or threading.Event()
+        try:
+            if self.letters is None:
+                done = Done(follow(self.rows, on_step, stop=stop))
+            else:
+                done = self._follow_both(self.letters, on_step, stop)
+        except QueryFailed as error:
+            if self.called is not None and self.called.error is not None:
+                raise QueryFailed(told(self.called.error)) from self.called.error
+            raise QueryFailed(told(error.__cause__ or error)) from error
+        if self.letters is not None and (why := self.letters.exception()) is not None:
+            raise QueryFailed(f"dead letters: {told(why)}") from why
+        return done
+
+    def _follow_both(
+        self,
+        letters: StreamingQuery,
+        on_step: Callable[[Step], None] | None,
+        stop: threading.Event,
+    ) -> Done:
+        written: list[int] = []
+
+        def count(step: Step) -> None:
+            written.append(max(0, step.event["sink"].get("numOutputRows", 0)))
+
+        watch = threading.Thread(target=_stop_when_failed, args=(letters, stop))
+        watch.start()
+        try:
+            with listening(letters, count):
+                ended = follow(self.rows, on_step, stop=stop)
+                if not ended.stopped:  # else they would go on without an end
+                    watch.join()
+        finally:
+            letters.stop()
+            watch.join()
+        return Done(ended, sum(written))
+
+
+def _stop_when_failed(query: StreamingQuery, stop: threading.Event) -> None:
+    """Wait for the end of a query, and have the others stop when it is not a good one."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        query.awaitTermination()
+    except StreamingQueryException:  # told by who follows the query
+        stop.set()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a query did while it was followed.
+
+    rows       Of the result.
+    letters    Dead letters that were written.
+    """
+
+    rows: Ended
+    letters: int = 0
+
+
+def frame(spark: SparkSession, asked: Query) -> DataFrame:
+    """The streaming DataFrame of a query's SQL, nothing started: for a program's own sink."""
+    return framed(Views(spark, asked, Kept(spark, None)))
+
+
+def query(spark: SparkSession, asked: Query) -> Running:
+    """Start a streaming query over topics.
+
+    Raises PipelineError where the SQL, a schema or the output mode cannot be, before it runs.
+    """
+    called = None
+    if isinstance(asked.sink, ToFunction):
+        called = Called(asked.sink.function)
+        asked = replace(asked, sink=ToFunction(called))
+    kept = Kept(spark, asked.checkpoint)
+    views = Views(spark, asked, kept)
+    result = framed(views)
+    kept.save()
+    letters = None
+    if asked.dead_letters is not None:
+        if asked.dead_letters in views.used:
+            raise PipelineError(
+                f"{asked.dead_letters} is read by the query: dead letters go elsewhere"
+            )
+        letters = dead_letters.started(views, asked.dead_letters, asked.checkpoint)
+    try:
+        rows, mode = sinks.started(result, asked, asked.checkpoint)
+    except PipelineError:
+        if letters is not None:
+            letters.stop()
+        raise
+    return Running(rows, letters, mode, views.columns, called)

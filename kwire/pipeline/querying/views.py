@@ -1,0 +1,169 @@
+"""Topics as Spark's views: streams of their records, or tables of the latest value of each key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.errors import PipelineError
+from kwire.pipeline.querying.asked import JSON, Form, Query, View
+from kwire.pipeline.querying.decoding import CORRUPT, Decoding, decoding
+from kwire.pipeline.querying.schemas import Kept
+from kwire.pipeline.source import Topics, read, read_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+OF_THE_RECORD = ("_key", "_partition", "_offset", "_timestamp", "_headers")
+"""Columns of every view that are the record's own; a field of the same name gives way."""
+VALUE = "value"
+OF_VALUE = "_kwire_value"
+OF_KEY = "_kwire_key"
+WHY = "_kwire_why"
+WITH_ZONE = "timestamp"
+
+
+@dataclass
+class Views:
+    """The topics of a query as they are found in its SQL, each with its schemas inferred once."""
+
+    spark: SparkSession
+    asked: Query
+    kept: Kept
+
+    def __post_init__(self) -> None:
+        self.used: dict[str, View] = {}
+        self.columns: dict[str, str] = {}
+
+    def view_of(self, topic: str) -> View:
+        """How the topic is read, with the schemas that had to be inferred."""
+        if topic not in self.used:
+            view = self.asked.view_of(topic)
+            self.used[topic] = replace(
+                view,
+                value=self._known(topic, "value", view.value),
+                key=self._known(topic, "key", view.key),
+            )
+        return self.used[topic]
+
+    def _known(self, topic: str, part: str, form: Form) -> Form:
+        if form.kind != JSON or form.schema is not None:
+            return form
+        asked = self.asked
+        return replace(form, schema=self.kept.of(asked.kafka, topic, part, asked.sample_records))
+
+    def frame(self, topic: str) -> DataFrame:
+        """The view of a topic: its good rows; what becomes of others is as the query asks."""
+        view = self.view_of(topic)
+        records = self._latest(topic) if view.table else self.records(topic)
+        frame = self._rows(self._judged(records, view), topic)
+        self.columns[topic] = frame.schema.simpleString()
+        return frame if view.watermark is None else _watermarked(frame, topic, *view.watermark)
+
+    def records(self, topic: str) -> DataFrame:
+        """The topic's records as a stream, Spark's own columns."""
+        starting = self.asked.starting
+        at_time = isinstance(starting, int)
+        return read_stream(
+            self.spark,
+            self.asked.kafka,
+            Topics((topic,)),
+            starting="earliest" if isinstance(starting, int) else starting,
+            startingTimestamp=starting if at_time else None,
+            startingOffsetsByTimestampStrategy="latest" if at_time else None,
+            maxOffsetsPerTrigger=self.asked.records_per_batch,
+        )
+
+    def bad(self, topic: str) -> DataFrame:
+        """The stream of the topic's records that do not parse, with why."""
+        from pyspark.sql import functions as f
+
+        judged = self._judged(self.records(topic), self.view_of(topic))
+        return judged.where(f.col(WHY).isNotNull())
+
+    def _latest(self, topic: str) -> DataFrame:
+        """The last record of each key, less those that a null value removed.
+
+        Offsets order the records of a partition; timestamps only the records of a key that moved
+        to another partition, when the topic was given more of them.
+        """
+        from pyspark.sql import functions as f
+
+        records = read(self.spark, self.asked.kafka, Topics((topic,)))
+        records = records.where(f.col("key").isNotNull())
+        record = f.struct(*(column for column in records.columns if column != "key"))
+        in_partition = records.groupBy("key", "partition").agg(
+            f.max_by(record, f.col("offset")).alias("record")
+        )
+        newest = in_partition.groupBy("key").agg(
+            f.max_by("record", f.struct("record.timestamp", "record.offset")).alias("record")
+        )
+        return newest.select("key", "record.*").where(f.col("value").isNotNull())
+
+    def _judged(self, records: DataFrame, view: View) -> DataFrame:
+        """The records with their decoded value and key beside them, and why where they are bad."""
+        from pyspark.sql import functions as f
+
+        value = decoding(self.spark, f.col("value"), view.value)
+        key = decoding(self.spark, f.col("key"), view.key)
+        whys = []
+        for part, name in ((value, OF_VALUE), (key, OF_KEY)):
+            records = records.select("*", _once(part).alias(name))
+            if part.why is not None:
+                why = part.why(f.col(name))
+                whys.append(why if part is value else f.concat(f.lit("key: "), why))
+        named = f.col(OF_VALUE) if value.fields else f.struct(f.col(OF_VALUE).alias(VALUE))
+        why = f.coalesce(*whys) if whys else f.lit(None).cast("string")
+        return records.withColumn(WHY, why).withColumn(OF_VALUE, named)
+
+    def _rows(self, judged: DataFrame, topic: str) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        good = f.col(WHY).isNull()
+        if not self.asked.skip_bad and self.asked.dead_letters is None:
+            place = f.concat_ws(
+                " ",
+                f.lit(f"{topic}: the record at partition"),
+                "partition",
+                f.lit("offset"),
+                "offset",
+            )
+            mend = f.lit("name a topic for dead letters, or skip such records")
+            told = f.concat(place, f.lit(" is "), f.col(WHY), f.lit(": "), mend)
+            good = f.when(good, f.lit(True)).otherwise(f.raise_error(told).cast("boolean"))
+        taken = {name.lower() for name in OF_THE_RECORD} | {CORRUPT}
+        fields = judged.select(f"{OF_VALUE}.*").columns
+        rows = judged.where(good)
+        return rows.select(
+            *(f.col(OF_VALUE)[name].alias(name) for name in fields if name.lower() not in taken),
+            f.col(OF_KEY).alias("_key"),
+            *(f.col(name[1:]).alias(name) for name in OF_THE_RECORD[1:]),
+        )
+
+
+def _once(part: Decoding) -> Column:
+    """What a column becomes, computed once a row.
+
+    Spark pushes a filter below a projection, and would parse for each mention in it, and for the
+    projection again; it pushes none below explode that is about what explode gives.
+    """
+    from pyspark.sql import functions as f
+
+    return part.whole if part.why is None else f.explode(f.array(part.whole))
+
+
+def _watermarked(frame: DataFrame, topic: str, column: str, delay: str) -> DataFrame:
+    """The stream with its event time; its column must be a timestamp."""
+    by_name = {field.name.lower(): field for field in frame.schema.fields}
+    field = by_name.get(column.lower())
+    if field is None:
+        raise PipelineError(
+            f"{topic} has no column {column} for a watermark; it has {', '.join(frame.columns)}"
+        )
+    kind = field.dataType.simpleString()
+    if not kind.startswith(WITH_ZONE):
+        raise PipelineError(
+            f"{topic}.{column} is {kind}, and a watermark needs a timestamp: give a schema with"
+            f" {column} TIMESTAMP"
+        )
+    return frame.withWatermark(field.name, delay)

@@ -1,0 +1,128 @@
+"""Records written when their time has come: a replay at a multiple of the original pace.
+
+Sent to Spark's executors by value: imports nothing of kwire but what is sent as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kwire.pipeline.exactly_once import PartitionWriter, Plan, Writer, Written
+
+if TYPE_CHECKING:
+    import pyarrow
+
+DUE = "due"
+"""The column that rows are sorted by: the latest timestamp (ms) of its partition up to a row."""
+TRANSACTION_S = 0.5
+"""That records which are due wait for others of their partition at most."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When a timestamp's time comes.
+
+    first_ms   The timestamp that is due at once.
+    started_s  When that is, in seconds since 1970: the same for all tasks, by their own clocks.
+    speed      How many times faster than the records were made.
+    """
+
+    first_ms: int
+    started_s: float
+    speed: float
+
+    def reached_ms(self, now_s: float) -> int:
+        """The last timestamp whose time has come."""
+        return self.first_ms + int((now_s - self.started_s) * 1000 * self.speed)
+
+    def due_s(self, timestamp_ms: int) -> float:
+        """When the time of a timestamp comes."""
+        return self.started_s + (timestamp_ms - self.first_ms) / 1000 / self.speed
+
+
+@dataclass(frozen=True)
+class PacedWriter(Writer):
+    """Writes rows exactly once, and none before its time has come."""
+
+    pace: Pace = field(kw_only=True)
+
+    def write(self, batches: Iterable[pyarrow.RecordBatch], plan: Plan) -> Iterator[Written]:
+        """Write rows that are sorted by DUE, and then by partition and offset.
+
+        The partitions of a task are written side by side, each with its producer.
+        """
+        side_by_side = SideBySide(self, plan)
+        for batch in batches:
+            side_by_side.add(batch)
+        yield from side_by_side.finish()
+
+
+def ship_by_value() -> None:
+    """Have this module pickled whole, not by its name: executors may lack kwire."""
+    import_module("pyspark.cloudpickle").register_pickle_by_value(sys.modules[__name__])
+
+
+class SideBySide:
+    """The partitions of one task."""
+
+    def __init__(self, writer: PacedWriter, plan: Plan) -> None:
+        self.writer = writer
+        self.plan = plan
+        self._partitions: dict[tuple[str, int], PartitionWriter] = {}
+        self._flushed_s = time.monotonic()
+
+    def add(self, batch: pyarrow.RecordBatch) -> None:
+        """Write rows as they are due."""
+        due = batch.column(DUE).to_numpy(zero_copy_only=False)
+        rows = batch.drop_columns([DUE])
+        done = 0
+        while done < len(due):
+            now_ms = self.writer.pace.reached_ms(time.time())
+            reached = int(due.searchsorted(now_ms, side="right"))
+            if reached > done:
+                self._hold(rows.slice(done, reached - done))
+                done = reached
+            else:
+                self._wait_for(int(due[done]))
+            if time.monotonic() - self._flushed_s >= TRANSACTION_S:
+                self._flush()
+
+    def finish(self) -> Iterator[Written]:
+        """Write what is left; what became of each partition."""
+        for partition in self._partitions.values():
+            yield partition.finish()
+
+    def _wait_for(self, timestamp_ms: int) -> None:
+        """Until then, or until what is held has to be written."""
+        wait_s = self.writer.pace.due_s(timestamp_ms) - time.time()
+        left_s = self._flushed_s + TRANSACTION_S - time.monotonic()
+        time.sleep(max(0.0, min(wait_s, left_s)))
+
+    def _flush(self) -> None:
+        for partition in self._partitions.values():
+            partition.flush()
+        self._flushed_s = time.monotonic()
+
+    def _hold(self, rows: pyarrow.RecordBatch) -> None:
+        """Hand each partition's rows, in their order, to its writer."""
+        import pyarrow.compute as pc
+
+        columns = rows.column("topic").to_pylist(), rows.column("partition").to_pylist()
+        for topic, partition in sorted(set(zip(*columns, strict=True))):
+            mask = pc.and_(
+                pc.equal(rows.column("topic"), topic), pc.equal(rows.column("partition"), partition)
+            )
+            self._of(topic, partition).add(rows.filter(mask))
+
+    def _of(self, topic: str, partition: int) -> PartitionWriter:
+        target = self.plan.targets.get(topic, topic)
+        if (target, partition) not in self._partitions:
+            self._partitions[target, partition] = PartitionWriter(
+                self.writer, target, partition, self.plan.position(topic), 0
+            )
+        return self._partitions[target, partition]

@@ -1,0 +1,395 @@
+"""An archive's records back into topics, each exactly once: `kwire pipeline replay`.
+
+The records go to the partitions that they came from, in their order, by `exactly_once.Writer`;
+positions are the archive's offsets.  So a replay that is killed goes on where it was, and one that
+is run again after its end writes nothing but what has been archived since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.pipeline import replay_pacing
+from kwire.pipeline.archive_directory import ArchiveDirectory
+from kwire.pipeline.archive_reading import archived, partitions
+from kwire.pipeline.errors import PipelineError, failure
+from kwire.pipeline.exactly_once import WRITTEN_DDL, Plan, Writer
+from kwire.pipeline.following import signals_set
+from kwire.pipeline.librdkafka import settings_of
+from kwire.pipeline.listening import Step
+from kwire.pipeline.mirroring.cluster import ClusterAdmin
+from kwire.pipeline.replay_pacing import DUE, Pace, PacedWriter
+from kwire.pipeline.rows import COLUMNS
+from kwire.pipeline.source import Kafka, Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Places = Mapping[tuple[str, int], int]
+"""An offset of each (topic, partition) of the archive."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NEW_TOPIC = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
+"""Of topics that are created: the records keep their timestamps, and are not removed at once
+because those are old."""
+LOOK_S = 1.0
+POLL_S = 0.1
+HEAD_START_S = 2.0
+"""Between the plan and the first record of a paced replay: tasks take a while to begin."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of one partition of the archive is to be written.
+
+    first, end       Its offsets: up to, without, `end`.
+    records          That many.
+    timestamp_ms     The earliest.
+    """
+
+    first: int
+    end: int
+    records: int
+    timestamp_ms: int
+
+
+Parts = Mapping[tuple[str, int], Part]
+"""Of each (topic, partition) of the archive."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets of one partition: from `first` up to, without, `end`; None is no bound."""
+
+    topic: str
+    partition: int
+    first: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What of an archive is written where.
+
+    kafka      The target's cluster.
+    directory  Of the archive.
+    topics     Of the archive; None: all.
+    rename     The target's topic of an archived one, where it is another.
+    since_ms   Only records with a timestamp from this on, and `until_ms`: before that.
+    ranges     Only these offsets; empty: all.
+    speed      How many times faster than the records were made; None: as fast as can be.
+    configs    Settings of topics that have to be created, beside NEW_TOPIC.
+    name       What is there already is known by it: another name writes all of it once more.
+               None: one that belongs to the archive and to all of the above but speed and configs.
+    """
+
+    kafka: Kafka
+    directory: Path
+    topics: Topics | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    since_ms: int | None = None
+    until_ms: int | None = None
+    ranges: tuple[Range, ...] = ()
+    speed: float | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+
+    def target(self, topic: str) -> str:
+        """Where a topic's records go."""
+        return self.rename.get(topic, topic)
+
+
+@dataclass
+class Replayed:
+    """What a replay did.
+
+    name          That the next run goes on by.
+    records       Written by this run; where it was stopped, at least so many: a task that is
+                  cancelled may yet end the transaction that it is in.
+    there         Of those asked for, that an earlier run had written.
+    partitions    Of the target that have records.
+    created       Topics that were created.
+    stopped       By Ctrl-C, SIGTERM or the `stop` event, before it was done.
+    """
+
+    name: str
+    records: int = 0
+    there: int = 0
+    partitions: int = 0
+    created: list[str] = field(default_factory=list)
+    duration_s: float = 0.0
+    stopped: bool = False
+
+
+def replay(
+    spark: SparkSession,
+    asked: Replay,
+    told: Callable[[Step], None] | None = None,
+    *,
+    stop: threading.Event | None = None,
+) -> Replayed:
+    """Write an archive's records into topics, and wait until that is done.
+
+    `told` hears every second how far it is.  Ctrl-C, SIGTERM or `stop` end it; the next call goes
+    on.  Raises PipelineError, also where the target's topics cannot take what is asked for.
+    """
+    return _Run(spark, asked).run(told or (lambda step: None), stop or threading.Event())
+
+
+def topics_of(spark: SparkSession, asked: Replay) -> list[str]:
+    """The archive's topics that are meant."""
+    known = ArchiveDirectory(asked.directory).topics()
+    if asked.topics is None:
+        return known
+    if asked.topics.pattern is None:
+        return list(asked.topics.names)
+    assert spark._jvm is not None  # of a session that runs
+    matches = spark._jvm.java.util.regex.Pattern.matches
+    return [topic for topic in known if matches(asked.topics.pattern, topic)]
+
+
+def selected(spark: SparkSession, asked: Replay) -> DataFrame:
+    """The archive's records that are meant, as a DataFrame in no particular order."""
+    from pyspark.sql import functions as f
+
+    frame = archived(spark, asked.directory, topics_of(spark, asked))
+    if asked.since_ms is not None:
+        frame = frame.where(_timestamp_ms() >= asked.since_ms)
+        frame = frame.where((f.col("date") >= _date(asked.since_ms)) | (f.length("date") != 10))
+    if asked.until_ms is not None:
+        frame = frame.where(_timestamp_ms() < asked.until_ms)
+        frame = frame.where((f.col("date") <= _date(asked.until_ms)) | (f.length("date") != 10))
+    if asked.ranges:
+        frame = frame.where(reduce(lambda one, other: one | other, map(_within, asked.ranges)))
+    return frame
+
+
+def _within(wanted: Range) -> Column:
+    from pyspark.sql import functions as f
+
+    found = (f.col("topic") == wanted.topic) & (f.col("partition") == wanted.partition)
+    if wanted.first is not None:
+        found &= f.col("offset") >= wanted.first
+    if wanted.end is not None:
+        found &= f.col("offset") < wanted.end
+    return found
+
+
+def _timestamp_ms() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.unix_millis("timestamp")
+
+
+def _date(timestamp_ms: int) -> str:
+    return (EPOCH + timedelta(milliseconds=timestamp_ms)).date().isoformat()
+
+
+class _Run:
+    """One call of `replay`."""
+
+    def __init__(self, spark: SparkSession, asked: Replay) -> None:
+        self.spark = spark
+        self.asked = asked
+        with ArchiveDirectory(asked.directory).locked() as state:
+            self.archive_id = state.query
+        self.topics = topics_of(spark, asked)
+        self.counts = {topic: partitions(asked.directory, topic) for topic in self.topics}
+        self.frame = selected(spark, asked)
+        self.cluster = ClusterAdmin(asked.kafka)
+        self.done = Replayed(asked.name or self._name())
+        self.writer = Writer(settings_of(asked.kafka), f"replay-{self.done.name}")
+
+    def _name(self) -> str:
+        """One for the same archive, target and selection."""
+        asked = self.asked
+        what = self.archive_id, sorted(asked.rename.items()), self.topics, asked.ranges
+        text = repr((*what, asked.since_ms, asked.until_ms))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def run(self, told: Callable[[Step], None], stop: threading.Event) -> Replayed:
+        started = time.monotonic()
+        self._prepare_topics()
+        positions = self._positions()
+        wanted = parts(self.frame)
+        todo = parts(behind(self.frame, positions)) if positions else wanted
+        self.done.partitions = len(wanted)
+        self.done.there = _total(wanted) - _total(todo)
+        if todo:
+            rows = behind(self.frame, positions) if positions else self.frame
+            with signals_set(stop), _Watch(self, todo, told, stop):
+                self._write(rows, todo, stop)
+        left = parts(behind(self.frame, self._positions())) if self.done.stopped else {}
+        self.done.records = _total(todo) - _total(left)
+        self.done.duration_s = time.monotonic() - started
+        return self.done
+
+    def _prepare_topics(self) -> None:
+        """Create what is missing; refuse what cannot take the records."""
+        targets = [self.asked.target(topic) for topic in self.topics]
+        if twice := {target for target in targets if targets.count(target) > 1}:
+            raise PipelineError(f"two topics of the archive would go to {twice.pop()}")
+        if strange := set(self.asked.rename) - set(self.topics):
+            raise PipelineError(f"{strange.pop()} is to be renamed, but is not replayed")
+        there = self.cluster.topics()
+        settings = self.cluster.settings_of_topics(name for name in targets if name in there)
+        for topic, count in self.counts.items():
+            target = self.asked.target(topic)
+            if target not in there:
+                configs = NEW_TOPIC | dict(self.asked.configs)
+                if self.cluster.create_topic(target, count, configs, None):
+                    self.done.created.append(target)
+            elif there[target].partitions < count:
+                raise PipelineError(
+                    f"{target} has {there[target].partitions} partitions, and records of {topic}"
+                    f" are for {count}: add partitions, or --rename {topic}=ANOTHER"
+                )
+            elif settings[target].get("message.timestamp.type") == "LogAppendTime":
+                raise PipelineError(
+                    f"{target} has message.timestamp.type=LogAppendTime: the records would lose"
+                    " their timestamps"
+                )
+
+    def _positions(self) -> Places:
+        """Up to which offsets of the archive an earlier run has come."""
+        sources = {
+            (self.asked.target(topic), partition): (topic, partition)
+            for topic, count in self.counts.items()
+            for partition in range(count)
+        }
+        with self.cluster.member(self.writer.group) as offsets:
+            committed = offsets.read(sources)
+        return {sources[place]: found.offset for place, found in committed.items()}
+
+    def _write(self, rows: DataFrame, todo: Parts, stop: threading.Event) -> None:
+        """Have Spark's tasks write; when `stop` is set they are cancelled."""
+        plan = Plan(
+            targets={topic: self.asked.target(topic) for topic in self.topics},
+            origins={topic: f"{self.archive_id}/{topic}" for topic in self.topics},
+        )
+        writer, ordered = self.writer, in_order(rows, len(todo))
+        if self.asked.speed is not None:
+            writer = paced(writer, todo, self.asked.speed)
+            ordered = by_due(rows, self.spark.sparkContext.defaultParallelism)
+        try:
+            ordered.mapInArrow(writer.task(plan), WRITTEN_DDL).collect()
+        except Exception as error:
+            if not stop.is_set():
+                raise failure(error) from error
+            self.done.stopped = True
+
+    def how_far(self, todo: Parts) -> int:
+        """How many of the records are written, as far as the positions tell."""
+        positions = self._positions()
+        shares = (
+            part.records * (positions.get(place, 0) - part.first) / (part.end - part.first)
+            for place, part in todo.items()
+        )
+        return int(sum(max(0, share) for share in shares))
+
+
+class _Watch:
+    """A thread that tells how far a run is, and cancels it when that is asked for."""
+
+    def __init__(
+        self, run: _Run, todo: Parts, told: Callable[[Step], None], stop: threading.Event
+    ) -> None:
+        self.run = run
+        self.todo = todo
+        self.told = told
+        self.stop = stop
+        self._tag = f"kwire-{uuid.uuid4().hex}"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="replay-watch", daemon=True)
+
+    def __enter__(self) -> None:
+        self.run.spark.sparkContext.addJobTag(self._tag)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self.run.spark.sparkContext.removeJobTag(self._tag)
+
+    def _watch(self) -> None:
+        before, last_s = 0, time.monotonic()
+        total = _total(self.todo)
+        while not self._ended.wait(POLL_S):
+            if self.stop.is_set():
+                self.run.spark.sparkContext.cancelJobsWithTag(self._tag)
+            elif (now_s := time.monotonic()) - last_s >= LOOK_S:
+                done = self.run.how_far(self.todo)
+                step = Step(
+                    batch=0,
+                    records=done - before,
+                    records_per_s=(done - before) / (now_s - last_s),
+                    lag=total - done,
+                    duration_ms=int((now_s - last_s) * 1000),
+                )
+                self.told(step)
+                before, last_s = done, now_s
+
+
+def parts(frame: DataFrame) -> Parts:
+    """What a selection has of each partition."""
+    from pyspark.sql import functions as f
+
+    rows = frame.groupBy("topic", "partition").agg(
+        f.min("offset"), f.max("offset") + 1, f.count("offset"), f.min(_timestamp_ms())
+    )
+    return {(row[0], row[1]): Part(*row[2:]) for row in rows.collect()}
+
+
+def behind(frame: DataFrame, positions: Places) -> DataFrame:
+    """The records from the positions on."""
+    from pyspark.sql import functions as f
+
+    spark = frame.sparkSession
+    known = spark.createDataFrame(
+        [(topic, partition, offset) for (topic, partition), offset in positions.items()],
+        "topic string, partition int, position bigint",
+    )
+    joined = frame.join(f.broadcast(known), ["topic", "partition"], "left")
+    kept = joined.where(f.col("offset") >= f.coalesce("position", f.lit(0)))
+    return kept.drop("position")
+
+
+def in_order(rows: DataFrame, tasks: int) -> DataFrame:
+    """Each partition whole in one task, in the order of its offsets."""
+    spread = rows.select(*COLUMNS).repartition(tasks, "topic", "partition")
+    return spread.sortWithinPartitions("topic", "partition", "offset")
+
+
+def by_due(rows: DataFrame, tasks: int) -> DataFrame:
+    """Each partition whole in one task, all of the task's in the order of time.
+
+    The tasks are as many as can run at once: none waits for another to end.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    spread = rows.select(*COLUMNS).repartition(tasks, "topic", "partition")
+    before = Window.partitionBy("topic", "partition").orderBy("offset")
+    due = f.max(_timestamp_ms()).over(before.rowsBetween(Window.unboundedPreceding, 0))
+    return spread.withColumn(DUE, due).sortWithinPartitions(DUE, "topic", "partition", "offset")
+
+
+def paced(writer: Writer, todo: Parts, speed: float) -> PacedWriter:
+    """A writer that begins with the earliest of the records, a moment from now."""
+    first_ms = min(part.timestamp_ms for part in todo.values())
+    pace = Pace(first_ms, time.time() + HEAD_START_S, speed)
+    replay_pacing.ship_by_value()
+    return PacedWriter(writer.client, writer.name, writer.compression, pace=pace)
+
+
+def _total(found: Parts) -> int:
+    return sum(part.records for part in found.values())

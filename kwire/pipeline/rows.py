@@ -1,0 +1,173 @@
+"""Rows of Spark's Kafka source, as Arrow brings them to a task, and what becomes of each.
+
+Sent to Spark's executors by value: imports nothing of kwire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kwire.pipeline.positions import Run
+
+if TYPE_CHECKING:
+    import pyarrow
+    from confluent_kafka import KafkaError, Message
+
+Headers: TypeAlias = "list[tuple[str, str | bytes | None]]"
+Report: TypeAlias = "Callable[[KafkaError | None, Message], None]"
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""What is written of a row, by the names and types of Spark's Kafka source."""
+
+
+class Size(NamedTuple):
+    """How much something is."""
+
+    records: int = 0
+    size_bytes: int = 0
+
+    def plus(self, rows: pyarrow.RecordBatch) -> Size:
+        """Of this and the rows."""
+        return Size(self.records + rows.num_rows, self.size_bytes + rows.nbytes)
+
+    def exceeds(self, limit: Size) -> bool:
+        """Whether it is more, in records or in bytes."""
+        return self.records > limit.records or self.size_bytes > limit.size_bytes
+
+
+def by_partition(
+    batches: Iterable[pyarrow.RecordBatch],
+) -> Iterator[tuple[str, int, pyarrow.RecordBatch]]:
+    """(topic, partition, rows) for each stretch of rows of one partition."""
+    import numpy
+
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        topics = batch.column("topic").dictionary_encode()
+        indices = topics.indices.to_numpy(zero_copy_only=False)
+        partitions = batch.column("partition").to_numpy(zero_copy_only=False)
+        other = (numpy.diff(indices) != 0) | (numpy.diff(partitions) != 0)
+        starts = [0, *(numpy.flatnonzero(other) + 1).tolist(), batch.num_rows]
+        for start, end in pairwise(starts):
+            topic = topics.dictionary[int(indices[start])].as_py()
+            yield topic, int(partitions[start]), batch.slice(start, end - start)
+
+
+def slices(rows: pyarrow.RecordBatch, limit: Size) -> Iterator[pyarrow.RecordBatch]:
+    """The rows in pieces of which none exceeds the limit, if the rows are of about one size."""
+    pieces = max(-(-rows.num_rows // limit.records), -(-rows.nbytes // limit.size_bytes), 1)
+    length = max(1, -(-rows.num_rows // pieces))
+    for start in range(0, rows.num_rows, length):
+        yield rows.slice(start, length)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A stretch of rows, each column as Python's own objects."""
+
+    offsets: list[int]
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: Iterable[Headers | None]
+
+    @staticmethod
+    def of(rows: pyarrow.RecordBatch) -> Columns:
+        """Of Arrow's columns."""
+        import pyarrow
+        import pyarrow.compute
+
+        micros = rows.column("timestamp").cast(pyarrow.timestamp("us", tz="UTC")).cast("int64")
+        return Columns(
+            rows.column("offset").to_pylist(),
+            pyarrow.compute.divide(micros, 1000).to_pylist(),  # Kafka's have no microseconds
+            rows.column("key").to_pylist(),
+            rows.column("value").to_pylist(),
+            _headers(rows),
+        )
+
+
+def _headers(rows: pyarrow.RecordBatch) -> Iterable[Headers | None]:
+    """Pairs of a header's name and value; most records have none, and cost nothing."""
+    if "headers" not in rows.schema.names:
+        return repeat(None)
+    column = rows.column("headers")
+    if column.null_count == len(column):
+        return repeat(None)
+    return [
+        headers and [(header["key"], header["value"]) for header in headers]
+        for headers in column.to_pylist()
+    ]
+
+
+@dataclass
+class Reports:
+    """Where in the target the rows of a transaction are, and which of them were refused.
+
+    The producer calls back for the first and the last row only: when as many offsets lie between
+    them as rows, each has its own.  Where it is asked for `every` row, it costs a call for each.
+    """
+
+    every: bool
+    sources: list[int] = field(default_factory=list)
+    targets: dict[int, int] = field(default_factory=dict)
+    refused: dict[int, KafkaError] = field(default_factory=dict)
+
+    def watched(
+        self, offsets: Sequence[int], *, first: bool, last: bool
+    ) -> Iterable[Report | None]:
+        """What the producer calls for each row, if anything."""
+        self.sources += offsets
+        if self.every:
+            return [self._report(offset) for offset in offsets]
+        watched: list[Report | None] = [None] * len(offsets)
+        if first:
+            watched[0] = self._report(offsets[0])
+        if last:
+            watched[-1] = self._report(offsets[-1])
+        return watched
+
+    def _report(self, offset: int) -> Report:
+        def report(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self.refused[offset] = error
+            else:
+                self.targets[offset] = int(message.offset() or 0)
+
+        return report
+
+    @property
+    def first(self) -> int:
+        """The offset of the first row in the target."""
+        return self.targets[self.sources[0]]
+
+    @property
+    def last(self) -> int:
+        """The offset of the last row in the target."""
+        return self.targets[self.sources[-1]]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the offset of each row is known, be it by those of the first and the last."""
+        return self.every or self.last - self.first == len(self.sources) - 1
+
+    def runs(self) -> list[Run]:
+        """Which offsets of the source became which of the target."""
+        import numpy
+
+        sources = numpy.array(self.sources)
+        targets = (
+            numpy.array([self.targets[offset] for offset in self.sources])
+            if self.every
+            else numpy.arange(self.first, self.first + len(sources))
+        )
+        breaks = numpy.flatnonzero((numpy.diff(sources) != 1) | (numpy.diff(targets) != 1)) + 1
+        starts = [0, *breaks.tolist(), len(sources)]
+        return [
+            Run(int(sources[start]), int(targets[start]), end - start)
+            for start, end in pairwise(starts)
+        ]

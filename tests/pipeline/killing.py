@@ -1,0 +1,151 @@
+"""`kwire pipeline …` as a process that can be killed, whole or in part, and brokers with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+VICTIMS = ("everything", "java", "python")
+"""Of a job: all its processes at once; Spark's Java alone; or the Python that drives it, so that
+Java and its workers live on for a moment as zombies do."""
+
+QUICK = (
+    "--spark", "spark.driver.memory=1g",
+    "--spark", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "--spark", "spark.sql.shuffle.partitions=2",
+)  # fmt: skip
+"""A process that lives for seconds gains nothing by what Java does for those that live long."""
+
+FIRST_SIGN_S = 900.0
+POLL_S = 0.02
+
+
+class Spark:
+    """A `kwire pipeline` process, in a session of its own."""
+
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        settings = ("--master", "local[2]", "--quiet", *QUICK)
+        command = [sys.executable, "-m", "kwire.cli", "pipeline", *arguments, *settings]
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            )
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def wait(self, timeout_s: float) -> int:
+        return self.process.wait(timeout_s)
+
+    def wait_until(self, sign: Callable[[], bool]) -> None:
+        """Until there is a sign of its work, or it has ended."""
+        deadline = time.monotonic() + FIRST_SIGN_S
+        while self.running and not sign():
+            assert time.monotonic() < deadline, "the job shows no sign of work"
+            time.sleep(POLL_S)
+
+    def kill(self, victim: str) -> None:
+        """kill -9; returns when all of its processes that matter are gone."""
+        java = self._java()
+        doomed = [self.process.pid] if victim == "python" else java if victim == "java" else []
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+        if not doomed and self.running:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(60)
+
+    def end(self) -> None:
+        """Whatever is left of its session."""
+        for pid in _session(self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+
+    def _java(self) -> list[int]:
+        return [pid for pid in _session(self.process.pid) if _name(pid) == "java"]
+
+
+def _session(leader: int) -> list[int]:
+    running = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in running if _stat(pid)[3:4] == [str(leader)]]
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name: state, parent, group, session, ..."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+class Feeder(threading.Thread):
+    """Writes numbered records of 100 bytes to all partitions, whatever becomes of the broker."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, numbers: range) -> None:
+        super().__init__(name="feeder")
+        self.failures: list[str] = []
+        self._topic = topic
+        self._partitions = partitions
+        self._numbers = numbers
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+                "message.timeout.ms": 300_000,
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        for number in self._numbers:
+            while True:
+                try:
+                    self._producer.produce(**self._record(number))
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            if number % 1000 == 0:
+                self._producer.poll(0)
+        if left := self._producer.flush(300):
+            self.failures.append(f"{left} records were not acknowledged")
+
+    def _record(self, number: int) -> dict[str, Any]:
+        return {
+            "topic": self._topic,
+            "partition": number % self._partitions,
+            "key": b"%d" % (number % 1000),
+            "value": b"%d:" % number + b"x" * (90 - number % 20),
+            "headers": [("number", b"%d" % number)] if number % 10 == 0 else None,
+            "on_delivery": self._delivered,
+        }
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.failures.append(str(error))
+
+
+def moment(rng: random.Random, longest_s: float) -> None:
+    """Let some time pass, drawn by the seed: a kill comes at no particular moment."""
+    time.sleep(rng.uniform(0.0, longest_s))

@@ -1,0 +1,182 @@
+"""Topics to mirror, and both sides as a plain consumer reads them: no Spark, nothing of kwire."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from kwire.demo import flights
+
+TIMEOUT_S = 30.0
+BEGIN_MS = int(time.time() * 1000) - 3_600_000
+"""Of the first record: so old that a week's retention is far, and never in the future."""
+
+
+class Record(NamedTuple):
+    """What has to be the same on both sides; where it lies is not."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def admin(bootstrap: str) -> AdminClient:
+    """Whoever asks it keeps it: its requests end with it."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
+    """Make a topic; settings are written with _ for their dots."""
+    config = {key.replace("_", "."): value for key, value in configs.items()}
+    asked = admin(bootstrap)
+    asked.create_topics([NewTopic(name, partitions, config=config)])[name].result(TIMEOUT_S)
+
+
+def configs_of(bootstrap: str, name: str) -> dict[str, str]:
+    """What is set on the topic itself."""
+    asked = admin(bootstrap)
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    found = asked.describe_configs([resource])[resource].result(TIMEOUT_S)
+    return {key: entry.value for key, entry in found.items() if entry.source == 1}
+
+
+def partitions_of(bootstrap: str, name: str) -> int:
+    """How many there are; 0 for no such topic."""
+    topics = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics
+    return len(topics[name].partitions) if name in topics else 0
+
+
+def messages(bootstrap: str, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
+    """All of a partition that is committed, from an offset to its end now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "mirrors-reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, start)])
+        while True:
+            for message in consumer.consume(10_000, 0.2):
+                if (error := message.error()) is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    return
+                yield message
+    finally:
+        consumer.close()
+
+
+def record_of(message: Message) -> Record:
+    headers = tuple(message.headers() or ())
+    return Record(message.key(), message.value(), message.timestamp()[1], headers)  # type: ignore[arg-type]  # bytes
+
+
+def records(bootstrap: str, topic: str, partition: int = 0) -> list[Record]:
+    """The records of a partition."""
+    return [record_of(message) for message in messages(bootstrap, topic, partition)]
+
+
+def places(bootstrap: str, topic: str, partition: int = 0) -> dict[int, Record]:
+    """The records of a partition by their offsets."""
+    found = messages(bootstrap, topic, partition)
+    return {message.offset(): record_of(message) for message in found}  # type: ignore[misc]  # ints
+
+
+def all_records(bootstrap: str, topic: str) -> list[list[Record]]:
+    """The records of each partition."""
+    count = partitions_of(bootstrap, topic)
+    return [records(bootstrap, topic, partition) for partition in range(count)]
+
+
+def write(bootstrap: str, topic: str, written: Iterable[Record], partition: int = -1) -> None:
+    """Write records to the partitions of their keys, or to one."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for record in written:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            partition,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+        )
+        producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def write_in_transactions(
+    bootstrap: str, topic: str, partition: int, transactions: Iterable[tuple[list[Record], bool]]
+) -> None:
+    """Write transactions; each is committed, or aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"writer-of-{topic}"})
+    producer.init_transactions(TIMEOUT_S)
+    for written, is_committed in transactions:
+        producer.begin_transaction()
+        for record in written:
+            producer.produce(
+                topic, record.value, record.key, partition, timestamp=record.timestamp_ms
+            )
+        producer.flush(TIMEOUT_S)
+        (producer.commit_transaction if is_committed else producer.abort_transaction)(TIMEOUT_S)
+
+
+def flight_records(every: int = 1000) -> list[Record]:
+    """Every n-th flight, by its tail number; with headers, and where it is cancelled a null."""
+    found = []
+    for number, row in enumerate(flights.rows(every)):
+        cancelled = row["dep_time"] == flights.MISSING
+        found.append(
+            Record(
+                key=None if row["tailnum"] == flights.MISSING else row["tailnum"].encode(),
+                value=None if cancelled else json.dumps(row).encode(),
+                timestamp_ms=BEGIN_MS + number,
+                headers=(("carrier", row["carrier"].encode()), ("carrier", b""), ("no", None))
+                if number % 3 == 0
+                else (),
+            )
+        )
+    return found
+
+
+def numbered(count: int, start: int = 0) -> list[Record]:
+    """Records that tell their number."""
+    return [
+        Record(b"%d" % n, b"record %d" % n, BEGIN_MS + n, ()) for n in range(start, start + count)
+    ]
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int, partition: int = 0) -> None:
+    """Have a group be at an offset, as a consumer of it would."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    while True:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+            break
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                raise
+    consumer.close()
+
+
+def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int:
+    """Where a group is; -1001 where it is nowhere."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    (found,) = consumer.committed([TopicPartition(topic, partition)], TIMEOUT_S)
+    consumer.close()
+    return int(found.offset)
+
+
+def unread(bootstrap: str, group: str, topic: str, partition: int = 0) -> list[Record]:
+    """What a group has still to read."""
+    start = committed(bootstrap, group, topic, partition)
+    found = places(bootstrap, topic, partition)
+    return [record for offset, record in found.items() if offset >= start]

@@ -1,0 +1,176 @@
+"""`kwire pipeline audit` and `compare`: what they print, write and exit with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+
+from kwire.cli.app import app
+from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms
+from kwire.demo import flights
+from kwire.testing import BrokerProcess, free_port
+from tests.pipeline.planted import Planter, at, records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 600
+EVERY = 100
+"""Of the flights every hundredth."""
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
+]
+
+
+def produce_flights(bootstrap: str, topic: str) -> int:
+    """How many there are; the key is the carrier."""
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4"})
+    made = [flights.encode(row) for row in flights.rows(EVERY)]
+    for key, value in made:
+        producer.produce(topic, value, key)
+    assert producer.flush(60) == 0
+    return len(made)
+
+
+Run = Callable[..., Result]
+
+
+def runner(bootstrap: str) -> Run:
+    """Runs commands in this process, on its Spark session: run("audit", "t", status=1)."""
+
+    def run(*words: str, status: int = 0) -> Result:
+        environment = {"KWIRE_BOOTSTRAP_SERVERS": bootstrap}
+        done = CliRunner().invoke(app, ["pipeline", *words], prog_name="kwire", env=environment)
+        assert done.exit_code == status, done.output
+        return done
+
+    return run
+
+
+@pytest.fixture
+def kwire(spark: SparkSession, bootstrap: str) -> Run:
+    return runner(bootstrap)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_examples_of_the_help(
+    broker: BrokerProcess, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first as a user runs it: a process of its own, a table, a page, and a status."""
+    count = produce_flights(broker.bootstrap, "orders")
+    produce_flights(broker.bootstrap, "payments")
+    produce_flights(broker.bootstrap, "orders-copy")
+    kwire = runner(broker.bootstrap)
+    first, second = examples(kwire("audit", "--help").output)
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", *first.split()[1:], "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap},
+        cwd=tmp_path,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+    assert lines["orders"][2] == lines["payments"][2] == str(count)
+    assert lines["orders"][-1] == "lz4"
+    assert "nothing was found; audit.html has the report" in done.stderr
+    page = (tmp_path / "audit.html").read_text()
+    assert page.count("<svg") >= 2 * 3
+    words = second.split()[2 : second.split().index(">")]
+    report = json.loads(kwire(*words, status=EXIT_FINDINGS).stdout)
+    assert [finding["kind"] for finding in report["findings"]] == ["no-identity"]
+    copy, _ = examples(kwire("compare", "--help").output)
+    told = kwire(*copy.split()[2:], "--ignore", "timestamp").stderr
+    assert "nothing was found" in told
+
+
+def examples(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.startswith("    kwire pipeline")]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) -> None:
+    count = produce_flights(bootstrap, unique)
+    asked = ("--json", "--identity", "json:$.flight", "--batches", "all")
+    report = json.loads(kwire("audit", unique, *asked, status=EXIT_FINDINGS).stdout)
+    [topic] = report["topics"]
+    made = [flights.encode(row) for row in flights.rows(EVERY)]
+    assert sum(p["records"] for p in topic["partitions"]) == count == len(made)
+    assert topic["keys"]["distinct"] == len({key for key, _ in made})
+    assert dict(topic["keys"]["top"])["UA"] == sum(key == b"UA" for key, _ in made)
+    numbers = [json.loads(value)["flight"] for _, value in made]
+    assert topic["identities"]["extra"] == len(numbers) - len(set(numbers))
+    [codec] = topic["batches"]["codecs"]
+    assert (codec["name"], codec["records"]) == ("lz4", count)
+    assert codec["ratio"] > 1
+    assert [finding["kind"] for finding in report["findings"]] == ["duplicate-identity"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Path) -> None:
+    to = Planter(bootstrap)
+    to.create("back", 1)
+    made = records(to.now_ms, 50, partitions=1)
+    to.put("back", at(made, 40, timestamp_ms=made[0].timestamp_ms - 600_000))
+    name = to.name("back")
+    found = kwire("audit", name, status=EXIT_FINDINGS)
+    assert "disorder" in found.stdout
+    assert "key-40" in found.stdout
+    kwire("audit", name, "--fail-on", "error")
+    assert "disorder" not in kwire("audit", name, "--back", "1h").stdout
+    page = tmp_path / "compare.html"
+    to.create("same", 1)
+    to.put("same", made)
+    differs = kwire("compare", name, to.name("same"), "--html", str(page), status=EXIT_FINDINGS)
+    assert "changed" in differs.stdout
+    assert "key-40" in page.read_text()
+    kwire("compare", name, to.name("same"), "--fail-on", "never")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_what_could_not_be_made_has_a_status_of_its_own(kwire: Run, unique: str) -> None:
+    assert "topic-partition" in kwire("audit", unique, status=EXIT_NOT_DONE).stderr
+    nobody = ("-b", f"127.0.0.1:{free_port()}")
+    soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
+    for words in (("audit", unique), ("compare", unique, "other")):
+        told = kwire(*words, *nobody, *soon, status=EXIT_NOT_DONE).stderr
+        assert nobody[1] in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["audit"], "name topics, or give a pattern"),
+        (["audit", "t", "--identity", "id"], "not like header:NAME or json:$.path"),
+        (["audit", "t", "--back", "soon"], "not a duration like"),
+        (["audit", "t", "--fail-on", "bad"], "'bad' is not one of"),
+        (["compare"], "Missing argument 'TOPIC'"),
+        (["compare", "t"], "would be compared with itself"),
+        (["compare", "a", "b", "--ignore", "size"], "'size' is not one of"),
+    ],
+)
+def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+    assert complaint in runner("localhost:1")(*words, status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("90s", 90_000), ("1.5h", 5_400_000), ("7d", 604_800_000), ("10ms", 10)]
+)
+def test_how_long_a_time_is(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms

@@ -1,0 +1,319 @@
+"""What of an audit needs no Spark: the log's batches, words, and pages with hostile keys."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kwire.client.cluster import Cluster
+from kwire.codecs.batches import (
+    Compression,
+    ControlType,
+    Record,
+    build,
+    control_batch,
+    iter_batches,
+)
+from kwire.pipeline import PipelineError
+from kwire.pipeline.audit import Audit, Compare, Field, Gap, Side, Thresholds, page
+from kwire.pipeline.audit.batches import (
+    ABORTED,
+    COMPACTED,
+    DELETED,
+    HOLE,
+    MARKERS,
+    UNKNOWN,
+    Missing,
+    Piece,
+    Tally,
+    explain,
+    spread,
+    walked,
+)
+from kwire.pipeline.audit.cluster import Range, Topic
+from kwire.pipeline.audit.judging import judge
+from kwire.pipeline.audit.plots import plots
+from kwire.pipeline.audit.report import (
+    Batches,
+    Comparison,
+    Difference,
+    Duplicates,
+    Example,
+    Finding,
+    Keys,
+    PartitionDifferences,
+    PartitionFigures,
+    Report,
+    TopicReport,
+    worst,
+)
+from kwire.pipeline.audit.scan import HOLD_MS, oldest_ms
+from kwire.pipeline.audit.words import duration_name, share_name, shown, size_name, time_name
+from kwire.pipeline.source import Kafka, Topics
+from tests.conftest import BrokerFactory
+from tests.pipeline.planted import RECORDS, Planter, in_transactions, records
+
+ASKED = Audit(Topics(("t",)))
+POLL_S = 0.1
+
+
+def piece(base_offset: int, count: int, *, covers: int = 0, aborted: bool = False) -> Piece:
+    """A batch of `count` records; `covers` offsets where compaction has removed some."""
+    made = [Record(base_offset + i, 1000, b"k", b"v") for i in range(count)]
+    data = bytearray(build(made, compression=Compression.NONE))
+    [(position, header)] = list(iter_batches(data))
+    header = header._replace(
+        base_offset=base_offset, last_offset_delta=(covers or count) - 1, records_count=count
+    )
+    return Piece(header, memoryview(data), position, aborted)
+
+
+def marker(offset: int) -> Piece:
+    data = control_batch(
+        ControlType.COMMIT, 0, producer_id=1, producer_epoch=0, timestamp=1000, base_offset=offset
+    )
+    [(position, header)] = list(iter_batches(data))
+    return Piece(header, memoryview(data), position, False)
+
+
+class TestGaps:
+    """By the batches that cover them."""
+
+    def test_every_offset_is_explained_by_the_batch_that_covers_it(self) -> None:
+        pieces = [piece(0, 5), marker(5), piece(6, 4, aborted=True), piece(12, 1, covers=3)]
+        tally = Tally()
+        explain(iter(pieces), Gap(0, 3, 20), tally)
+        assert tally.kinds == {
+            COMPACTED: 2 + 3,  # 3, 4 are in a batch that is there, and Spark had no such record
+            MARKERS: 1,
+            ABORTED: 4,
+            HOLE: 2 + 5,
+        }
+        assert tally.holes == [Gap(0, 10, 12), Gap(0, 15, 20)]
+
+    def test_what_was_not_fetched_is_not_judged(self) -> None:
+        tally = Tally()
+        explain(iter([marker(7)]), Gap(0, 7, 100), tally, is_cut=True)
+        assert tally.kinds == {MARKERS: 1, UNKNOWN: 92}
+
+    def test_places_to_look_at_are_spread_over_partitions(self) -> None:
+        ranges = [Range(0, 0, 100, 0, 100, 100), Range(1, 5, 5, 5, 5, 5), Range(2, 4, 6, 0, 6, 6)]
+        assert spread(ranges, 4) == [(0, 0, 50), (0, 50, 100), (2, 4, 5), (2, 5, 6)]
+
+    def test_a_batch_that_is_damaged_is_counted_as_such_alone(self) -> None:
+        sound, broken = piece(0, 5), piece(5, 5)
+        broken.data[-1] ^= 1
+        tally = Tally()
+        for each in (sound, broken):
+            tally.add(each)
+        found = tally.figures("all")
+        assert (found.corrupt, found.batches, found.records) == (1, 1, 5)
+
+
+@pytest.mark.slow
+def test_a_whole_log_is_walked(bootstrap: str) -> None:
+    """Every offset is a record, or is explained."""
+    to = Planter(bootstrap)
+    name = to.create("transactions")
+    in_transactions(to, "transactions", ["commit", "abort", "commit", "abort"])
+    ends = [to.end("transactions", partition) for partition in (0, 1)]
+    ranges = [Range(p, 0, end, 0, end, end) for p, end in enumerate(ends)]
+    with Cluster(bootstrap) as cluster:
+        cluster.topic(name)
+        found = walked(cluster, name, ranges, Missing(0))
+    assert found.gap_kinds == {ABORTED: RECORDS // 2, MARKERS: 2 * 6}
+    assert found.records == RECORDS + RECORDS // 2
+    assert found.transactional == found.idempotent == found.batches
+    assert sum(ends) == found.records + found.gap_kinds[MARKERS]
+
+
+@pytest.mark.slow
+def test_what_compaction_took_is_told_from_what_is_lost(broker_factory: BrokerFactory) -> None:
+    """Of a log that the cleaner has been over; then its policy is another, which explains less."""
+    to = Planter(broker_factory({"log.cleaner.backoff.ms": "50"}).bootstrap)
+    configs = {
+        "cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.0",
+        "min.compaction.lag.ms": "0",
+    }  # fmt: skip
+    name = to.create("table", 1, configs)
+    made = records(to.now_ms, count=200, partitions=1)
+    for start in range(0, len(made), 20):  # a segment each: they are 20 s apart
+        part = made[start : start + 20]
+        to.put("table", [replace(r, key=f"key-{i % 7}") for i, r in enumerate(part)])
+    end = to.end("table", 0)
+    deadline = time.monotonic() + 30
+    with Cluster(to.bootstrap) as cluster:
+        cluster.topic(name)
+        while True:
+            found = walked(cluster, name, [Range(0, 0, end, 0, end, end)], Missing(0))
+            if found.records < end:
+                break
+            assert time.monotonic() < deadline, "the cleaner took nothing"
+            time.sleep(POLL_S)
+    kinds = found.gap_kinds
+    assert found.records + sum(kinds.values()) == end
+    assert set(kinds) <= {COMPACTED, HOLE}
+    assert kinds_of(batches=found, configs=configs) == []
+    assert {kind for kind, _ in kinds_of(batches=found)} == {
+        {COMPACTED: "compacted", HOLE: "gap"}[kind] for kind in kinds
+    }
+
+
+def topic_of(**changes: object) -> TopicReport:
+    """A topic in which nothing is wrong, but for what is changed."""
+    partition = PartitionFigures(0, 0, 10, 0, 10, 10, records=10)
+    plain = TopicReport(
+        name="t", configs={"cleanup.policy": "delete"}, partitions=[partition],
+        size_percentiles={}, size_histogram=[], over_time=[], bucket_ms=0, headers=[],
+        keys=Keys(), duplicates=Duplicates(), identities=Duplicates(), largest_gaps=[],
+        batches=Batches("all"),
+    )  # fmt: skip
+    return replace(plain, **changes)  # type: ignore[arg-type]  # the caller names its fields
+
+
+def kinds_of(**changes: object) -> list[tuple[str, str]]:
+    return [(f.kind, f.severity) for f in judge(topic_of(**changes), ASKED)]
+
+
+class TestFindings:
+    """Of what cannot be planted through a broker."""
+
+    @pytest.mark.parametrize(
+        ("kinds", "found"),
+        [
+            ({}, []),
+            ({MARKERS: 5, ABORTED: 9}, []),
+            ({MARKERS: 5, UNKNOWN: 9}, []),  # all that were looked into are markers
+            ({HOLE: 2}, [("gap", "error")]),
+            ({COMPACTED: 2}, [("compacted", "warning")]),
+            ({UNKNOWN: 2}, [("gap-unknown", "info")]),
+            ({HOLE: 2, MARKERS: 1, UNKNOWN: 9}, [("gap", "error"), ("gap-unknown", "info")]),
+            ({DELETED: 2}, [("deleted", "info")]),
+        ],
+    )
+    def test_of_gaps(self, kinds: dict[str, int], found: list[tuple[str, str]]) -> None:
+        assert kinds_of(batches=Batches("all", gap_kinds=kinds)) == found
+
+    def test_compaction_explains_gaps(self) -> None:
+        gaps = Batches("sample", gap_kinds={HOLE: 5, COMPACTED: 6, UNKNOWN: 7})
+        assert kinds_of(batches=gaps, configs={"cleanup.policy": "compact,delete"}) == []
+
+    def test_of_damaged_and_old_batches(self) -> None:
+        batches = Batches("all", corrupt=1, old_formats=2)
+        assert kinds_of(batches=batches) == [("corrupt", "error"), ("old-format", "info")]
+
+    def test_of_keys_that_occur_twice_where_they_must_not(self) -> None:
+        keys = Keys(distinct=8, repeated=1, records=10, top=[("a", 3), ("b", 1)])
+        asked = replace(ASKED, unique_keys=True)
+        [finding] = judge(topic_of(keys=keys), asked)
+        assert (finding.kind, finding.count) == ("duplicate-key", 2)
+        assert [example.key for example in finding.examples] == ["a"]
+        assert judge(topic_of(keys=keys), ASKED) == []
+
+    def test_thresholds_are_where_a_figure_becomes_a_finding(self) -> None:
+        partition = PartitionFigures(0, 0, 10, 0, 10, 10, records=10, record_bytes_max=950)
+        configs = {"cleanup.policy": "delete", "max.message.bytes": "1000"}
+        topic = topic_of(partitions=[partition], configs=configs)
+        assert [f.kind for f in judge(topic, ASKED)] == ["large"]
+        loose = replace(ASKED, thresholds=Thresholds(size_share=0.95))
+        assert judge(topic, loose) == []
+
+    def test_the_worst_comes_first(self) -> None:
+        found = [Finding("a", severity, "t", 1, "") for severity in ("info", "error", "warning")]
+        assert worst(found) == "error"
+        assert worst([]) is None
+
+
+def test_what_retention_should_have_taken() -> None:
+    configs = {"cleanup.policy": "delete", "retention.ms": "1000", "segment.ms": "500"}
+    now_ms = 10_000_000
+    assert oldest_ms(Topic("t", (), configs), now_ms) == now_ms - 1500 - HOLD_MS
+    assert oldest_ms(Topic("t", (), configs | {"retention.ms": "-1"}), now_ms) is None
+    assert oldest_ms(Topic("t", (), configs | {"cleanup.policy": "compact"}), now_ms) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("header:id", Field("header", "id")),
+        ("json:id", Field("json", "$.id")),
+        ("json:$.a.b[0]", Field("json", "$.a.b[0]")),
+        ("json:order id", Field("json", "$['order id']")),
+    ],
+)
+def test_a_field_is_named(text: str, field: Field) -> None:
+    assert Field.parse(text) == field
+
+
+@pytest.mark.parametrize("text", ["", "id", "header:", "value:id"])
+def test_a_field_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(PipelineError, match="is not like"):
+        Field.parse(text)
+
+
+def test_a_comparison_that_says_nothing_is_refused() -> None:
+    left, right = Side(Kafka(), "a"), Side(Kafka(), "b")
+    with pytest.raises(PipelineError, match="with itself"):
+        Compare(left, left)
+    with pytest.raises(PipelineError, match="'size' is none of"):
+        Compare(left, right, ignore=["size"])
+    with pytest.raises(PipelineError, match="nothing is left"):
+        Compare(left, right, ignore=["key", "value", "headers", "timestamp"])
+    assert Compare(left, right, ignore=["key"]).parts == ("value", "headers", "timestamp")
+
+
+def test_words() -> None:
+    assert [size_name(n) for n in (0, 1023, 1536, 3 << 20)] == ["0 B", "1023 B", "1.5 kB", "3 MB"]
+    assert [duration_name(n) for n in (9, 1500, 120_000)] == ["9 ms", "1.5 s", "2 min"]
+    assert time_name(1_362_139_200_000) == "2013-03-01 12:00:00"
+    assert [time_name(n) for n in (None, -5, 10**17)] == ["-", "-5 ms", f"{10**17} ms"]
+    assert [share_name(n, 1000) for n in (0, 1, 500)] == ["0 %", "< 1 %", "50 %"]
+    assert shown(None) is None
+    assert shown("grüße".encode()) == "grüße"
+    assert shown(b"a\nb") == r"a\nb"
+    assert shown(b"\xff\x00") == "0xff00"
+    assert shown(b"x" * 100) == "x" * 59 + "…"
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def hostile_pages() -> Iterator[str]:
+    example = Example(0, 1, HOSTILE, HOSTILE)
+    finding = Finding("gap", "error", "t", 1, HOSTILE, [example])
+    topic = topic_of(
+        keys=Keys(1, 1, 10, top=[(HOSTILE, 10)]), headers=[(HOSTILE, 1)],
+        over_time=[(0, 5), (1000, 5)], bucket_ms=1000, size_histogram=[(64, 10)],
+        configs={"x": HOSTILE},
+    )  # fmt: skip
+    yield page(Report("c", 0, 1.0, [topic], [finding]))
+    difference = Difference("changed", (0, 1), (0, 1), HOSTILE, ("value",), HOSTILE)
+    partition = PartitionDifferences(0, 1, 1, changed=1)
+    yield page(Comparison("a", "b", 0, 1.0, ("key",), True, [partition], [difference], [finding]))
+
+
+@pytest.mark.slow
+def test_pages_show_what_is_in_records_and_run_none_of_it() -> None:
+    for text in hostile_pages():
+        assert HOSTILE not in text
+        assert html.escape(HOSTILE) in text
+
+
+def test_a_page_of_an_empty_topic() -> None:
+    partition = PartitionFigures(0, 0, 0, 0, 0, 0)
+    text = page(Report("c", 0, 1.0, [topic_of(partitions=[partition])], []))
+    assert "nothing was found" in text
+    assert "<svg" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("span_s", [1, 240, 4 * 3600, 100 * 86_400, 10**9])
+def test_records_of_any_span_of_time_are_drawn(span_s: int) -> None:
+    width_ms = span_s * 10
+    times = [(1_362_139_200_000 + width_ms * i, 1 + i % 7) for i in range(100)]
+    text, *_ = plots(topic_of(over_time=times, bucket_ms=width_ms))
+    assert f"Records over time ({duration_name(width_ms)} a bar, UTC)" in text

@@ -1,0 +1,493 @@
+"""Whatever is written twice, cut short or fenced: the target has each record once, in order."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kwire.client.connection import Connection
+from kwire.codecs.batches import iter_batches
+from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.pipeline.exactly_once import (
+    Bounds,
+    Fenced,
+    OtherSource,
+    PartitionWriter,
+    Plan,
+    RecordTooLarge,
+    WriteError,
+    Writer,
+    Written,
+)
+from kwire.pipeline.positions import MapRecord, Position, Run
+from kwire.pipeline.rows import Columns, Report
+from kwire.pipeline.transactional import Client
+
+pytestmark = [pytest.mark.slow]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+SCHEMA = pyarrow.schema(
+    [
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+        ("topic", pyarrow.string()),
+        ("partition", pyarrow.int32()),
+        ("offset", pyarrow.int64()),
+        ("timestamp", pyarrow.timestamp("us", tz="UTC")),
+        ("headers", HEADERS),
+    ]
+)
+"""Of Spark's Kafka source."""
+
+PATIENCE_S = 20.0
+SMALL = Bounds(records=10, patience_s=PATIENCE_S)
+WHOLE = Bounds(patience_s=PATIENCE_S)
+Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What has to be the same on both sides."""
+
+    key: bytes | None = None
+    value: bytes | None = b"value"
+    timestamp_ms: int = 1_700_000_000_000
+    headers: Headers | None = None
+
+
+def numbered(count: int) -> list[Record]:
+    return [Record(b"%d" % (n % 7), b"value %d" % n, 1_700_000_000_000 + n) for n in range(count)]
+
+
+def structs(headers: Headers | None) -> list[dict[str, object]] | None:
+    return headers and [{"key": key, "value": value} for key, value in headers]  # type: ignore[return-value]  # None, or []
+
+
+def batch(
+    topic: str, partition: int, offsets: Iterable[int], rows: list[Record]
+) -> pyarrow.RecordBatch:
+    """Rows of the source: the record at an offset is the one of that index."""
+    columns = [
+        {
+            "key": rows[offset].key,
+            "value": rows[offset].value,
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": EPOCH + timedelta(milliseconds=rows[offset].timestamp_ms),
+            "headers": structs(rows[offset].headers),
+        }
+        for offset in offsets
+    ]
+    return pyarrow.RecordBatch.from_pylist(columns, SCHEMA)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A topic of the cluster under test, and the map topic beside it."""
+
+    bootstrap: str
+    topic: str
+
+    @property
+    def map_topic(self) -> str:
+        return f"{self.topic}-map"
+
+    def writer(self, bounds: Bounds = SMALL, *, mapped: bool = False) -> Writer:
+        client = {"bootstrap.servers": self.bootstrap}
+        topic = self.map_topic if mapped else None
+        return Writer(client, f"test-{self.topic}", bounds=bounds, map_topic=topic)
+
+    def write(
+        self,
+        rows: list[Record],
+        offsets: Iterable[int] | None = None,
+        *,
+        bounds: Bounds = SMALL,
+        mapped: bool = False,
+    ) -> Written:
+        """Write the rows, or those of some offsets, to partition 0, ten in an Arrow batch."""
+        chosen = list(range(len(rows)) if offsets is None else offsets)
+        batches = [
+            batch(self.topic, 0, chosen[start : start + 10], rows)
+            for start in range(0, len(chosen), 10)
+        ]
+        (written,) = self.writer(bounds, mapped=mapped).write(batches, Plan())
+        return written
+
+    def messages(self, topic: str = "", partition: int = 0) -> list[Message]:
+        """What a consumer of its own reads, read_committed, up to the end."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "reader",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.assign([TopicPartition(topic or self.topic, partition, 0)])
+        found = []
+        while True:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None, "no answer"
+            if message.error() is not None:
+                break
+            found.append(message)
+        consumer.close()
+        return found
+
+    def records(self, partition: int = 0) -> list[Record]:
+        """The target's records."""
+        return [
+            Record(found.key(), found.value(), found.timestamp()[1], found.headers() or None)  # type: ignore[arg-type]  # bytes
+            for found in self.messages(partition=partition)
+        ]
+
+    def runs(self) -> list[Run]:
+        """The map of partition 0, in the order of the source."""
+        runs: list[Run] = []
+        for message in self.messages(self.map_topic):
+            record = MapRecord.decode(message.key(), message.value())  # type: ignore[arg-type]  # bytes
+            assert (record.topic, record.partition) == (self.topic, 0)
+            runs += record.runs
+        return runs
+
+
+@pytest.fixture(params=["kwire", pytest.param("apache", marks=pytest.mark.java)])
+def target(request: pytest.FixtureRequest, unique: str) -> Target:
+    """On kwire and on Apache Kafka."""
+    if request.param == "kwire":
+        bootstrap = request.getfixturevalue("bootstrap")
+    else:
+        bootstrap = request.getfixturevalue("apache_kafka").bootstrap
+    target = Target(bootstrap, unique)
+    create(target, NewTopic(target.topic, 2), NewTopic(target.map_topic, 1))
+    return target
+
+
+def create(target: Target, *topics: NewTopic) -> None:
+    """Make topics that keep records of any age."""
+    for topic in topics:
+        topic.config = {**(topic.config or {}), "retention.ms": "-1"}
+    admin = AdminClient({"bootstrap.servers": target.bootstrap})
+    for made in admin.create_topics(list(topics)).values():
+        made.result(PATIENCE_S)
+
+
+def test_what_is_written_twice_is_there_once(target: Target) -> None:
+    rows = numbered(35)
+    first = target.write(rows)
+    again = target.write(rows)
+    assert target.records() == rows
+    assert (first.records, first.skipped, first.transactions) == (35, 0, 4)
+    assert (again.records, again.skipped, again.transactions) == (0, 35, 0)
+    assert first.position == again.position == 35
+    assert first.last - first.first >= 34
+
+
+def test_nulls_headers_and_timestamps_are_as_they_were(target: Target) -> None:
+    rows = [
+        Record(None, None),
+        Record(b"", b""),
+        Record(b"tombstone", None, 1),
+        Record(None, b"no time", -1),
+        Record(b"\x00\xff", bytes(range(256)), 946_684_800_123),
+        Record(b"h", b"h", headers=[("a", b"1"), ("a", b"2"), ("", b""), ("null", None)]),
+        Record(b"h", b"h", headers=[("ключ", "значение".encode())]),
+        Record(b"k", b"later ones without headers"),
+    ]
+    target.write(rows)
+    assert target.records() == rows
+
+
+def test_a_writer_that_fails_between_transactions_goes_on_where_it_was(target: Target) -> None:
+    rows = numbered(45)
+
+    def failing() -> Iterator[pyarrow.RecordBatch]:
+        yield batch(target.topic, 0, range(25), rows)
+        raise ConnectionError("the source is gone")
+
+    with pytest.raises(ConnectionError):
+        list(target.writer().write(failing(), Plan()))
+    kept = len(target.records())
+    assert 0 < kept < 45
+    written = target.write(rows)
+    assert target.records() == rows
+    assert (written.skipped, written.records) == (kept, 45 - kept)
+
+
+KILLED = """
+import os, sys, pickle
+from kwire.pipeline.exactly_once import Plan
+from kwire.pipeline.transactional import Client
+writer, batches, after = pickle.load(sys.stdin.buffer)
+commit = Client.commit
+def die(client):
+    global after
+    after -= 1
+    if after < 0:
+        os._exit(9)
+    commit(client)
+Client.commit = die
+list(writer.write(batches, Plan()))
+"""
+
+
+def test_a_writer_that_is_killed_in_a_transaction_leaves_nothing_of_it(target: Target) -> None:
+    rows = numbered(45)
+    batches = [batch(target.topic, 0, range(start, start + 5), rows) for start in range(0, 45, 5)]
+    sent = pickle.dumps((target.writer(mapped=True), batches, 2))
+    done = subprocess.run([sys.executable, "-c", KILLED], input=sent, timeout=60)
+    assert done.returncode == 9
+    written = target.write(rows, mapped=True)
+    assert target.records() == rows
+    assert (written.skipped, written.records) == (20, 25)
+    assert sum(run.records for run in target.runs()) == 45
+
+
+def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
+    rows = numbered(20)
+    zombie = PartitionWriter(target.writer(), target.topic, 0, Position(target.topic), 0)
+    zombie.add(batch(target.topic, 0, range(10), rows))
+    target.write(rows)
+    with pytest.raises(Fenced, match=f"another task writes partition 0 of {target.topic} now"):
+        zombie.finish()
+    assert target.records() == rows
+
+
+def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = numbered(20)
+    commit = Client.commit
+
+    def late(client: Client) -> None:
+        monkeypatch.setattr(Client, "commit", commit)
+        assert target.write(rows).records == 20
+        commit(client)
+
+    monkeypatch.setattr(Client, "commit", late)
+    with pytest.raises(Fenced):
+        target.write(rows)
+    assert target.records() == rows
+
+
+def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
+    rows = numbered(20)
+    client = Client(
+        {"bootstrap.servers": target.bootstrap},
+        group=target.writer().group,
+        topic=target.topic,
+        partition=0,
+        patience_s=PATIENCE_S,
+    )
+    client.open({})
+    client.producer.begin_transaction()
+    client.produce(Columns.of(batch(target.topic, 0, range(20), rows)), [None] * 20)
+    client.producer.flush(PATIENCE_S)
+    other = Producer({"bootstrap.servers": target.bootstrap})
+    other.produce(target.topic, b"behind it", partition=0)
+    other.flush()
+    assert target.records() == []
+    target.writer().release([(target.topic, 0)])
+    assert [record.value for record in target.records()] == [b"behind it"]
+
+
+def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = numbered(10)
+    commit, now = Client.commit, time.monotonic
+
+    def slow(client: Client) -> None:
+        monkeypatch.setattr(Client, "commit", commit)
+        usurper = Producer(
+            {"bootstrap.servers": target.bootstrap, "transactional.id": client.transactional_id}
+        )
+        usurper.init_transactions(PATIENCE_S)  # fences, as the coordinator's timeout does
+        monkeypatch.setattr(time, "monotonic", lambda: now() + SMALL.timeout_s)
+        commit(client)
+
+    monkeypatch.setattr(Client, "commit", slow)
+    target.write(rows, bounds=replace(SMALL, patience_s=2 * SMALL.timeout_s))
+    assert target.records() == rows
+
+
+def test_a_record_that_is_too_large_is_told(target: Target) -> None:
+    large = random.Random(1).randbytes(1_200_000)
+    rows = [*numbered(5), Record(b"large", large), *numbered(3)]
+    with pytest.raises(
+        RecordTooLarge,
+        match=f"at offset 5 is too large for {target.topic}, which takes 1,048,588 bytes: raise",
+    ):
+        target.write(rows, bounds=WHOLE)
+
+
+def test_batches_are_made_small_enough_for_the_topic(target: Target) -> None:
+    topic = NewTopic(f"{target.topic}-small", 1, config={"max.message.bytes": "2000"})
+    create(target, topic)
+    small = Target(target.bootstrap, topic.topic)
+    rows = [Record(b"k", random.Random(n).randbytes(150)) for n in range(100)]
+    written = small.write(rows, bounds=WHOLE)
+    assert small.records() == rows
+    assert written.transactions == 1
+    with pytest.raises(RecordTooLarge, match="which takes 2,000 bytes"):
+        small.write([*rows, Record(b"k", random.Random(1).randbytes(2000))])
+
+
+def test_the_timestamp_that_librdkafka_cannot_write_is_told(target: Target) -> None:
+    rows = [Record(), Record(timestamp_ms=0)]
+    with pytest.raises(WriteError, match=r"the record at offset 1 .* has the timestamp 0"):
+        target.write(rows)
+    assert target.records() == []
+
+
+def test_another_source_of_the_same_name_is_refused(target: Target) -> None:
+    rows = numbered(5)
+    target.write(rows)
+    writer = target.writer()
+    plan = Plan(origins={target.topic: "another"})
+    with pytest.raises(OtherSource, match="give the job another name"):
+        list(writer.write([batch(target.topic, 0, range(5), rows)], plan))
+    assert target.records() == rows
+
+
+def test_a_known_position_counts_where_the_group_has_none(target: Target) -> None:
+    rows = numbered(5)
+    plan = Plan(known={(target.topic, 0): 3})
+    (written,) = target.writer().write([batch(target.topic, 0, range(5), rows)], plan)
+    assert target.records() == rows[3:]
+    assert (written.skipped, written.records) == (3, 2)
+
+
+def test_each_partition_has_its_own_rows_and_name(target: Target) -> None:
+    rows = numbered(30)
+    batches = [batch("elsewhere", 0, range(30), rows), batch("elsewhere", 1, range(20, 30), rows)]
+    written = list(target.writer().write(batches, Plan(targets={"elsewhere": target.topic})))
+    assert [(one.topic, one.partition, one.records) for one in written] == [
+        (target.topic, 0, 30),
+        (target.topic, 1, 10),
+    ]
+    assert target.records(0) == rows
+    assert target.records(1) == rows[20:]
+
+
+def offsets_with_gaps(rng: random.Random, count: int) -> list[int]:
+    """As compaction and markers leave them."""
+    return [offset for offset in range(count) if rng.random() < 0.8]
+
+
+def expected(target: Target, offsets: list[int]) -> dict[int, int]:
+    """The target's offset of each of the source, by the values that lie there."""
+    places = {message.value(): message.offset() for message in target.messages()}
+    return {offset: places[b"value %d" % offset] for offset in offsets}  # type: ignore[misc]  # an int
+
+
+def told(runs: list[Run]) -> dict[int, int]:
+    return {run.source + n: run.target + n for run in runs for n in range(run.records)}
+
+
+def test_the_map_tells_where_each_record_went(target: Target, rng: random.Random) -> None:
+    rows, offsets = numbered(100), offsets_with_gaps(rng, 100)
+    target.write(rows, offsets, mapped=True)
+    assert told(target.runs()) == expected(target, offsets)
+
+
+def test_the_map_holds_when_somebody_else_writes_between(
+    target: Target, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, offsets = numbered(60), offsets_with_gaps(rng, 60)
+    other = Producer({"bootstrap.servers": target.bootstrap})
+    produce = Client.produce
+    meddled_at = offsets[::20]  # between the two batches of each transaction
+
+    def meddled(client: Client, columns: Columns, watched: Iterable[Report | None]) -> None:
+        produce(client, columns, watched)
+        client.producer.flush()
+        if columns.offsets[0] in meddled_at:
+            other.produce(target.topic, b"other", partition=0)
+            other.flush()
+
+    monkeypatch.setattr(Client, "produce", meddled)
+    bounds = replace(SMALL, records=25)
+    target.write(rows, offsets, mapped=True, bounds=bounds)
+    ours = [record for record in target.records() if record.value != b"other"]
+    assert ours == [rows[offset] for offset in offsets]
+    assert len(ours) < len(target.records())
+    assert told(target.runs()) == expected(target, offsets)
+
+
+def test_whatever_comes_again_each_is_there_once(target: Target, rng: random.Random) -> None:
+    rows = numbered(120)
+    reached = 0
+    while reached < len(rows):
+        start = rng.randrange(reached + 1)
+        end = min(len(rows), start + rng.randrange(1, 60))
+        target.write(rows, range(start, end), mapped=True)
+        reached = max(reached, end)
+    assert target.records() == rows
+    assert sorted(told(target.runs())) == list(range(120))
+
+
+@pytest.mark.parametrize(("codec", "number"), [("none", 0), ("gzip", 1), ("lz4", 3), ("zstd", 4)])
+def test_batches_are_compressed_as_asked(
+    bootstrap: str, unique: str, codec: str, number: int
+) -> None:
+    target = Target(bootstrap, unique)
+    create(target, NewTopic(unique, 1))
+    rows = numbered(50)
+    writer = replace(target.writer(Bounds()), compression=codec)
+    list(writer.write([batch(unique, 0, range(50), rows)], Plan()))
+    assert target.records() == rows
+    assert codecs_of(bootstrap, unique) == {number}
+
+
+def codecs_of(bootstrap: str, topic: str) -> set[int]:
+    """Of the batches in partition 0, markers aside."""
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[part])], max_bytes=1 << 20)
+    host, port = bootstrap.rsplit(":", 1)
+    connection = Connection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)
+    with closing(connection):
+        answer = connection.call(request, version_max=11)
+    found = answer.responses[0].partitions[0].records
+    return {header.compression for _, header in iter_batches(found) if not header.is_control}
+
+
+SHIPPED = """
+import sys, pickle
+sys.modules["kwire"] = None  # importing it fails
+import pyspark.cloudpickle
+run, batches = pickle.load(sys.stdin.buffer)
+print(sum(sum(done.column("records").to_pylist()) for done in run(iter(batches))))
+"""
+
+
+@pytest.mark.spark
+def test_executors_need_no_kwire(target: Target, tmp_path: Path) -> None:
+    cloudpickle = import_module("pyspark.cloudpickle")
+    rows = numbered(30)
+    task = target.writer(mapped=True).task(Plan())
+    sent = cloudpickle.dumps((task, [batch(target.topic, 0, range(30), rows)]))
+    done = subprocess.run(
+        [sys.executable, "-c", SHIPPED], input=sent, capture_output=True, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+    )  # fmt: skip
+    assert done.stdout.split() == [b"30"], done.stderr.decode()
+    assert target.records() == rows

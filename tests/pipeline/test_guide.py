@@ -1,0 +1,66 @@
+"""The guide: what it tells a newcomer to type works as it stands, and gives what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kwire.testing import BrokerProcess
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TIMEOUT_S = 600
+SERVE = "kwire serve\n"
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A Java that lives for seconds gains nothing by what it does for those that live long."""
+
+
+class Told(NamedTuple):
+    """Commands of the guide, and what they print by its word; None where it shows nothing."""
+
+    commands: str
+    output: str | None
+
+
+def told() -> Iterator[Told]:
+    blocks = [(language, text) for language, text in BLOCK.findall(GUIDE.read_text())]
+    for number, (language, text) in enumerate(blocks):
+        if language == "sh":
+            after = blocks[number + 1] if number + 1 < len(blocks) else ("sh", "")
+            yield Told(text, after[1] if after[0] == "json" else None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_guide_does_what_it_says(broker: BrokerProcess, tmp_path: Path) -> None:
+    """On a broker of its own: the guide begins on an empty one."""
+    steps = list(told())
+    assert steps[0].commands == SERVE
+    environment = os.environ | {
+        "JDK_JAVA_OPTIONS": QUICK,
+        "KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    folder = tmp_path / "newcomer"
+    folder.mkdir()
+    for step in steps[1:]:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", step.commands],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=folder,
+            timeout=TIMEOUT_S,
+        )
+        assert done.returncode == 0, step.commands + done.stdout + done.stderr
+        if step.output is not None:
+            assert done.stdout == step.output, done.stderr
+    assert sum(step.output is not None for step in steps) >= 4

@@ -1,0 +1,51 @@
+"""Jars that were resolved are found again while they are as they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.pipeline import jars
+from kwire.pipeline.session import JARS, PACKAGES, _found_again
+
+ASKED = ["org.apache.spark:a_2.13:4.0.0", "org.example:b:1"]
+
+
+@pytest.fixture
+def resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two jars that ASKED came to."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = [tmp_path / "a.jar", tmp_path / "b.jar"]
+    for path in found:
+        path.write_bytes(b"a jar")
+    assert jars.known(ASKED) is None
+    jars.note(ASKED, ",".join(f"file://{path}" for path in found))
+    return found
+
+
+def test_they_are_found_by_what_was_asked_for_in_any_order(resolved: list[Path]) -> None:
+    assert jars.known(reversed(ASKED)) == [str(path) for path in resolved]
+    assert jars.known(ASKED[:1]) is None
+
+
+def test_a_jar_that_is_gone_or_cut_is_resolved_again(resolved: list[Path]) -> None:
+    resolved[0].write_bytes(b"a j")
+    assert jars.known(ASKED) is None
+    resolved[0].unlink()
+    assert jars.known(ASKED) is None
+
+
+def test_nothing_is_noted_where_nothing_was_found(resolved: list[Path]) -> None:
+    jars.note(ASKED[:1], "")
+    assert jars.known(ASKED[:1]) is None
+
+
+def test_a_session_takes_them_where_nothing_else_is_said_of_jars(resolved: list[Path]) -> None:
+    asked = {PACKAGES: ",".join(ASKED), "spark.x": "1"}
+    found = {JARS: ",".join(map(str, resolved)), "spark.x": "1"}
+    assert _found_again(asked, "local[2]") == found
+    assert _found_again(asked, "spark://there:7077") == asked
+    for setting in ("spark.jars.ivy", "spark.jars.excludes", JARS):
+        more = asked | {setting: "y"}
+        assert _found_again(more, "local[2]") == more

@@ -1,0 +1,183 @@
+"""kill -9 of Spark, the source and the target while a topic is mirrored: nothing lost or doubled.
+
+A round here; KWIRE_PIPELINE_ROUNDS=50 KWIRE_PIPELINE_RECORDS=5000000 for the long form.  What is
+killed when follows from the run's seed (`--seed`).  Both sides are read by librdkafka, and compared
+record by record; neither Spark nor the mirror has a say.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from kwire.testing import BrokerProcess
+from tests.pipeline import mirrors
+from tests.pipeline.killing import VICTIMS, Feeder, Spark, moment
+from tests.pipeline.mirrors import Record
+
+ROUNDS = int(os.environ.get("KWIRE_PIPELINE_ROUNDS", "1"))
+RECORDS = int(os.environ.get("KWIRE_PIPELINE_RECORDS", "20000"))
+TOPIC = "killed"
+GROUPS = 20
+PARTITIONS = 4
+BATCHES = (5_000, 50_000, 500_000)
+"""Records of a micro-batch: a run has few or many of them, and kills come in all of their parts."""
+
+STARTING_S = 20.0
+WORKING_S = 4.0
+"""How long a job goes on at most, from its start or from its first records, before it is killed."""
+SLOW_S = 200.0
+"""A job that has written nothing after this time is killed as it starts: machines may be busy."""
+AWAY_S = 3.0
+WITH_BROKER = 0.7
+"""How often a broker is killed too."""
+TO_THE_END_S = 1200.0
+
+
+class Trial:
+    """Two clusters, the job between them, and what is done to all three."""
+
+    def __init__(
+        self, source: BrokerProcess, target: BrokerProcess, directory: Path, rng: random.Random
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.log = directory / "job.log"
+        self.rng = rng
+        self.kills: dict[str, int] = {}
+        self.last: Spark | None = None
+
+    def job(self, batch: int, *more: str) -> Spark:
+        sides = ("-b", self.source.bootstrap, "--to", self.target.bootstrap)
+        return Spark(["mirror", TOPIC, *sides, "--batch", str(batch), *more], self.log)
+
+    def round(self) -> None:
+        """A run of the job, that is killed; one of the brokers too, most times."""
+        continuous = ("--continuous", "--every", "500ms", "--sync", "1s")
+        more = continuous if self.rng.random() < 0.7 else ()
+        before = ends(self.target)
+        job = self.job(self.rng.choice(BATCHES), *more)
+        try:
+            if self.rng.random() < 0.8:
+                begun = time.monotonic()
+                job.wait_until(
+                    lambda: ends(self.target) > before or time.monotonic() - begun > SLOW_S
+                )
+            else:
+                moment(self.rng, STARTING_S)
+            if self.rng.random() < WITH_BROKER:
+                self.kill_broker()
+            moment(self.rng, WORKING_S)
+            victim = self.rng.choice(VICTIMS)
+            self.count(victim if job.running else "nothing: it had ended")
+            job.kill(victim)
+        finally:
+            self.end_last()
+            self.last = job
+
+    def end_last(self) -> None:
+        """What is left of a killed job may live on while the next one works."""
+        if self.last is not None:
+            self.last.end()
+
+    def kill_broker(self) -> None:
+        name = self.rng.choice(["source", "target"])
+        broker = self.source if name == "source" else self.target
+        moment(self.rng, WORKING_S / 2)
+        broker.kill()
+        moment(self.rng, AWAY_S)
+        broker.start()
+        self.count(name)
+
+    def count(self, victim: str) -> None:
+        self.kills[victim] = self.kills.get(victim, 0) + 1
+
+    def finish(self) -> None:
+        """Run the job to its end."""
+        self.end_last()
+        job = self.job(1_000_000)
+        try:
+            assert job.wait(TO_THE_END_S) == 0, self.log.read_text()
+        finally:
+            job.end()
+
+    def check(self) -> int:
+        """Both sides are the same, record by record; how many there are."""
+        total = 0
+        for partition in range(PARTITIONS):
+            source, target = (in_order(side, partition) for side in (self.source, self.target))
+            for number, (sent, found) in enumerate(zip_longest(source, target)):
+                assert sent == found, f"record {number} of partition {partition}"
+                total += 1
+        return total
+
+    def commit_groups(self) -> dict[str, tuple[int, int]]:
+        """Groups at offsets anywhere in the source: partition and offset of each."""
+        groups = {}
+        for number in range(GROUPS):
+            group, partition = f"group-{number}", self.rng.randrange(PARTITIONS)
+            offset = self.rng.randrange(RECORDS // PARTITIONS + 1)
+            mirrors.commit(self.source.bootstrap, group, TOPIC, offset, partition)
+            groups[group] = partition, offset
+        return groups
+
+    def check_groups(self, groups: dict[str, tuple[int, int]]) -> None:
+        """Each goes on in the target with the record that it would have read next."""
+        for group, (partition, offset) in groups.items():
+            there = mirrors.committed(self.target.bootstrap, group, TOPIC, partition)
+            sent = next(in_order(self.source, partition, offset), None)
+            assert next(in_order(self.target, partition, there), None) == sent, group
+
+
+def in_order(side: BrokerProcess, partition: int, start: int = 0) -> Iterator[Record]:
+    found = mirrors.messages(side.bootstrap, TOPIC, partition, start)
+    return (mirrors.record_of(message) for message in found)
+
+
+def ends(broker: BrokerProcess) -> int:
+    """Where the partitions end, added up; -1 where the topic is not there."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "log_level": 0})
+    try:
+        return sum(
+            consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), 30.0)[1]
+            for partition in range(PARTITIONS)
+        )
+    except KafkaException:
+        return -1
+    finally:
+        consumer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300 + 600 * ROUNDS + RECORDS // 1000)
+def test_each_record_is_there_once_whatever_is_killed(tmp_path: Path, rng: random.Random) -> None:
+    with (
+        BrokerProcess(tmp_path / "source") as source,
+        BrokerProcess(tmp_path / "target") as target,
+    ):
+        trial = Trial(source, target, tmp_path, rng)
+        mirrors.create(source.bootstrap, TOPIC, PARTITIONS)
+        try:
+            for number in range(ROUNDS):
+                numbers = range(number * RECORDS // ROUNDS, (number + 1) * RECORDS // ROUNDS)
+                feeder = Feeder(source.bootstrap, TOPIC, PARTITIONS, numbers)
+                feeder.start()
+                trial.round()
+                feeder.join()
+                assert feeder.failures == []
+                print(f"round {number + 1}: {ends(target)} offsets, {trial.kills}", flush=True)
+            groups = trial.commit_groups()
+            trial.finish()
+            assert trial.check() == RECORDS
+            trial.check_groups(groups)
+        finally:
+            trial.end_last()
+    print(f"{ROUNDS} rounds, killed: {trial.kills}")

@@ -1,0 +1,124 @@
+"""`kwire pipeline query`: its options become a query, its rows lines or a table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kwire.cli.app import app
+from kwire.cli.pipeline import query
+from kwire.cli.pipeline.rows import apart, cell
+from kwire.pipeline import Form, View
+from kwire.testing import free_port
+from tests.pipeline.queries import as_json, consumed, produce, table
+
+TIMEOUT_S = 840
+
+
+def options(*words: str) -> dict[str, object]:
+    """What click makes of a command line."""
+    context = query.command.make_context("query", ["SELECT 1", *words])
+    return context.params
+
+
+def views(*words: str) -> dict[str, View]:
+    return query._views(options(*words))
+
+
+def test_options_say_of_every_topic_or_of_one(tmp_path: Path) -> None:
+    (tmp_path / "w.avsc").write_text('"double"')
+    found = views(
+        "--format", "weather=avro", "--schema", f"weather=@{tmp_path}/w.avsc",
+        "--schema", "id INT, at TIMESTAMP", "--key-format", "log=binary", "-f", "log=text",
+        "--table", "planes", "-w", "my.orders.ts='10 minutes'",
+    )  # fmt: skip
+    everything = Form("json", "id INT, at TIMESTAMP")
+    assert found == {
+        "": View(everything),
+        "weather": View(Form("avro", '"double"')),
+        "log": View(Form("text"), key=Form("binary")),
+        "planes": View(everything, table=True),
+        "my.orders": View(everything, watermark=("ts", "10 minutes")),
+    }
+
+
+def test_where_a_stream_begins() -> None:
+    assert query.starting("latest") == "latest"
+    assert query.starting("2026-03-01T12:00") == 1_772_366_400_000
+    assert query.starting('{"orders": {"0": 12, "1": -2}}') == {"orders": {0: 12, 1: -2}}
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--to", "t"], "needs a checkpoint directory"),
+        (["--to", "t", "--to-parquet", "d"], "give one of --to and --to-parquet"),
+        (["-f", "t=xml"], "'xml' is none of json, avro"),
+        (["-f", "t=avro"], "give the Avro schema"),
+        (["-s", "t=@/no/such"], "cannot be read"),
+        (["-w", "ts=1 day"], "is not like orders.ts='10 minutes'"),
+        (["--from", "yesterday"], "is not a time like"),
+        (["--from", "{]"], "is not like {"),
+        (["--dead-letter", "d"], "dead letters need a checkpoint"),
+        (["--once", "--every", "10s"], "no time between batches"),
+    ],
+)
+def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
+    done = CliRunner().invoke(app, ["pipeline", "query", "SELECT * FROM t", *words])
+    assert done.exit_code == 2, done.output
+    assert complaint in " ".join(done.output.split())
+
+
+def test_no_broker_is_told_before_java_starts() -> None:
+    words = ["pipeline", "query", "SELECT * FROM t", "-b", f"localhost:{free_port()}"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert "nothing answers on localhost" in done.output
+    assert "starting Spark" not in done.output
+
+
+def test_columns_of_a_join_are_told_apart() -> None:
+    assert apart(["year", "_key", "Year", "_key", "_key"]) == [
+        *("year", "_key", "Year_2", "_key_2", "_key_3")
+    ]
+
+
+def test_cells_of_a_table() -> None:
+    day = {"start": "2013-01-01T00:00:00.000Z", "end": "2013-01-02T06:30:00.000Z"}
+    assert cell(day) == "2013-01-01 00:00 - 2013-01-02 06:30"
+    assert [cell(v) for v in (None, 3, 2.5, "text", True)] == [None, 3, "2.5", "text", "true"]
+    assert cell([{"key": "é"}]) == '[{"key": "é"}]'
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_query_from_a_shell_writes_a_topic_and_tells_of_it(
+    bootstrap: str, unique: str, tmp_path: Path
+) -> None:
+    flights = table("flights", 3_000)
+    produce(bootstrap, unique, as_json(flights, "carrier"))
+    sql = f"SELECT carrier, dest, arr_delay FROM `{unique}` WHERE arr_delay > 60"
+    command = [sys.executable, "-m", "kwire.cli", "pipeline", "query", sql, "-b", bootstrap]
+    command += ["--to", f"{unique}-late", "--checkpoint", str(tmp_path), "--once", "--json"]
+    command += ["--steps", str(tmp_path / "steps.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    late = [row for row in flights if (row["arr_delay"] or 0) > 60]
+    summary = json.loads(done.stdout)
+    assert (summary["job"], summary["mode"], summary["records"]) == (
+        "query",
+        "append",
+        len(flights),
+    )
+    assert summary["schemas"][unique].startswith("struct<air_time:bigint,")
+    found = [json.loads(m.value() or b"") for m in consumed(bootstrap, f"{unique}-late", len(late))]
+    steps = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    assert sum(step["records"] for step in steps) == len(flights)
+    assert [step["lag"] for step in steps] == [0]
+    assert found == [{k: row[k] for k in ("carrier", "dest", "arr_delay")} for row in late]

@@ -1,0 +1,214 @@
+"""An archive back into topics: librdkafka finds there what it found in the archived ones."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from kwire import pipeline
+from kwire.pipeline.errors import PipelineError
+from tests.pipeline.archives import Row, create_topic, produce, topic_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
+]
+
+NOON_MS = 1_362_139_200_000
+"""Of March 1, 2013, in UTC."""
+HOUR_MS = 3_600_000
+
+
+@dataclass
+class Bench:
+    """An archive, and topics to replay it to."""
+
+    spark: SparkSession
+    bootstrap: str
+    topic: str
+    directory: Path
+
+    @property
+    def target(self) -> str:
+        return f"{self.topic}-again"
+
+    def archive(self) -> None:
+        kafka, topics = pipeline.Kafka(self.bootstrap), pipeline.Topics((self.topic,))
+        asked = pipeline.Archive(kafka, topics, self.directory)
+        pipeline.follow(pipeline.archive(self.spark, asked))
+        pipeline.publish(self.spark, self.directory, asked.file_size_bytes)
+
+    def asked(self, **more: Any) -> pipeline.Replay:  # noqa: ANN401 - fields of Replay
+        kafka, topics = pipeline.Kafka(self.bootstrap), pipeline.Topics((self.topic,))
+        rename = {self.topic: self.target}
+        asked = pipeline.Replay(kafka, self.directory, topics, rename=rename)
+        return replace(asked, **more)
+
+    def replay(self, **more: Any) -> pipeline.Replayed:  # noqa: ANN401 - fields of Replay
+        return pipeline.replay(self.spark, self.asked(**more))
+
+    def rows(self) -> list[Row]:
+        return topic_rows(self.bootstrap, self.topic)
+
+
+@pytest.fixture
+def bench(spark: SparkSession, bootstrap: str, unique: str, tmp_path: Path) -> Bench:
+    return Bench(spark, bootstrap, unique, tmp_path / "archive")
+
+
+def rows(count: int, partitions: int, start: int = 0) -> Iterator[dict[str, Any]]:
+    """Records of all shapes, an hour apart."""
+    for number in range(start, start + count):
+        yield {
+            "key": None if number % 7 == 0 else b"key-%d" % number,
+            "value": None if number % 5 == 0 else b"\x00\xff value %d" % number,
+            "headers": [("a", b"1"), ("a", None), ("ä", b"")] if number % 3 == 0 else None,
+            "partition": number % partitions,
+            "timestamp": NOON_MS + number * HOUR_MS + number % 1000,
+        }
+
+
+def bare(found: list[Row]) -> list[tuple[object, ...]]:
+    """Records in the order of their partition, without topic and offset."""
+    return [
+        (r.partition, r.timestamp_ms, r.timestamp_type, r.key, r.value, r.headers) for r in found
+    ]
+
+
+def settings(bootstrap: str, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in described.items()}
+
+
+def test_what_was_archived_comes_back_as_it_was_and_once(bench: Bench) -> None:
+    create_topic(bench.bootstrap, bench.topic, 3)
+    produce(bench.bootstrap, bench.topic, rows(300, 3))
+    bench.archive()
+    done = bench.replay()
+    assert (done.records, done.there, done.partitions) == (300, 0, 3)
+    assert done.created == [bench.target]
+    assert settings(bench.bootstrap, bench.target)["retention.ms"] == "-1"
+    found = topic_rows(bench.bootstrap, bench.target)
+    assert bare(found) == bare(bench.rows())
+    again = bench.replay()
+    assert (again.records, again.there, again.created) == (0, 300, [])
+    produce(bench.bootstrap, bench.topic, rows(30, 3, start=300))
+    bench.archive()
+    more = bench.replay()
+    assert (more.records, more.there) == (30, 300)
+    found = topic_rows(bench.bootstrap, bench.target)
+    assert bare(found) == bare(bench.rows())
+    assert bench.replay(name="once-more").records == 330
+    assert len(topic_rows(bench.bootstrap, bench.target)) == 660
+
+
+def test_gaps_in_the_offsets_do_not_matter(bench: Bench) -> None:
+    create_topic(bench.bootstrap, bench.topic, 1)
+    producer = Producer({"bootstrap.servers": bench.bootstrap, "transactional.id": bench.topic})
+    producer.init_transactions()
+    for number in range(6):
+        producer.begin_transaction()
+        for _ in range(5):
+            producer.produce(bench.topic, b"%d" % number)
+        producer.flush()
+        if number % 2:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    bench.archive()
+    assert bench.replay().records == 15
+    assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(bench.rows())
+
+
+def test_a_time_and_offsets_select_what_is_replayed(bench: Bench) -> None:
+    create_topic(bench.bootstrap, bench.topic, 2)
+    produce(bench.bootstrap, bench.topic, rows(100, 2))
+    bench.archive()
+    since, until = NOON_MS + 20 * HOUR_MS, NOON_MS + 50 * HOUR_MS
+    assert bench.replay(since_ms=since, until_ms=until).records == 30
+    expected = [row for row in bench.rows() if since <= row.timestamp_ms < until]
+    assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(expected)
+    other = f"{bench.topic}-other"
+    ranges = (
+        pipeline.Range(bench.topic, 0, 5, 15),
+        pipeline.Range(bench.topic, 1, first=45),
+    )
+    assert bench.replay(ranges=ranges, rename={bench.topic: other}).records == 15
+    expected = [
+        row
+        for row in bench.rows()
+        if (row.partition == 0 and 5 <= row.offset < 15)
+        or (row.partition == 1 and row.offset >= 45)
+    ]
+    assert bare(topic_rows(bench.bootstrap, other)) == bare(expected)
+
+
+def test_targets_that_cannot_take_the_records_are_refused(bench: Bench) -> None:
+    create_topic(bench.bootstrap, bench.topic, 3)
+    produce(bench.bootstrap, bench.topic, rows(30, 3))
+    bench.archive()
+    create_topic(bench.bootstrap, bench.target, 2)
+    with pytest.raises(PipelineError, match=r"has 2 partitions, and records of .* are for 3"):
+        bench.replay()
+    stamped = f"{bench.topic}-stamped"
+    create_topic(bench.bootstrap, stamped, 3, message_timestamp_type="LogAppendTime")
+    with pytest.raises(PipelineError, match="would lose their timestamps"):
+        bench.replay(rename={bench.topic: stamped})
+    with pytest.raises(PipelineError, match="has no topic nothing"):
+        bench.replay(topics=pipeline.Topics(("nothing",)), rename={})
+    with pytest.raises(PipelineError, match="is to be renamed, but is not replayed"):
+        bench.replay(rename={"nothing": "something"})
+
+
+def paced_rows(count: int, partitions: int, step_ms: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield {
+            "value": b"%d" % number,
+            "partition": number % partitions,
+            "timestamp": NOON_MS + number * step_ms,
+        }
+
+
+def test_a_speed_keeps_the_pace(bench: Bench) -> None:
+    """10 s of records at fivefold speed; tests/pipeline/test_replay_pacing.py looks closer."""
+    create_topic(bench.bootstrap, bench.topic, 3)
+    produce(bench.bootstrap, bench.topic, paced_rows(100, 3, step_ms=100))
+    bench.archive()
+    done = bench.replay(speed=5.0)
+    assert done.records == 100
+    assert done.duration_s >= 9.9 / 5.0
+    assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(bench.rows())
+
+
+def test_a_replay_that_is_stopped_goes_on(bench: Bench) -> None:
+    create_topic(bench.bootstrap, bench.topic, 2)
+    produce(bench.bootstrap, bench.topic, paced_rows(100, 2, step_ms=200))
+    bench.archive()
+    stop = threading.Event()
+    lags: list[int] = []
+
+    def told(step: Any) -> None:  # noqa: ANN401 - a Step
+        lags.append(step.lag)
+        if step.lag < 90:
+            stop.set()
+
+    done = pipeline.replay(bench.spark, bench.asked(speed=1.0), told, stop=stop)
+    assert done.stopped
+    assert lags == sorted(lags, reverse=True)
+    rest = bench.replay()
+    assert 0 < done.records <= rest.there < 100
+    assert rest.records == 100 - rest.there
+    assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(bench.rows())

@@ -1,0 +1,112 @@
+"""Records are written when they are due, over partitions in the order of their time; no Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kwire.pipeline.exactly_once import Plan, Written
+from kwire.pipeline.replay_pacing import DUE, TRANSACTION_S, Pace, PacedWriter
+from tests.pipeline.archives import create_topic, topic_rows
+
+pytestmark = pytest.mark.slow
+
+NOON_MS = 1_362_139_200_000
+"""Of March 1, 2013, in UTC."""
+PARTITIONS = 3
+STEP_MS = 100
+RECORDS = 100
+
+
+def batches(count: int, each: int) -> Iterator[pa.RecordBatch]:
+    """As a task is given them: by the time they are due, the partitions in turn."""
+    for start in range(0, count, each):
+        numbers = range(start, min(start + each, count))
+        stamps = [NOON_MS + number * STEP_MS for number in numbers]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "topic": ["t"] * len(numbers),
+                "partition": pa.array([n % PARTITIONS for n in numbers], pa.int32()),
+                "offset": [number // PARTITIONS for number in numbers],
+                "timestamp": pa.array([s * 1000 for s in stamps], pa.timestamp("us", "UTC")),
+                "key": pa.array([None] * len(numbers), pa.binary()),
+                "value": [b"%d" % number for number in numbers],
+                DUE: stamps,
+            }
+        )
+
+
+def replay(bootstrap: str, target: str, pace: Pace) -> list[Written]:
+    client = {"bootstrap.servers": bootstrap}
+    writer = PacedWriter(client, f"pace-{target}", pace=pace)
+    return list(writer.write(batches(RECORDS, 7), Plan(targets={"t": target})))
+
+
+class Arrivals(threading.Thread):
+    """Reads a topic, and keeps when each number came."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(name="arrivals")
+        self.came: list[tuple[float, int]] = []
+        self.stop = threading.Event()
+        settings = {"bootstrap.servers": bootstrap, "group.id": "arrivals"}
+        self._consumer = Consumer(settings | {"isolation.level": "read_committed"})
+        self._consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+
+    def run(self) -> None:
+        while not self.stop.is_set() and len(self.came) < RECORDS:
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.came.append((time.time(), int(message.value() or b"")))
+        self._consumer.close()
+
+
+def test_no_record_comes_before_its_time_and_none_of_a_partition_out_of_turn(
+    bootstrap: str, unique: str
+) -> None:
+    """Ten seconds of records at double speed."""
+    create_topic(bootstrap, unique, PARTITIONS)
+    arrivals = Arrivals(bootstrap, unique)
+    arrivals.start()
+    pace = Pace(NOON_MS, time.time() + 0.5, 2.0)
+    try:
+        written = replay(bootstrap, unique, pace)
+    finally:
+        arrivals.join(30)
+        arrivals.stop.set()
+    assert sum(one.records for one in written) == len(arrivals.came) == RECORDS
+    for at, number in arrivals.came:
+        assert at >= pace.due_s(NOON_MS + number * STEP_MS) - 0.001
+    last_due_s = pace.due_s(NOON_MS + (RECORDS - 1) * STEP_MS)
+    assert arrivals.came[0][0] < last_due_s  # they come on the way, and not at its end
+    assert all(one.transactions > 2 for one in written)
+    assert written[0].transactions <= 2 + (RECORDS * STEP_MS / 1000 / 2) / TRANSACTION_S
+    for partition in range(PARTITIONS):
+        numbers = [number for _, number in arrivals.came if number % PARTITIONS == partition]
+        assert numbers == list(range(partition, RECORDS, PARTITIONS))
+
+
+def test_what_is_late_is_not_waited_for_and_nothing_is_written_twice(
+    bootstrap: str, unique: str
+) -> None:
+    create_topic(bootstrap, unique, PARTITIONS)
+    long_ago = Pace(NOON_MS, time.time() - 3600, 1.0)
+    assert sum(one.records for one in replay(bootstrap, unique, long_ago)) == RECORDS
+    again = replay(bootstrap, unique, long_ago)
+    assert [(one.records, one.skipped) for one in again] == [(0, 34), (0, 33), (0, 33)]
+    found = topic_rows(bootstrap, unique)
+    assert len(found) == RECORDS
+    assert {row.timestamp_ms for row in found} == {NOON_MS + n * STEP_MS for n in range(RECORDS)}
+
+
+def test_when_a_timestamp_is_due() -> None:
+    pace = Pace(1_000, 50.0, 4.0)
+    assert pace.due_s(1_000) == 50.0
+    assert pace.due_s(5_000) == 51.0
+    assert pace.reached_ms(51.0) == 5_000
+    assert pace.reached_ms(49.0) < 1_000
