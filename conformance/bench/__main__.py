@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
-from kwire.conformance.bench import machine, report
+from kwire.conformance.bench import machine, report, spark
 from kwire.conformance.bench.brokers import (
     Apache,
     Broker,
@@ -126,7 +126,9 @@ def main(
     if output is None and not (only or quick or only_kwire or bootstrap):
         output = RESULTS
     if output is not None:
-        output.write_text(report.markdown(sections, machine.facts(), HOW, Apache.name))
+        text = report.markdown(sections, machine.facts(), HOW, Apache.name)
+        before = output.read_text() if output.exists() else ""
+        output.write_text(report.keep_section(text, before, spark.HEADING))
         console.print(f"written: {output}")
 
 

@@ -334,10 +334,12 @@ def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sampl
     return _sample(len(latencies), elapsed, len(latencies) * len(batch), latencies)
 
 
-def fill(address: Address, topic: str, batch: bytes, count: int, records_count: int) -> None:
-    """Write `count` batches to partition 0."""
+def fill(
+    address: Address, topic: str, batch: bytes, count: int, records_count: int, partition: int = 0
+) -> None:
+    """Write `count` batches to one partition."""
     with connect(address) as sock:
-        frame = frames.produce(topic, 0, batch).data
+        frame = frames.produce(topic, partition, batch).data
         pump = _Pump(sock, frame, first_reply(sock, topic, frame), records_count, 1)
         for _ in range(count - 1):
             pump.send(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -97,12 +98,39 @@ def markdown(
     lines = [f"# {OURS} and {peer}, side by side", "", how, ""]
     lines += ["| machine | |", "| --- | --- |"]
     lines += [f"| {what} | {value} |" for what, value in facts]
-    for section in sections:
-        lines += ["", f"## {section.heading}", "", section.note, ""]
-        names = columns(peer)
-        lines += [_line(names), _line(["---"] * 2 + ["---:"] * (len(names) - 2))]
-        lines += [_line(cells(series, peer)) for series in section.series]
+    parts = ["\n".join(lines) + "\n"]
+    parts += [_section_text(section, peer) for section in sections]
+    return "\n".join(parts)
+
+
+def _section_text(section: Section, peer: str) -> str:
+    names = columns(peer)
+    lines = [f"## {section.heading}", "", section.note, ""]
+    lines += [_line(names), _line(["---"] * 2 + ["---:"] * (len(names) - 2))]
+    lines += [_line(cells(series, peer)) for series in section.series]
     return "\n".join(lines) + "\n"
+
+
+def put_section(document: str, section: Section, peer: str) -> str:
+    """A report with this section in the place of the one with its heading, or behind all."""
+    return _with(document, section.heading, _section_text(section, peer))
+
+
+def keep_section(document: str, before: str, heading: str) -> str:
+    """A report with the section that an earlier one has under this heading, if it has it."""
+    kept = _parts(before).get(heading)
+    return _with(document, heading, kept) if kept else document
+
+
+def _with(document: str, heading: str, text: str) -> str:
+    parts = _parts(document) | {heading: text}
+    return "\n".join(parts.values())
+
+
+def _parts(document: str) -> dict[str, str]:
+    """What stands before the first heading, under "", and each section by its heading."""
+    parts = re.split(r"\n(?=## )", document)
+    return {"": parts[0]} | {part.splitlines()[0].removeprefix("## "): part for part in parts[1:]}
 
 
 def _line(texts: Sequence[str]) -> str:
