@@ -15,10 +15,17 @@ PySpark is imported when a session is made and not before: `pip install kwire[sp
 from __future__ import annotations
 
 from kwire.pipeline import audit
-from kwire.pipeline.archive_directory import Lost, archive_files, lost
-from kwire.pipeline.archive_publishing import Published, compact, publish
-from kwire.pipeline.archive_reading import archived
-from kwire.pipeline.archiving import Archive, archive
+from kwire.pipeline.archiving import (
+    Archive,
+    Lost,
+    Published,
+    archive,
+    archive_files,
+    archived,
+    compact,
+    lost,
+    publish,
+)
 from kwire.pipeline.errors import PipelineError, RecordsLost
 from kwire.pipeline.following import Ended, follow
 from kwire.pipeline.mirroring import GroupState, Mirror, Mirrored, Mirroring, Rename, mirror

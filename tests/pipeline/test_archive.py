@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from kwire import pipeline
 from kwire.demo import flights
-from kwire.pipeline.archive_directory import ArchiveDirectory
+from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.errors import PipelineError
 from tests.pipeline.archives import (
     add_partitions,

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kwire.pipeline import archive_pieces
-from kwire.pipeline.archive_directory import (
+from kwire.pipeline.archiving import pieces as pieces_module
+from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.directory import (
     ArchiveBroken,
     ArchiveDirectory,
     Lost,
@@ -21,9 +22,9 @@ from kwire.pipeline.archive_directory import (
     Piece,
     State,
 )
-from kwire.pipeline.archive_pieces import Pieces, merge, write_pieces
-from kwire.pipeline.archive_publishing import bins, exchange
-from kwire.pipeline.archiving import Archive, Batches
+from kwire.pipeline.archiving.pieces import HEADERS, Pieces, merge, write_pieces
+from kwire.pipeline.archiving.publishing import bins, exchange
+from kwire.pipeline.archiving.run import Batches
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.source import Kafka, Topics
 
@@ -153,7 +154,7 @@ def batch(partition: int, offsets: Iterable[int], timestamps: Iterable[int]) -> 
             "topic": ["t"] * len(rows),
             "key": [None] * len(rows),
             "value": [b"%d" % offset for offset, _ in rows],
-            "headers": pa.array([None] * len(rows), archive_pieces.HEADERS),
+            "headers": pa.array([None] * len(rows), HEADERS),
             "timestamp": pa.array([stamp * 1000 for _, stamp in rows], pa.timestamp("us", "UTC")),
             "timestampType": pa.array([0] * len(rows), pa.int32()),
             "partition": pa.array([partition] * len(rows), pa.int32()),
@@ -176,8 +177,8 @@ def test_days_are_those_of_utc_from_before_1970_to_after_9999(tmp_path: Path) ->
 def test_a_task_keeps_the_order_in_every_file_and_its_memory_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_pieces, "BUFFERED_BYTES", 20_000)
-    monkeypatch.setattr(archive_pieces, "OPEN_FILES", 3)
+    monkeypatch.setattr(pieces_module, "BUFFERED_BYTES", 20_000)
+    monkeypatch.setattr(pieces_module, "OPEN_FILES", 3)
     pieces = Pieces(str(tmp_path), 1 << 20)
     for start in range(0, 5000, 100):
         numbers = range(start, start + 100)

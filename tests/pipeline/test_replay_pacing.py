@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kwire.pipeline.exactly_once import Plan, Written
-from kwire.pipeline.replay_pacing import DUE, TRANSACTION_S, Pace, PacedWriter
+from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
 from tests.pipeline.archives import create_topic, topic_rows
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.archive_directory import ArchiveBroken, ArchiveDirectory
+from kwire.pipeline.archiving.directory import ArchiveBroken, ArchiveDirectory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

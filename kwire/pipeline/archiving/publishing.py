@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.pipeline.archive_directory import ArchiveDirectory, Move, Piece, State
+from kwire.pipeline.archiving.directory import ArchiveDirectory, Move, Piece, State
 from kwire.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -112,22 +112,22 @@ def merged(spark: SparkSession, merges: Sequence[Merge]) -> dict[str, int]:
     """Join files on Spark's workers; the size in bytes of each file that came of it."""
     if not merges:
         return {}
-    from kwire.pipeline import archive_pieces
+    from kwire.pipeline.archiving.pieces import merge_one
 
     shipped()
     context = spark.sparkContext
     slices = min(len(merges), 4 * context.defaultParallelism)
-    return dict(context.parallelize(merges, slices).map(archive_pieces.merge_one).collect())
+    return dict(context.parallelize(merges, slices).map(merge_one).collect())
 
 
 def shipped() -> None:
     """Have Spark send its workers what they need by value: they may lack kwire."""
     from pyspark import cloudpickle
 
-    from kwire.pipeline import archive_pieces
+    from kwire.pipeline.archiving import pieces
 
     register: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
-    register(archive_pieces)
+    register(pieces)
 
 
 def compact(spark: SparkSession, directory: Path, file_size_bytes: int) -> Published:

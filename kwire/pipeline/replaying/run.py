@@ -11,33 +11,34 @@ import hashlib
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from functools import reduce
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kwire.pipeline import replay_pacing
-from kwire.pipeline.archive_directory import ArchiveDirectory
-from kwire.pipeline.archive_reading import archived, partitions
+from kwire.pipeline.archiving.directory import ArchiveDirectory
+from kwire.pipeline.archiving.reading import partitions
 from kwire.pipeline.errors import PipelineError, failure
 from kwire.pipeline.exactly_once import WRITTEN_DDL, Plan, Writer
 from kwire.pipeline.following import signals_set
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.listening import Step
 from kwire.pipeline.mirroring.cluster import ClusterAdmin
-from kwire.pipeline.replay_pacing import DUE, Pace, PacedWriter
-from kwire.pipeline.rows import COLUMNS
-from kwire.pipeline.source import Kafka, Topics
+from kwire.pipeline.replaying import pacing
+from kwire.pipeline.replaying.asked import Replay, Replayed
+from kwire.pipeline.replaying.pacing import Pace, PacedWriter
+from kwire.pipeline.replaying.selection import (
+    Parts,
+    Places,
+    behind,
+    by_due,
+    in_order,
+    parts,
+    selected,
+    topics_of,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-Places = Mapping[tuple[str, int], int]
-"""An offset of each (topic, partition) of the archive."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NEW_TOPIC = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
 """Of topics that are created: the records keep their timestamps, and are not removed at once
 because those are old."""
@@ -45,89 +46,6 @@ LOOK_S = 1.0
 POLL_S = 0.1
 HEAD_START_S = 2.0
 """Between the plan and the first record of a paced replay: tasks take a while to begin."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """What of one partition of the archive is to be written.
-
-    first, end       Its offsets: up to, without, `end`.
-    records          That many.
-    timestamp_ms     The earliest.
-    """
-
-    first: int
-    end: int
-    records: int
-    timestamp_ms: int
-
-
-Parts = Mapping[tuple[str, int], Part]
-"""Of each (topic, partition) of the archive."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """Offsets of one partition: from `first` up to, without, `end`; None is no bound."""
-
-    topic: str
-    partition: int
-    first: int | None = None
-    end: int | None = None
-
-
-@dataclass(frozen=True)
-class Replay:
-    """What of an archive is written where.
-
-    kafka      The target's cluster.
-    directory  Of the archive.
-    topics     Of the archive; None: all.
-    rename     The target's topic of an archived one, where it is another.
-    since_ms   Only records with a timestamp from this on, and `until_ms`: before that.
-    ranges     Only these offsets; empty: all.
-    speed      How many times faster than the records were made; None: as fast as can be.
-    configs    Settings of topics that have to be created, beside NEW_TOPIC.
-    name       What is there already is known by it: another name writes all of it once more.
-               None: one that belongs to the archive and to all of the above but speed and configs.
-    """
-
-    kafka: Kafka
-    directory: Path
-    topics: Topics | None = None
-    rename: Mapping[str, str] = field(default_factory=dict)
-    since_ms: int | None = None
-    until_ms: int | None = None
-    ranges: tuple[Range, ...] = ()
-    speed: float | None = None
-    configs: Mapping[str, str] = field(default_factory=dict)
-    name: str | None = None
-
-    def target(self, topic: str) -> str:
-        """Where a topic's records go."""
-        return self.rename.get(topic, topic)
-
-
-@dataclass
-class Replayed:
-    """What a replay did.
-
-    name          That the next run goes on by.
-    records       Written by this run; where it was stopped, at least so many: a task that is
-                  cancelled may yet end the transaction that it is in.
-    there         Of those asked for, that an earlier run had written.
-    partitions    Of the target that have records.
-    created       Topics that were created.
-    stopped       By Ctrl-C, SIGTERM or the `stop` event, before it was done.
-    """
-
-    name: str
-    records: int = 0
-    there: int = 0
-    partitions: int = 0
-    created: list[str] = field(default_factory=list)
-    duration_s: float = 0.0
-    stopped: bool = False
 
 
 def replay(
@@ -143,55 +61,6 @@ def replay(
     on.  Raises PipelineError, also where the target's topics cannot take what is asked for.
     """
     return _Run(spark, asked).run(told or (lambda step: None), stop or threading.Event())
-
-
-def topics_of(spark: SparkSession, asked: Replay) -> list[str]:
-    """The archive's topics that are meant."""
-    known = ArchiveDirectory(asked.directory).topics()
-    if asked.topics is None:
-        return known
-    if asked.topics.pattern is None:
-        return list(asked.topics.names)
-    assert spark._jvm is not None  # of a session that runs
-    matches = spark._jvm.java.util.regex.Pattern.matches
-    return [topic for topic in known if matches(asked.topics.pattern, topic)]
-
-
-def selected(spark: SparkSession, asked: Replay) -> DataFrame:
-    """The archive's records that are meant, as a DataFrame in no particular order."""
-    from pyspark.sql import functions as f
-
-    frame = archived(spark, asked.directory, topics_of(spark, asked))
-    if asked.since_ms is not None:
-        frame = frame.where(_timestamp_ms() >= asked.since_ms)
-        frame = frame.where((f.col("date") >= _date(asked.since_ms)) | (f.length("date") != 10))
-    if asked.until_ms is not None:
-        frame = frame.where(_timestamp_ms() < asked.until_ms)
-        frame = frame.where((f.col("date") <= _date(asked.until_ms)) | (f.length("date") != 10))
-    if asked.ranges:
-        frame = frame.where(reduce(lambda one, other: one | other, map(_within, asked.ranges)))
-    return frame
-
-
-def _within(wanted: Range) -> Column:
-    from pyspark.sql import functions as f
-
-    found = (f.col("topic") == wanted.topic) & (f.col("partition") == wanted.partition)
-    if wanted.first is not None:
-        found &= f.col("offset") >= wanted.first
-    if wanted.end is not None:
-        found &= f.col("offset") < wanted.end
-    return found
-
-
-def _timestamp_ms() -> Column:
-    from pyspark.sql import functions as f
-
-    return f.unix_millis("timestamp")
-
-
-def _date(timestamp_ms: int) -> str:
-    return (EPOCH + timedelta(milliseconds=timestamp_ms)).date().isoformat()
 
 
 class _Run:
@@ -339,55 +208,11 @@ class _Watch:
                 before, last_s = done, now_s
 
 
-def parts(frame: DataFrame) -> Parts:
-    """What a selection has of each partition."""
-    from pyspark.sql import functions as f
-
-    rows = frame.groupBy("topic", "partition").agg(
-        f.min("offset"), f.max("offset") + 1, f.count("offset"), f.min(_timestamp_ms())
-    )
-    return {(row[0], row[1]): Part(*row[2:]) for row in rows.collect()}
-
-
-def behind(frame: DataFrame, positions: Places) -> DataFrame:
-    """The records from the positions on."""
-    from pyspark.sql import functions as f
-
-    spark = frame.sparkSession
-    known = spark.createDataFrame(
-        [(topic, partition, offset) for (topic, partition), offset in positions.items()],
-        "topic string, partition int, position bigint",
-    )
-    joined = frame.join(f.broadcast(known), ["topic", "partition"], "left")
-    kept = joined.where(f.col("offset") >= f.coalesce("position", f.lit(0)))
-    return kept.drop("position")
-
-
-def in_order(rows: DataFrame, tasks: int) -> DataFrame:
-    """Each partition whole in one task, in the order of its offsets."""
-    spread = rows.select(*COLUMNS).repartition(tasks, "topic", "partition")
-    return spread.sortWithinPartitions("topic", "partition", "offset")
-
-
-def by_due(rows: DataFrame, tasks: int) -> DataFrame:
-    """Each partition whole in one task, all of the task's in the order of time.
-
-    The tasks are as many as can run at once: none waits for another to end.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    spread = rows.select(*COLUMNS).repartition(tasks, "topic", "partition")
-    before = Window.partitionBy("topic", "partition").orderBy("offset")
-    due = f.max(_timestamp_ms()).over(before.rowsBetween(Window.unboundedPreceding, 0))
-    return spread.withColumn(DUE, due).sortWithinPartitions(DUE, "topic", "partition", "offset")
-
-
 def paced(writer: Writer, todo: Parts, speed: float) -> PacedWriter:
     """A writer that begins with the earliest of the records, a moment from now."""
     first_ms = min(part.timestamp_ms for part in todo.values())
     pace = Pace(first_ms, time.time() + HEAD_START_S, speed)
-    replay_pacing.ship_by_value()
+    pacing.ship_by_value()
     return PacedWriter(writer.client, writer.name, writer.compression, pace=pace)
 
 

@@ -2,8 +2,8 @@
 
 Spark's Kafka source says which offsets a micro-batch has, and its checkpoint keeps them, so that a
 batch that was interrupted has the same ones when it is run again.  The batch is written by tasks
-of `archive_pieces` and counts at once and as a whole, see `archive_directory`: that, and not
-Spark's Parquet sink, is why kills leave nothing half and nothing twice, for any reader.
+of `pieces` and counts at once and as a whole, see `directory`: that, and not Spark's Parquet sink,
+is why kills leave nothing half and nothing twice, for any reader.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.archive_directory import (
+from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.directory import (
     HIDDEN,
     ArchiveBroken,
     ArchiveDirectory,
@@ -23,17 +22,13 @@ from kwire.pipeline.archive_directory import (
     Piece,
     State,
 )
-from kwire.pipeline.archive_publishing import publication, shipped
-from kwire.pipeline.source import Kafka, Topics, read_stream
+from kwire.pipeline.archiving.publishing import publication, shipped
+from kwire.pipeline.source import read_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-FILE_SIZE_BYTES = 128 << 20
-BATCH_RECORDS = 1_000_000
-PUBLISH_AFTER_S = 600.0
 
 ARROW_RECORDS = 1_000
 """That Spark hands to Python at a time: a broker's largest records by default, 1 MB each, are then
@@ -42,34 +37,6 @@ ARROW_RECORDS = 1_000
 SPARK_COLUMNS = (
     "topic", "key", "value", "headers", "timestamp", "timestampType", "partition", "offset",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Archive:
-    """What is archived where.
-
-    kafka            The cluster.
-    topics           Their names, or a pattern: topics that match later are taken then.
-    directory        Of the archive; all of Spark's machines see it under this path.
-    every_s          How often records are looked for; None: those there are now, and the end.
-    file_size_bytes  Files are published when they have about this size, the last one earlier.
-    publish_after_s  How long a record waits for others at most before readers see it; without
-                     `every_s` the end of the run publishes all.
-    batch_records    Offsets that a micro-batch takes at most.
-    isolation        Kafka's isolation.level: records of open and aborted transactions or not.
-    skip_lost        Whether to go on where records are gone before they were read: retention was
-                     faster.  What is lost is written down in the archive's state.
-    """
-
-    kafka: Kafka
-    topics: Topics
-    directory: Path
-    every_s: float | None = None
-    file_size_bytes: int = FILE_SIZE_BYTES
-    publish_after_s: float = PUBLISH_AFTER_S
-    batch_records: int = BATCH_RECORDS
-    isolation: str = "read_committed"
-    skip_lost: bool = False
 
 
 def archive(spark: SparkSession, asked: Archive) -> StreamingQuery:
@@ -144,7 +111,7 @@ class Batches:
 
     def _write(self, records: DataFrame) -> list[Piece]:
         """The batch's files, unpublished; it has them only once the state names them."""
-        from kwire.pipeline.archive_pieces import PIECE_COLUMNS
+        from kwire.pipeline.archiving.pieces import PIECE_COLUMNS
 
         spark = records.sparkSession  # the query's own: what is set here is set for it alone
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(ARROW_RECORDS))
@@ -206,7 +173,7 @@ class Batches:
 def _task(
     directory: str, file_size_bytes: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    from kwire.pipeline.archive_pieces import write_pieces
+    from kwire.pipeline.archiving.pieces import write_pieces
 
     shipped()
 

@@ -1,0 +1,21 @@
+"""Topics into Parquet files by topic and date, and the archive as a DataFrame."""
+
+from __future__ import annotations
+
+from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.directory import Lost, archive_files, lost
+from kwire.pipeline.archiving.publishing import Published, compact, publish
+from kwire.pipeline.archiving.reading import archived
+from kwire.pipeline.archiving.run import archive
+
+__all__ = [
+    "Archive",
+    "Lost",
+    "Published",
+    "archive",
+    "archive_files",
+    "archived",
+    "compact",
+    "lost",
+    "publish",
+]
