@@ -74,9 +74,15 @@ class MapRecord:
         return _compact(key), _compact(value)
 
     @staticmethod
+    def place(key: bytes) -> tuple[str, int]:
+        """The target's topic and partition that a key is about."""
+        topic, partition, _ = json.loads(key)
+        return topic, partition
+
+    @staticmethod
     def decode(key: bytes, value: bytes) -> MapRecord:
         """Of key and value."""
-        topic, partition, _ = json.loads(key)
+        topic, partition = MapRecord.place(key)
         told = json.loads(value)
         runs = tuple(Run(*run) for run in told["runs"])
         return MapRecord(topic, partition, told["origin"], told["target"], runs)

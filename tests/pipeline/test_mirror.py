@@ -272,17 +272,11 @@ def test_records_that_the_source_has_deleted_are_told(pair: Pair) -> None:
     mirrors.write(pair.source, pair.topic, numbered(10))
     pair.mirror()
     mirrors.write(pair.source, pair.topic, numbered(10, 10))
-    delete_records(pair, 15)
+    mirrors.delete_records(pair.source, pair.topic, 15)
     with pytest.raises(PipelineError, match="the records 10 to 14 of partition 0 of"):
         pair.mirror()
     pair.mirror(skip_lost=True)
     assert mirrors.records(pair.target, pair.topic) == numbered(10) + numbered(5, 15)
-
-
-def delete_records(pair: Pair, before: int) -> None:
-    asked = mirrors.admin(pair.source)
-    for done in asked.delete_records([TopicPartition(pair.topic, 0, before)]).values():
-        done.result()
 
 
 def test_a_topic_made_anew_is_mirrored_anew_or_told(pair: Pair) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
+from confluent_kafka import Producer
 
-from kwire.pipeline import Rename
+from kwire.pipeline import Kafka, Mirror, Mirrored, Rename, Topics
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.mirroring.offset_map import PartitionMap
+from kwire.pipeline.mirroring.cluster import ClusterAdmin
+from kwire.pipeline.mirroring.groups import GroupSync
+from kwire.pipeline.mirroring.offset_map import OffsetMap, PartitionMap
+from kwire.pipeline.mirroring.topics import TopicSync
 from kwire.pipeline.positions import MapRecord, Position, Run, position_of
 from kwire.pipeline.rows import Reports
+from tests.pipeline import mirrors
 
 
 def mirrored(rng: random.Random) -> tuple[PartitionMap, dict[int, int], int]:
@@ -78,3 +83,100 @@ def test_a_rename_is_mirrormakers() -> None:
     for wrong in ("orders", "{topic}{topic}", "{topic}{other}", "{{topic}"):
         with pytest.raises(PipelineError, match="is no name for topics"):
             Rename(wrong)
+
+
+def test_runs_are_forgotten_whole_and_the_last_one_never() -> None:
+    runs = PartitionMap()
+    for source in (0, 4, 10):
+        runs.add(Run(source, source + 1, 3))
+    runs.forget(6)
+    assert (runs.sources, runs.targets, runs.records) == ([4, 10], [5, 11], [3, 3])
+    assert (runs.translate(0, 13), runs.translate(6, 13)) == (5, 7)
+    runs.forget(100)
+    assert (runs.sources, runs.position) == ([10], 13)
+    PartitionMap().forget(5)
+
+
+class MapTopic:
+    """The map of offsets of a mirror from a topic to another one of the same cluster."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        rename = Rename("copy-{topic}")
+        kafka = Kafka(bootstrap)
+        self.asked = Mirror(
+            kafka, kafka, Topics((topic,)), name=topic, rename=rename, groups=f"{topic}.*"
+        )
+        self.cluster = ClusterAdmin(kafka)
+        self.place = rename(topic), 0
+        self.new().create(None)
+
+    def new(self) -> OffsetMap:
+        return OffsetMap(self.cluster, self.asked.map_topic)
+
+    def write(self, *runs: Run, origin: str = "it") -> None:
+        """A record for each run."""
+        producer = Producer({"bootstrap.servers": self.asked.target.bootstrap})
+        for run in runs:
+            key, value = MapRecord(*self.place, origin, "target", (run,)).encode()
+            producer.produce(self.asked.map_topic, value, key, 0)
+        assert producer.flush(mirrors.TIMEOUT_S) == 0
+
+    def sources(self) -> list[int]:
+        """The first offsets of the runs, as somebody finds them who reads all of it."""
+        found = self.new()
+        found.read()
+        return found.partitions[self.place].sources
+
+    def sync_groups(self) -> None:
+        """As a run of the mirror does at its start."""
+        topics = TopicSync(self.asked, self.cluster, self.cluster, Mirrored())
+        topics.select(lambda name: False)
+        GroupSync(self.asked, topics, self.new()).sync({}, {})
+
+
+TWO_BY_TWO = [Run(source, source, 2) for source in range(0, 10, 2)]
+
+
+@pytest.mark.slow
+def test_what_is_pruned_is_gone_for_whoever_reads_the_map(bootstrap: str, unique: str) -> None:
+    topic = MapTopic(bootstrap, unique)
+    topic.write(*TWO_BY_TWO)
+    read = topic.new()
+    read.read()
+    assert read.prune({topic.place: 5, ("other", 0): 9}) == 2
+    assert read.partitions[topic.place].sources == topic.sources() == [4, 6, 8]
+    assert read.prune({topic.place: 5}) == 0
+    read.read()  # its own removals
+    assert read.prune({topic.place: 1000}) == 2
+    assert read.partitions[topic.place].sources == topic.sources() == [8]
+
+
+@pytest.mark.slow
+def test_keys_of_a_topic_made_anew_are_pruned_unless_they_were_written_again(
+    bootstrap: str, unique: str
+) -> None:
+    topic = MapTopic(bootstrap, unique)
+    topic.write(*TWO_BY_TWO)
+    topic.write(Run(0, 0, 3), Run(4, 4, 3), Run(7, 7, 3), origin="made anew")
+    read = topic.new()
+    read.read()
+    assert read.prune({topic.place: 7}) == 3  # 2 of before; 0 and 4 of now
+    assert topic.sources() == [7]
+
+
+@pytest.mark.slow
+def test_the_map_begins_where_the_source_does_or_a_group_is(bootstrap: str, unique: str) -> None:
+    topic = MapTopic(bootstrap, unique)
+    mirrors.create(bootstrap, unique)
+    mirrors.create(bootstrap, f"copy-{unique}")
+    mirrors.write(bootstrap, unique, mirrors.numbered(10))
+    topic.write(*TWO_BY_TWO)
+    topic.sync_groups()
+    assert topic.sources() == [0, 2, 4, 6, 8]
+    mirrors.delete_records(bootstrap, unique, 6)
+    mirrors.commit(bootstrap, f"{unique}-group", unique, 3)
+    topic.sync_groups()
+    assert topic.sources() == [2, 4, 6, 8]
+    mirrors.commit(bootstrap, f"{unique}-group", unique, 7)
+    topic.sync_groups()
+    assert topic.sources() == [6, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from kwire.pipeline.mirroring.cluster import (
 )
 from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import TopicSync
+
+PRUNE_S = 600.0
+"""How often records of the map are removed that no group needs."""
 
 
 class Ends(NamedTuple):
@@ -39,6 +43,7 @@ class GroupSync:
         self.target: ClusterAdmin = topics.target
         self.map = offset_map
         self._wanted = re.compile(asked.groups)
+        self._prune_at_s = 0.0
 
     def sync(
         self, mirrored: Mapping[PartitionId, int], written: Mapping[PartitionId, int]
@@ -49,6 +54,9 @@ class GroupSync:
         behind the last record of each partition of the target.
         """
         offsets = self._offsets()
+        if time.monotonic() >= self._prune_at_s:
+            self._prune(offsets)
+            self._prune_at_s = time.monotonic() + PRUNE_S
         if not offsets:
             return []
         self.map.read()
@@ -64,6 +72,19 @@ class GroupSync:
             )
             for group, found in offsets.items()
         ]
+
+    def _prune(self, offsets: Mapping[str, Mapping[PartitionId, Committed]]) -> None:
+        """Have the map begin where the source does, or with a group that is still before that."""
+        needed = self.source.ends(
+            (place for topic in self.topics.mirrored.values() for place in topic.places()),
+            earliest=True,
+        )
+        for found in offsets.values():
+            for place, committed in found.items():
+                if place in needed:  # a topic may go at any time
+                    needed[place] = min(needed[place], committed.offset)
+        self.map.read()
+        self.map.prune({self._renamed(place): first for place, first in needed.items()})
 
     def _sync_group(
         self,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 READ_RECORDS = 1000
 POLL_S = 0.1
-SETTINGS = {"cleanup.policy": "compact", "compression.type": "producer"}
+PRUNED_AT_ONCE = 10_000
+SETTINGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": str(64 << 20),  # what is pruned goes when its segment is closed
+}
 
 
 @dataclass
@@ -39,6 +45,15 @@ class PartitionMap:
         self.sources.append(run.source)
         self.targets.append(run.target)
         self.records.append(run.records)
+
+    def forget(self, end: int) -> None:
+        """Drop the runs that end at `end` or before; the last one tells how far the mirror is."""
+        count = bisect_left(self.sources, end)
+        if count and self.sources[count - 1] + self.records[count - 1] > end:
+            count -= 1
+        count = min(count, len(self.sources) - 1)
+        if count > 0:
+            del self.sources[:count], self.targets[:count], self.records[:count]
 
     @property
     def position(self) -> int:
@@ -73,7 +88,9 @@ class OffsetMap:
         self.partitions: dict[PartitionId, PartitionMap] = defaultdict(PartitionMap)
         self._target = target
         self._next = 0
-        self._keys: dict[PartitionId, list[tuple[bytes, int]]] = defaultdict(list)
+        self._ends: dict[PartitionId, dict[bytes, int]] = defaultdict(dict)
+        """Where the source goes on behind each record of the topic, by its key, the last one last;
+        also of topics that were made anew since."""
 
     def create(self, replication: int | None) -> None:
         """Make the topic, unless it is there."""
@@ -122,8 +139,11 @@ class OffsetMap:
             if (error := message.error()) is not None:
                 raise PipelineError(f"{self.topic} cannot be read: {error.str()}")
             key, value = message.key(), message.value()
-            if key is None or value is None:
-                continue  # pruned: its runs are of no use to anyone
+            if key is None:
+                continue
+            if value is None:
+                self._forget(MapRecord.place(key), key)
+                continue
             record = MapRecord.decode(key, value)
             partition = record.topic, record.partition
             runs = self.partitions[partition]
@@ -131,24 +151,39 @@ class OffsetMap:
                 runs = self.partitions[partition] = PartitionMap(record.origin, record.target)
             for run in record.runs:
                 runs.add(run)
-            self._keys[partition].append((key, runs.position))
+            ends = self._ends[partition]
+            ends.pop(key, None)
+            ends[key] = runs.position
 
-    def prune(self, beginnings: dict[PartitionId, int]) -> int:
-        """Remove what is before where the source begins; returns how many records.
+    def _forget(self, partition: PartitionId, key: bytes) -> None:
+        if (end := self._ends[partition].pop(key, None)) is not None:
+            self.partitions[partition].forget(end)
 
-        A partition's last record stays: it tells how far the mirror has come.
+    def prune(self, needed: Mapping[PartitionId, int]) -> int:
+        """Remove records that end before the first offset that is needed; returns how many.
+
+        Each has a key of its own, so compaction alone would keep them all.  A partition's last one
+        stays: it tells how far the mirror has come.  What is removed ends before an offset that the
+        source has reached: nobody writes these keys again.
         """
         from confluent_kafka import Producer
 
-        gone = []
-        for partition, begins in beginnings.items():
-            keys = self._keys[partition]
-            count = sum(end <= begins for _, end in keys[:-1])
-            gone += [key for key, _ in keys[:count]]
-            del keys[:count]
-        if gone:
-            producer = Producer(self._target.settings | {"error_cb": lambda error: None})
-            for key in gone:
+        gone = [
+            (partition, key)
+            for partition, first in needed.items()
+            for ends in [self._ends[partition]]
+            for key, end in islice(ends.items(), max(0, len(ends) - 1))
+            if end <= first
+        ]
+        if not gone:
+            return 0
+        producer = Producer(self._target.settings | {"error_cb": lambda error: None})
+        for start in range(0, len(gone), PRUNED_AT_ONCE):
+            some = gone[start : start + PRUNED_AT_ONCE]
+            for _, key in some:
                 producer.produce(self.topic, None, key, 0)
-            producer.flush(PATIENCE_S)
+            if producer.flush(PATIENCE_S):
+                return start  # the target is away: another time
+            for partition, key in some:
+                self._forget(partition, key)
         return len(gone)
