@@ -160,6 +160,7 @@ def test_what_could_not_be_made_has_a_status_of_its_own(kwire: Run, unique: str)
         (["audit", "t", "--identity", "id"], "not like header:NAME or json:$.path"),
         (["audit", "t", "--back", "soon"], "not a duration like"),
         (["audit", "t", "--fail-on", "bad"], "'bad' is not one of"),
+        (["audit", "t", "--steps", "steps.jsonl"], "No such option"),
         (["compare"], "Missing argument 'TOPIC'"),
         (["compare", "t"], "would be compared with itself"),
         (["compare", "a", "b", "--ignore", "size"], "'size' is not one of"),

@@ -80,7 +80,7 @@ def field(text: str) -> Field:
     help="A record may have this share of max.message.bytes: a bit more, and it is refused.",
 )  # fmt: skip
 @report_options("warning")
-@job("audit")
+@job("audit", has_steps=False)
 def command(
     job: Job,
     topics: Topics,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--any-partition", is_flag=True, help="In whichever partition and order.")
 @report_options("error")
-@job("compare")
+@job("compare", has_steps=False)
 def command(
     job: Job,
     left: str,

@@ -100,8 +100,17 @@ def _line(step: Step) -> str:
     return json.dumps({"at_ms": time.time_ns() // 1_000_000, **facts})
 
 
-def job(name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Make a command of a function that takes a Job first, with the options all jobs have."""
+STEPS = click.option(
+    "--steps", type=click.Path(dir_okay=False, path_type=Path),
+    help="File that gets a line of JSON for each micro-batch, or second of a replay: records, lag.",
+)  # fmt: skip
+
+
+def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Make a command of a function that takes a Job first, with the options all jobs have.
+
+    `has_steps` says that it shows its steps by `Job.follow` or `Job.display`: --steps is theirs.
+    """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
         @click.option(
@@ -119,10 +128,6 @@ def job(name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
             "--log", type=click.Path(dir_okay=False, path_type=Path),
             help="File for Spark's own messages. [default: none is kept of a job that ends well]",
         )  # fmt: skip
-        @click.option(
-            "--steps", type=click.Path(dir_okay=False, path_type=Path),
-            help="File that gets a line of JSON for each micro-batch: records, lag, duration.",
-        )  # fmt: skip
         @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
         @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
         def run(
@@ -132,9 +137,9 @@ def job(name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
             master: str | None,
             spark: tuple[tuple[str, str], ...],
             log: Path | None,
-            steps: Path | None,
             as_json: bool,
             quiet: bool,
+            steps: Path | None = None,
             **kwargs: Any,  # noqa: ANN401 - whatever the command takes
         ) -> R:
             from kwire.pipeline import Kafka, SparkOptions
@@ -149,7 +154,8 @@ def job(name: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
             )
             return failures_told(lambda: command(asked, *args, **kwargs))
 
-        return update_wrapper(run, command)
+        made = update_wrapper(run, command)
+        return STEPS(made) if has_steps else made
 
     return decorate
 
