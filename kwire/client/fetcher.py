@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -123,36 +124,10 @@ class Fetcher:
             if connection in self._under_way:
                 continue
             asked = {p: positions[p] for partitions in topics.values() for p in partitions}
-            connection.send(self._request(topics, positions, max_wait_ms))
+            connection.send(
+                fetch_request(self._cluster, asked, self._isolation, max_wait_ms=max_wait_ms)
+            )
             self._under_way[connection] = asked
-
-    def _request(
-        self,
-        topics: Mapping[str, list[TopicPartition]],
-        positions: Mapping[TopicPartition, int],
-        max_wait_ms: int,
-    ) -> FetchRequest:
-        return FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=FETCH_SIZE_BYTES_MAX,
-            isolation_level=self._isolation,
-            topics=[
-                FetchTopic(
-                    topic=topic,
-                    topic_id=self._cluster.topics[topic].topic_id,
-                    partitions=[
-                        FetchPartition(
-                            partition=partition.partition,
-                            fetch_offset=positions[partition],
-                            partition_max_bytes=PARTITION_SIZE_BYTES_MAX,
-                        )
-                        for partition in partitions
-                    ],
-                )
-                for topic, partitions in topics.items()
-            ],
-        )
 
     def _readable(self, timeout_s: float) -> list[Connection]:
         if not self._under_way:
@@ -184,9 +159,7 @@ class Fetcher:
     def _read(self, partition: TopicPartition, offset: int, data: PartitionData) -> Fetched:
         committed = self._isolation == Isolation.READ_COMMITTED
         end = data.last_stable_offset if committed else data.high_watermark
-        received = data.records or b""
-        assert isinstance(received, bytes | memoryview), "decoding makes slices of the frame"
-        view = memoryview(received)
+        view = received(data)
         filtered = Aborted(data) if committed else None
         found: list[ConsumedRecord] = []
         next_offset = offset
@@ -201,6 +174,44 @@ class Fetcher:
                 continue
             found += _records_from(partition, offset, view, position, header)
         return Fetched(partition, found, next_offset, end)
+
+
+def fetch_request(
+    cluster: Cluster,
+    positions: Mapping[TopicPartition, int],
+    isolation: Isolation,
+    *,
+    max_wait_ms: int,
+    size_bytes_max: int = FETCH_SIZE_BYTES_MAX,
+    partition_size_bytes_max: int = PARTITION_SIZE_BYTES_MAX,
+) -> FetchRequest:
+    """For partitions that one broker leads, from these offsets on; the cluster knows the topics."""
+    topics: dict[str, list[FetchPartition]] = defaultdict(list)
+    for partition, offset in positions.items():
+        topics[partition.topic].append(
+            FetchPartition(
+                partition=partition.partition,
+                fetch_offset=offset,
+                partition_max_bytes=partition_size_bytes_max,
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=size_bytes_max,
+        isolation_level=isolation,
+        topics=[
+            FetchTopic(topic=topic, topic_id=cluster.topics[topic].topic_id, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
+    )
+
+
+def received(data: PartitionData) -> memoryview:
+    """The batches of one partition's reply."""
+    found = data.records or b""
+    assert isinstance(found, bytes | memoryview), "decoding makes slices of the frame"
+    return memoryview(found)
 
 
 class Aborted:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import check
-from kwire.client.fetcher import Aborted
+from kwire.client.fetcher import Aborted, fetch_request, received
 from kwire.client.offsets import Isolation
 from kwire.codecs.batches import (
     HEADER_SIZE,
@@ -28,13 +28,7 @@ from kwire.codecs.batches import (
     iter_batches,
     records,
 )
-from kwire.codecs.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from kwire.codecs.messages.fetch import FetchResponse, PartitionData
 from kwire.pipeline.audit.cluster import Range
 from kwire.pipeline.audit.report import Batches, Codec, Gap
 
@@ -103,7 +97,15 @@ class LogReader:
     def _fetched(self, partition: TopicPartition, offset: int) -> PartitionData:
         def ask() -> PartitionData:
             connection = self._cluster.node(self._cluster.leader_id(partition))
-            reply: FetchResponse = connection.call(self._request(partition, offset))
+            request = fetch_request(
+                self._cluster,
+                {partition: offset},
+                Isolation.READ_COMMITTED,
+                max_wait_ms=MAX_WAIT_MS,
+                size_bytes_max=FETCH_SIZE_BYTES,
+                partition_size_bytes_max=FETCH_SIZE_BYTES,
+            )
+            reply: FetchResponse = connection.call(request)
             check(reply.error_code, f"fetch from {connection.address}")
             data: PartitionData = reply.responses[0].partitions[0]
             if data.error_code:
@@ -113,25 +115,8 @@ class LogReader:
 
         return self._cluster.retrying(ask)
 
-    def _request(self, partition: TopicPartition, offset: int) -> FetchRequest:
-        asked = FetchPartition(
-            partition=partition.partition,
-            fetch_offset=offset,
-            partition_max_bytes=FETCH_SIZE_BYTES,
-        )
-        topic_id = self._cluster.topics[partition.topic].topic_id
-        return FetchRequest(
-            max_wait_ms=MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_SIZE_BYTES,
-            isolation_level=Isolation.READ_COMMITTED,
-            topics=[FetchTopic(topic=partition.topic, topic_id=topic_id, partitions=[asked])],
-        )
-
     def _pieces(self, data: PartitionData) -> Iterator[Piece]:
-        received = data.records or b""
-        assert isinstance(received, bytes | memoryview), "decoding makes slices of the frame"
-        view = memoryview(received)
+        view = received(data)
         aborted = Aborted(data)
         for position, header in iter_batches(view):
             is_aborted = not header.is_control and aborted.hides(header)
