@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.output import counted, say
-from kwire.cli.pipeline.job import Job, job
+from kwire.cli.pipeline.job import Job, batches_options, job
 from kwire.cli.values import duration_s, size_bytes
 
 if TYPE_CHECKING:
@@ -35,13 +35,10 @@ class Summary:
     type=click.Path(file_okay=False, path_type=Path),
     help="Of the archive; where Spark runs on more machines, all see it under this path.",
 )  # fmt: skip
-@click.option(
-    "--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C."
-)  # fmt: skip
-@click.option(
-    "--every", "every_s", type=duration_s, metavar="TIME", default="10s",
-    help="With --continuous: how often records are looked for.",
-)  # fmt: skip
+@batches_options(
+    every="10s",
+    lost="retention has removed records that were not read yet, and say which",
+)
 @click.option(
     "--publish-after", "publish_after_s", type=duration_s, metavar="TIME", default="10m",
     help="With --continuous: how long a record waits at most for its file to be full.",
@@ -51,16 +48,8 @@ class Summary:
     help="About how large a file is; the last one of a date is smaller.",
 )  # fmt: skip
 @click.option(
-    "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS", default=1_000_000,
-    help="That a micro-batch takes at most.",
-)  # fmt: skip
-@click.option(
     "--isolation", type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed", help="Whether records of aborted transactions are left out.",
-)  # fmt: skip
-@click.option(
-    "--skip-lost", is_flag=True,
-    help="Go on where retention has removed records that were not read yet, and say which.",
 )  # fmt: skip
 @click.option(
     "--compact", is_flag=True,
@@ -69,7 +58,7 @@ class Summary:
 @job("archive")
 def command(
     asked: Job, names: tuple[str, ...], pattern: str | None, compact: bool,
-    directory: Path, file_size_bytes: int, continuous: bool, every_s: float,
+    directory: Path, file_size_bytes: int, every_s: float | None,
     publish_after_s: float, batch_records: int, isolation: str, skip_lost: bool,
 ) -> None:  # fmt: skip
     """Copy topics into Parquet files, each record exactly once.
@@ -95,7 +84,7 @@ def command(
     from kwire.pipeline import Archive, Topics
 
     if compact:
-        if names or pattern or continuous:
+        if names or pattern or every_s is not None:
             raise click.UsageError("--compact takes no topics, and no --continuous")
         _compact(asked, directory, file_size_bytes)
         return
@@ -105,7 +94,7 @@ def command(
         asked.kafka,
         Topics(names, pattern),
         directory,
-        every_s=every_s if continuous else None,
+        every_s=every_s,
         file_size_bytes=file_size_bytes,
         publish_after_s=publish_after_s,
         batch_records=batch_records,

@@ -15,7 +15,7 @@ import click
 
 from kwire.cli.app import BOOTSTRAP_DEFAULT, EXIT_FAILURE, in_words
 from kwire.cli.output import print_json, say
-from kwire.cli.values import settings_option
+from kwire.cli.values import duration_s, settings_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,3 +191,40 @@ def topics_options(command: Callable[..., R]) -> Callable[..., R]:
     option = click.option("--pattern", metavar="REGEX", help="All topics whose whole name matches.")
     argument = click.argument("names", metavar="[TOPIC]...", nargs=-1)
     return argument(option(update_wrapper(run, command)))  # it brings the options of `command`
+
+
+def batches_options(*, every: str, lost: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """--continuous, --every, --batch and --skip-lost, of a job that reads topics in micro-batches.
+
+    The function is given `every_s`, None for a run that ends by itself, `batch_records` and
+    `skip_lost`.  `every` is how often it looks by default, `lost` where --skip-lost goes on.
+    """
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        def run(
+            *args: Any,  # noqa: ANN401 - whatever the command takes
+            continuous: bool,
+            every_s: float,
+            **kwargs: Any,  # noqa: ANN401 - whatever the command takes
+        ) -> R:
+            return command(*args, every_s=every_s if continuous else None, **kwargs)
+
+        made: Callable[..., R] = update_wrapper(run, command)  # it brings the options of `command`
+        for option in (
+            click.option("--skip-lost", is_flag=True, help=f"Go on where {lost}."),
+            click.option(
+                "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS",
+                default=1_000_000, help="That a micro-batch takes at most.",
+            ),
+            click.option(
+                "--every", "every_s", type=duration_s, metavar="TIME", default=every,
+                help="With --continuous: how often records are looked for.",
+            ),
+            click.option(
+                "--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C."
+            ),
+        ):  # fmt: skip
+            made = option(made)
+        return made
+
+    return decorate

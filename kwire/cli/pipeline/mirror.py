@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.output import counted, say
-from kwire.cli.pipeline.job import Job, job, topics_options
+from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
 from kwire.cli.values import duration_s, settings_option
 
 if TYPE_CHECKING:
@@ -52,18 +52,10 @@ class Summary:
     "--follow-configs", is_flag=True,
     help="Change the target's topics as the source's are changed; else they only begin alike.",
 )  # fmt: skip
-@click.option("--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C.")
-@click.option(
-    "--every", "every_s", type=duration_s, metavar="TIME", default="1s",
-    help="With --continuous: how often records are looked for.",
-)  # fmt: skip
+@batches_options(every="1s", lost="the source has removed records that were not mirrored yet")
 @click.option(
     "--sync", "sync_s", type=duration_s, metavar="TIME", default="10s",
     help="With --continuous: how often topics and groups are looked at.",
-)  # fmt: skip
-@click.option(
-    "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS", default=1_000_000,
-    help="That a micro-batch takes at most.",
 )  # fmt: skip
 @click.option(
     "--replication-factor", type=click.IntRange(min=1), metavar="NUMBER",
@@ -72,10 +64,6 @@ class Summary:
 @click.option(
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
     help="Of what is written.",
-)  # fmt: skip
-@click.option(
-    "--skip-lost", is_flag=True,
-    help="Go on where the source has removed records that were not mirrored yet.",
 )  # fmt: skip
 @click.option(
     "--checkpoint", metavar="DIRECTORY",
@@ -87,7 +75,7 @@ def command(
     asked: Job, topics: Topics, target: str,
     target_settings: tuple[tuple[str, str], ...],
     name: str, rename: str, source_name: str, groups: str, backwards: bool, follow_configs: bool,
-    continuous: bool, every_s: float, sync_s: float, batch_records: int,
+    every_s: float | None, sync_s: float, batch_records: int,
     replication_factor: int | None, compression: str, skip_lost: bool, checkpoint: str | None,
 ) -> None:  # fmt: skip
     """Keep topics of one cluster the same in another, each record exactly once.
@@ -121,7 +109,7 @@ def command(
         groups=groups,
         backwards=backwards,
         follow_configs=follow_configs,
-        every_s=every_s if continuous else None,
+        every_s=every_s,
         sync_s=sync_s,
         batch_records=batch_records,
         replication_factor=replication_factor,
