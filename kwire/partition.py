@@ -17,6 +17,7 @@ from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
 
 if TYPE_CHECKING:
     from kwire.cluster.image import PartitionImage
+    from kwire.codecs.batches import BatchHeader
     from kwire.codecs.control import EndTxnMarker
     from kwire.flushing import Flusher
 
@@ -105,11 +106,6 @@ class Partition:
             return self.high_watermark
         return unstable
 
-    @property
-    def min_insync_replicas(self) -> int:
-        """`min.insync.replicas`, which Kafka caps by the number of replicas there are."""
-        return min(self.log.config.min_insync_replicas, len(self.replicas))
-
     def follow(self, state: PartitionImage) -> None:
         """Take over what the cluster says of this partition: leader, epochs, replicas, ISR.
 
@@ -162,19 +158,25 @@ class Partition:
         return result
 
     def append_marker(
-        self, batch: bytearray, marker: EndTxnMarker, *, now_ms: int, transaction_version: int
+        self,
+        batch: bytearray,
+        header: BatchHeader,
+        marker: EndTxnMarker,
+        *,
+        now_ms: int,
+        transaction_version: int,
     ) -> None:
-        """Append the marker of a transaction, which `batch` holds.  Raises LogError."""
+        """Append the marker of a transaction: `batch`, which has `header`.  Raises LogError."""
         self._check_leads(-1)
-        log = self.log
-        result = log.append_marker(
+        self.log.append_marker(
             batch,
+            header,
             marker,
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
             transaction_version=transaction_version,
         )
-        self._appended(result.size_bytes)
+        self._appended(len(batch))
 
     def _appended(self, size_bytes: int) -> None:
         """A broker that is alone in sync has committed the batch, once it is flushed if it must."""
@@ -225,7 +227,12 @@ class Partition:
     def _check_leads(self, required_acks: int) -> None:
         if self.leader != self.node_id:
             raise LogError(self.why_not_led())
-        if required_acks == -1 and len(self.isr) < self.min_insync_replicas:
+        in_sync = len(self.isr)
+        if (
+            required_acks == -1
+            and in_sync < self.log.config.min_insync_replicas
+            and in_sync < len(self.replicas)  # there cannot be more: Kafka caps it
+        ):
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def read(

@@ -29,7 +29,7 @@ from kwire.partition import Partition
 from kwire.promise import Promise
 from kwire.runtime import CoordinatorRuntime, Shard, ShardState, Ticket
 from kwire.topic_names import TRANSACTION_STATE_TOPIC
-from kwire.transaction_markers import MarkerSender, Settle
+from kwire.transaction_markers import MarkerSender, Settle, Write
 from kwire.txn.effects import Effects, Markers, ProducerAnswer
 from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization
@@ -37,7 +37,7 @@ from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.shard import TransactionShard
 from kwire.txn.transaction import Partitions
-from kwire.txn_marker import TxnMarker, write_marker
+from kwire.txn_marker import MarkerWriter, TxnMarker
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -254,12 +254,11 @@ class TransactionCoordinator:
         found = self._broker.image.topics.get(topic)
         return found is not None and partition < len(found.partitions)
 
-    def write(self, markers: Markers, topic: str, partition: int, settle: Settle) -> None:
-        """Into a partition of this broker, which leads all."""
+    def writer(self, markers: Markers, settle: Settle) -> Write:
+        """Into partitions of this broker, which leads all."""
         shard = self.runtime.shards.get(self.partition_for(markers.transactional_id))
         if shard is None:
-            settle(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
-            return
+            return lambda topic, partition: ErrorCode.TRANSACTION_COORDINATOR_FENCED
         marker = TxnMarker(
             markers.producer_id,
             markers.producer_epoch,
@@ -267,7 +266,7 @@ class TransactionCoordinator:
             markers.commit,
             markers.transaction_version,
         )
-        write_marker(self._broker, marker, topic, partition, settle)
+        return MarkerWriter(self._broker, marker, settle).write
 
     def _complete(self, markers: Markers) -> bool:
         """All markers are written; True once that is in the log, or somebody else's task."""

@@ -30,8 +30,12 @@ AT_ONCE = 64
 RETRY_MS, RETRY_MS_MAX = 100, 1_000
 """Until partitions are tried again: a moment for an election, longer for what lasts longer."""
 
-Settle = Callable[[ErrorCode], None]
-"""Is told what came of writing one marker, at once or later."""
+Settle = Callable[[str, int, ErrorCode], None]
+"""Is told later what came of the marker in a partition: topic, number, error or NONE."""
+
+Write = Callable[[str, int], ErrorCode | None]
+"""Writes a marker into a partition: NONE once it is committed, an error if it cannot be written,
+None where that is to be told later."""
 
 
 class Destinations(Protocol):
@@ -40,8 +44,8 @@ class Destinations(Protocol):
     def exists(self, topic: str, partition: int) -> bool:
         """Whether there is such a partition in the cluster."""
 
-    def write(self, markers: Markers, topic: str, partition: int, settle: Settle) -> None:
-        """Write one marker; `settle` is called once it is committed, or cannot be written."""
+    def writer(self, markers: Markers, settle: Settle) -> Write:
+        """What writes some of the markers, from now; `settle` is told what is not known at once."""
 
 
 class _Job:
@@ -131,23 +135,26 @@ class MarkerSender:
 
     def _advance(self, job: _Job) -> bool:
         """Write some of a job's markers; whether those were the last."""
-        write, markers = self._destinations.write, job.markers
-        for place in islice(job.places, AT_ONCE):
-            job.under_way += 1
-            write(markers, *place, partial(self._settle, job, place))
+        write = self._destinations.writer(job.markers, partial(self._settle, job))
+        for topic, index in islice(job.places, AT_ONCE):
             job.remaining -= 1
+            error = write(topic, index)
+            if error is None:
+                job.under_way += 1
+            elif error is not ErrorCode.NONE:
+                self._fail(job, topic, index, error)
         if job.remaining:
             return False
         self._settled(job)
         return True
 
-    def _settle(self, job: _Job, place: tuple[str, int], error: ErrorCode) -> None:
+    def _settle(self, job: _Job, topic: str, index: int, error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            self._fail(job, place, error)
+            self._fail(job, topic, index, error)
         self._settled(job)
 
-    def _fail(self, job: _Job, place: tuple[str, int], error: ErrorCode) -> None:
-        transactional_id, (topic, index) = job.markers.transactional_id, place
+    def _fail(self, job: _Job, topic: str, index: int, error: ErrorCode) -> None:
+        transactional_id = job.markers.transactional_id
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             # Another coordinator has taken over this transactional id, and ends its transaction.
             log.warning("%s-%d: a newer coordinator ends %s", topic, index, transactional_id)
@@ -157,7 +164,7 @@ class MarkerSender:
             log.warning("%s-%d: %s has ended before", topic, index, transactional_id)
         elif self._destinations.exists(topic, index):
             log.debug("%s-%d cannot be written now: %s", topic, index, error.name)
-            job.failed.append(place)
+            job.failed.append((topic, index))
         else:
             log.info("%s-%d exists no more: its transaction needs no end", topic, index)
 

@@ -87,15 +87,15 @@ class Log(ReadableLog):
             if crc32c.crc32c(memoryview(batches)[_CRC_END:]) != crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
-        elif origin is Origin.COORDINATOR and size <= self._own_bytes_max:
-            stamp_ms = -1  # made by this broker a moment ago, for this topic
+        elif origin is Origin.COORDINATOR and self._stays_as_made(size, attributes):
+            stamp_ms = -1
         else:
             batches, header = self._validate(batches, origin, now_ms)
             stamp_ms = now_ms if self.config.log_append_time else -1
         entry = marker = None
         try:
             if header.producer_id >= 0:
-                entry = self._entry_in_sequence(header, origin)
+                entry = self._entry_in_sequence(header, origin, verification)
                 if entry is None:
                     marker = marker_of(batches, header)
                     repeated = self._check_producer(
@@ -110,31 +110,46 @@ class Log(ReadableLog):
             _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
             raise
 
+    def _stays_as_made(self, size_bytes: int, attributes: int) -> bool:
+        """Whether a batch that this broker made a moment ago is stored as it is."""
+        return size_bytes <= self._own_bytes_max and (
+            not attributes & _CODEC_MASK or self.config.target_compression is None
+        )
+
     def append_marker(
         self,
         batch: bytearray,
+        header: BatchHeader,
         marker: EndTxnMarker,
         *,
         leader_epoch: int,
         now_ms: int,
         transaction_version: int,
-    ) -> AppendResult:
-        """Append the marker of a transaction, made by this broker: `batch` holds it.
+    ) -> None:
+        """Append the marker of a transaction, made by this broker: `batch`, which has `header`.
 
         Only its producer has to be looked at; LogError if it may not end the transaction.
         """
         if self.config.log_append_time:  # the batch must say so
-            return self.append(
+            self.append(
                 batch,
                 leader_epoch=leader_epoch,
                 now_ms=now_ms,
                 origin=Origin.COORDINATOR,
                 transaction_version=transaction_version,
             )
-        self.check_online()
-        header = BatchHeader._make(_unpack_header(batch, 0))
-        self._check_producer(header, Origin.COORDINATOR, marker, None, transaction_version)
-        return self._append_valid(batch, header, leader_epoch, now_ms, -1, None, marker)
+            return
+        if self.offline:
+            self.check_online()
+        producers = self.producers
+        producers.check_marker(header, marker, transaction_version)
+        offset = self.log_end_offset
+        segment, last_offset, flush = self._write(batch, header, leader_epoch, now_ms)
+        if header.producer_id >= 0:
+            self.note_producer(segment, header, offset, marker)
+        producers.end_offset = last_offset + 1
+        if flush is not None:
+            self.flush_now(flush)
 
     def _append_valid(
         self,
@@ -153,6 +168,8 @@ class Log(ReadableLog):
         first_offset = self.log_end_offset
         segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
+            if entry.txn_first_offset < 0 and header.attributes & _TRANSACTIONAL:
+                self._begin_transaction(entry, first_offset)
             delta = header.last_offset_delta
             sequence = (header.base_sequence + delta) % _SEQUENCE_RANGE
             written = WrittenBatch(sequence, last_offset, delta, header.max_timestamp)
@@ -188,23 +205,36 @@ class Log(ReadableLog):
             batches[: len(original)] = original
             raise
 
-    def _entry_in_sequence(self, header: BatchHeader, origin: Origin) -> ProducerEntry | None:
+    def _entry_in_sequence(
+        self, header: BatchHeader, origin: Origin, verification: Verification | None
+    ) -> ProducerEntry | None:
         """The producer's entry, if this is plainly its next batch.
 
-        Outside of transactions, or of the transaction that is open: it begins or ends none.
+        Outside of transactions, of the transaction that is open, or the first of one that its
+        coordinator has just vouched for.
         """
-        entry = self.producers.entries.get(header.producer_id)
+        producers = self.producers
+        producer_id, sequence = header.producer_id, header.base_sequence
+        entry = producers.entries.get(producer_id)
         if (
             entry is None
-            or entry.next_sequence != header.base_sequence
+            or entry.next_sequence != sequence
             or entry.epoch != header.producer_epoch
-            or header.attributes & ~_CODEC_MASK
-            != (_TRANSACTIONAL if entry.txn_first_offset >= 0 else 0)
             or origin is not Origin.CLIENT
-            or self.producers.verifications
         ):
             return None
-        return entry
+        flags, is_open = header.attributes & ~_CODEC_MASK, entry.txn_first_offset >= 0
+        known = producers.verifications.get(producer_id)
+        if known is None:
+            return entry if flags == (_TRANSACTIONAL if is_open else 0) else None
+        begins = flags == _TRANSACTIONAL and not is_open and known is verification
+        return entry if begins and sequence <= known.lowest_sequence else None
+
+    def _begin_transaction(self, entry: ProducerEntry, offset: int) -> None:
+        """The batch at `offset` is the first of a transaction that was verified."""
+        self.producers.begin_transaction(entry, offset)
+        if self.first_unstable_offset is None:
+            self.first_unstable_offset = offset
 
     def _check_producer(
         self,
@@ -263,7 +293,10 @@ class Log(ReadableLog):
             segment = self.roll(now_ms)
             position = 0
         flush = None
-        if last_offset + 1 - self.recovery_point >= self.config.flush_messages:
+        if (
+            self.flushes_by_messages
+            and last_offset + 1 - self.recovery_point >= self.config.flush_messages
+        ):
             flush = self._flush_due()
         _patch(batches, 0, first_offset, header.length, leader_epoch)
         self.write_bytes(segment, position, batches, size)
@@ -311,8 +344,8 @@ class Log(ReadableLog):
                 segment.txn_index.append(aborted)
             except OSError as error:
                 raise self.storage_failed(error) from error
-        if header.is_transactional:
-            self.refresh_first_unstable()
+        if marker is None and header.attributes & _TRANSACTIONAL:
+            self.refresh_first_unstable()  # a marker's transaction counts until it is replicated
 
     def _flush_due(self) -> Flush | None:
         if self.flush_inline:

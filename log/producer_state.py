@@ -110,7 +110,7 @@ class ProducerState:
         ):
             self._check_verified(header, entry, verification)
         if marker is not None:
-            self._check_marker(header, entry, marker, transaction_version)
+            self.check_marker(header, marker, transaction_version)
             return None
         last_epoch = NO_EPOCH if entry is None else entry.epoch
         if header.producer_epoch < last_epoch:
@@ -155,12 +155,8 @@ class ProducerState:
         elif sequence != entry.next_sequence:
             raise _out_of_order(header, f"{entry.next_sequence} was expected")
 
-    def _check_marker(
-        self,
-        header: BatchHeader,
-        entry: ProducerEntry | None,
-        marker: EndTxnMarker,
-        transaction_version: int,
+    def check_marker(
+        self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int
     ) -> None:
         """A marker must not come from an older producer epoch or a deposed coordinator.
 
@@ -168,6 +164,7 @@ class ProducerState:
         (KIP-890), so the same epoch is a late marker (KIP-1228), unless nothing is open: then it
         is the same marker once more, which is harmless (KAFKA-19999).
         """
+        entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = ProducerEntry(header.producer_id)
         epoch = header.producer_epoch
@@ -191,6 +188,12 @@ class ProducerState:
         return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
     # After it was written
+
+    def begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
+        """The first batch of a verified transaction of a producer that is known was written."""
+        del self.verifications[entry.producer_id]
+        entry.txn_first_offset = first_offset
+        self.ongoing[first_offset] = entry.producer_id
 
     def note(
         self, header: BatchHeader, first_offset: int, marker: EndTxnMarker | None = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.codecs.batches import Compression
 from kwire.codecs.errors import ErrorCode
 from kwire.log import files as names
 from kwire.log.config import LONG_MAX
@@ -164,7 +165,8 @@ class SegmentedLog:
         )
         largest = min(config.max_message_bytes, config.segment_bytes)
         self._plain_bytes_max = largest if in_place and not self.offline else -1
-        as_made = config.target_compression is None and not config.log_append_time
+        as_made = config.target_compression in (None, Compression.NONE)
+        as_made = as_made and not config.log_append_time
         self._own_bytes_max = largest if as_made and not self.offline else -1
         self._set_roll_time()
         active = self.segments.active

@@ -13,8 +13,8 @@ cannot say (Apache Kafka's has no field for it); a transaction read from the log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -77,8 +77,7 @@ MAY_FOLLOW: dict[TransactionState, frozenset[TransactionState]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """See the module.  Times are ms since the epoch."""
 
     producer_id: int
@@ -86,7 +85,7 @@ class Transaction:
     timeout_ms: int
     state: TransactionState
     last_update_timestamp_ms: int
-    partitions: Partitions = field(default_factory=lambda: NO_PARTITIONS)
+    partitions: Partitions = NO_PARTITIONS
     start_timestamp_ms: int = NO_TIMESTAMP
     """When the first partition was added; kept when the transaction has ended."""
     client_transaction_version: int = 0
@@ -118,8 +117,7 @@ class Transaction:
         `expected_epoch` is given by a producer that goes on after an error (KIP-360).
         """
         assert not self.is_epoch_exhausted, self
-        return replace(
-            self._emptied(timeout_ms, now_ms),
+        return self._emptied(timeout_ms, now_ms)._replace(
             producer_epoch=self.producer_epoch + 1,
             last_producer_epoch=self._last_epoch(expected_epoch),
         )
@@ -132,8 +130,7 @@ class Transaction:
         self, producer_id: int, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> Transaction:
         """Its epochs are used up: it begins anew under another producer id."""
-        return replace(
-            self._emptied(timeout_ms, now_ms),
+        return self._emptied(timeout_ms, now_ms)._replace(
             producer_id=producer_id,
             producer_epoch=0,
             last_producer_epoch=self._last_epoch(expected_epoch),
@@ -144,8 +141,7 @@ class Transaction:
         partitions = dict(self.partitions)
         for topic, indexes in added.items():
             partitions[topic] = partitions.get(topic, NO_INDEXES) | indexes
-        return replace(
-            self,
+        return self._replace(
             state=self._next(ONGOING),
             previous_producer_id=self.producer_id,
             partitions=partitions,
@@ -164,8 +160,7 @@ class Transaction:
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if version >= EPOCH_BUMP:
             epoch, last = min(epoch + 1, MAX_EPOCH), epoch
-        return replace(
-            self,
+        return self._replace(
             state=self._next(PREPARE_COMMIT if commit else PREPARE_ABORT),
             previous_producer_id=self.producer_id,
             next_producer_id=next_producer_id,
@@ -181,8 +176,7 @@ class Transaction:
         producer_id, epoch = self.producer_id, self.producer_epoch
         if self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
-        return replace(
-            self,
+        return self._replace(
             state=self._next(COMPLETE_COMMIT if self.commits else COMPLETE_ABORT),
             producer_id=producer_id,
             previous_producer_id=self.producer_id,
@@ -193,8 +187,7 @@ class Transaction:
         )
 
     def _emptied(self, timeout_ms: int, now_ms: int) -> Transaction:
-        return replace(
-            self,
+        return self._replace(
             state=self._next(EMPTY),
             previous_producer_id=self.producer_id,
             timeout_ms=timeout_ms,

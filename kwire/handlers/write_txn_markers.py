@@ -33,7 +33,7 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.context import Context
-from kwire.txn_marker import TxnMarker, write_marker
+from kwire.txn_marker import MarkerWriter, TxnMarker
 
 NONE_GIVEN = -1
 
@@ -66,15 +66,17 @@ class _Markers:
             wanted.transaction_version,
         )
         places = {(topic.name, i): None for topic in wanted.topics for i in topic.partition_indexes}
+        if not places:
+            return
+        answers = self._results.setdefault(marker.producer_id, {})
+        settle = partial(self._settle, answers)
+        writer = MarkerWriter(self._broker, marker, settle)
         for topic, index in places:
-            topics = self._results.setdefault(marker.producer_id, {})
-            settle = partial(self._settle, topics.setdefault(topic, {}), index)
+            answers.setdefault(topic, {})
             self.waiting += 1
-            error = self._refusal(marker, topic, index)
-            if error is not ErrorCode.NONE:
-                settle(error)
-            else:
-                write_marker(self._broker, marker, topic, index, settle)
+            error = self._refusal(marker, topic, index) or writer.write(topic, index)
+            if error is not None:
+                settle(topic, index, error)
 
     def _refusal(self, marker: TxnMarker, topic: str, index: int) -> ErrorCode:
         """Of a marker that cannot be: without a producer everywhere, else where it is written."""
@@ -88,8 +90,10 @@ class _Markers:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         return ErrorCode.NONE
 
-    def _settle(self, answers: dict[int, ErrorCode], index: int, error: ErrorCode) -> None:
-        answers[index] = error
+    def _settle(
+        self, answers: dict[str, dict[int, ErrorCode]], topic: str, index: int, error: ErrorCode
+    ) -> None:
+        answers[topic][index] = error
         self.waiting -= 1
         if self.waiting == 0 and self._settled is not None:
             self._settled.set()

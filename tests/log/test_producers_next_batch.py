@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.codecs.batches import ControlType, Record, build, control_batch
+from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.log import Log, LogConfig, LogError, Origin
 from tests.log.conftest import NOW_MS, OpenLog
 
@@ -32,9 +32,22 @@ def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return short, long
 
 
-def attempt(log: Log, batch: bytearray, origin: Origin) -> object:
+def attempt(log: Log, batch: bytearray, origin: Origin, vouched: bool) -> object:
+    """Append a batch, once the coordinator has said yes to it if it is `vouched` for."""
+    header = read_header(batch)
+    proof = None
+    if vouched and header.is_transactional and not header.is_control:
+        proof = log.start_verification(
+            header.producer_id,
+            header.base_sequence,
+            header.producer_epoch,
+            supports_epoch_bump=True,
+            now_ms=NOW_MS,
+        )
     try:
-        return log.append(bytearray(batch), leader_epoch=0, now_ms=NOW_MS, origin=origin)
+        return log.append(
+            bytearray(batch), leader_epoch=0, now_ms=NOW_MS, origin=origin, verification=proof
+        )
     except LogError as refused:
         return refused.error
 
@@ -45,7 +58,8 @@ def state(log: Log) -> object:
         (e.producer_id, e.epoch, e.txn_first_offset, e.next_sequence, e.coordinator_epoch)
         for e in producers.entries.values()
     ]
-    return entries, producers.ongoing, log.first_unstable_offset, log.log_end_offset
+    open_txns, vouched = list(producers.ongoing.items()), list(producers.verifications)
+    return entries, open_txns, vouched, log.first_unstable_offset, log.log_end_offset
 
 
 def draw(rng: random.Random, log: Log) -> tuple[bytearray, Origin]:
@@ -81,14 +95,18 @@ def draw(rng: random.Random, log: Log) -> tuple[bytearray, Origin]:
     return batch, Origin.CLIENT
 
 
+@pytest.mark.parametrize("verified", [False, True])
 @pytest.mark.parametrize("round_number", range(6))
 def test_both_ways_come_to_the_same(
-    logs: tuple[Log, Log], rng: random.Random, round_number: int
+    logs: tuple[Log, Log], rng: random.Random, round_number: int, verified: bool
 ) -> None:
     refused = 0
+    for log in logs:
+        log.producers.verify_transactions = verified
     for _ in range(100):
         batch, origin = draw(rng, logs[0])
-        answers = [attempt(log, batch, origin) for log in logs]
+        vouched = verified and rng.random() < 0.9
+        answers = [attempt(log, batch, origin, vouched) for log in logs]
         assert answers[0] == answers[1]
         assert state(logs[0]) == state(logs[1])
         refused += isinstance(answers[0], int)

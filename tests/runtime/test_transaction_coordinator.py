@@ -27,7 +27,7 @@ from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.transaction_coordinator import TransactionCoordinator
-from kwire.transaction_markers import AT_ONCE, Settle
+from kwire.transaction_markers import AT_ONCE, Settle, Write
 from kwire.txn.effects import Effects, Markers
 from kwire.txn.shard import TransactionShard
 from tests.handlers.node import NODE_ID, Node, as_received
@@ -160,20 +160,22 @@ async def test_a_large_transaction_ends_in_slices(
         assert open_partitions(node, LARGE) == []
 
 
-def lose_markers_after(count: int) -> Callable[..., None]:
+def lose_markers_after(count: int) -> Callable[..., Write]:
     """What writes that many markers, and then nothing any more."""
-    write_one = TransactionCoordinator.write
+    make_writer = TransactionCoordinator.writer
     left = count
 
-    def write(
-        self: TransactionCoordinator, markers: Markers, topic: str, partition: int, settle: Settle
-    ) -> None:
-        nonlocal left
-        left -= 1
-        if left >= 0:
-            write_one(self, markers, topic, partition, settle)
+    def writer(self: TransactionCoordinator, markers: Markers, settle: Settle) -> Write:
+        write_one = make_writer(self, markers, settle)
 
-    return write
+        def write(topic: str, partition: int) -> ErrorCode | None:
+            nonlocal left
+            left -= 1
+            return write_one(topic, partition) if left >= 0 else None
+
+        return write
+
+    return writer
 
 
 @pytest.mark.parametrize("written", [0, 1, SMALL - 1])
@@ -188,7 +190,7 @@ async def test_what_was_decided_happens_though_markers_were_not_written(
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         with monkeypatch.context() as killed:
-            killed.setattr(TransactionCoordinator, "write", lose_markers_after(written))
+            killed.setattr(TransactionCoordinator, "writer", lose_markers_after(written))
             assert await end(node, producer_id, commit=commit) is ErrorCode.NONE
             assert state(node) == ("PrepareCommit" if commit else "PrepareAbort")
             assert len(open_partitions(node)) == SMALL - written

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -11,7 +12,7 @@ import trio.testing
 
 from kwire.codecs.errors import ErrorCode
 from kwire.timers import Timers
-from kwire.transaction_markers import AT_ONCE, RETRY_MS, MarkerSender, Settle
+from kwire.transaction_markers import AT_ONCE, RETRY_MS, MarkerSender, Settle, Write
 from kwire.txn.effects import Markers
 
 Place = tuple[str, int]
@@ -30,7 +31,7 @@ class Cluster:
         self.completed: list[str] = []
         self.errors: dict[Place, ErrorCode] = {}
         self.deleted: set[str] = set()
-        self.held: list[Settle] | None = None
+        self.held: list[Callable[[ErrorCode], None]] | None = None
         self.may_complete = True
         self.lost = 0
         self.sender = MarkerSender(self, self.complete, self.lose, self.timers)
@@ -38,14 +39,17 @@ class Cluster:
     def exists(self, topic: str, partition: int) -> bool:
         return topic not in self.deleted
 
-    def write(self, markers: Markers, topic: str, partition: int, settle: Settle) -> None:
-        error = self.errors.get((topic, partition), ErrorCode.NONE)
-        if error is ErrorCode.NONE:
-            self.written.append((markers.transactional_id, (topic, partition)))
-        if self.held is None:
-            settle(error)
-        else:
-            self.held.append(settle)
+    def writer(self, markers: Markers, settle: Settle) -> Write:
+        def write(topic: str, partition: int) -> ErrorCode | None:
+            error = self.errors.get((topic, partition), ErrorCode.NONE)
+            if error is ErrorCode.NONE:
+                self.written.append((markers.transactional_id, (topic, partition)))
+            if self.held is None:
+                return error
+            self.held.append(partial(settle, topic, partition))
+            return None
+
+        return write
 
     def complete(self, markers: Markers) -> bool:
         if self.may_complete:

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -212,7 +211,7 @@ class Schedule(RuleBasedStateMachine):
         """As if its producer had been at work for long."""
         now = self.machine.shard.transactions.get(name)
         if now is not None and now.state is EMPTY and now.producer_epoch < LAST_EPOCH_OF_CLIENTS:
-            later = replace(now, producer_epoch=LAST_EPOCH_OF_CLIENTS - 1)
+            later = now._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS - 1)
             self.machine.append(TransactionRecord(name, later))
             for who, told in self.told.items():
                 if who[0] == name and told == (now.producer_id, now.producer_epoch):
@@ -299,7 +298,7 @@ class Schedule(RuleBasedStateMachine):
         shard = TransactionShard(LIMITS, self.machine.producer_ids, None)
         self.machine.replay_into(shard)
         assert shard.transactions == {
-            name: replace(transaction, last_producer_epoch=-1)
+            name: transaction._replace(last_producer_epoch=-1)
             for name, transaction in self.machine.shard.transactions.items()
         }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -57,8 +56,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
 @given(transactions(), st.booleans())
 def test_the_quick_way_writes_what_the_thorough_one_does(given: Transaction, plain: bool) -> None:
     if plain:
-        given = replace(
-            given,
+        given = given._replace(
             next_producer_id=-1,
             previous_producer_id=max(given.previous_producer_id, 0),
             client_transaction_version=max(given.client_transaction_version, 1),

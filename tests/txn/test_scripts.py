@@ -14,7 +14,6 @@ it was not (see a script's head) they are what its source and documents say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,7 +83,7 @@ class MachineScript:
 
 
 def standing_at(now: Transaction, transactional_id: str, epoch: int) -> TransactionRecord:
-    return TransactionRecord(transactional_id, replace(now, producer_epoch=epoch))
+    return TransactionRecord(transactional_id, now._replace(producer_epoch=epoch))
 
 
 def show(record: TransactionRecord) -> str:
@@ -176,8 +175,7 @@ def timeless(records: Iterable[TransactionRecord]) -> list[Transaction]:
     stated = [record.transaction for record in records if record.transaction is not None]
     ids = sorted({each.producer_id for each in stated} | {each.next_producer_id for each in stated})
     return [
-        replace(
-            each,
+        each._replace(
             producer_id=ids.index(each.producer_id),
             previous_producer_id=ids.index(each.previous_producer_id),
             next_producer_id=ids.index(each.next_producer_id),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,19 +66,19 @@ def test_without_producer_ids_clients_come_again(shard: TransactionShard) -> Non
     later = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     new = shard.init_producer_id(Initialization("new", TIMEOUT_MS), "me", NOW_MS)
     assert (replies(new), new.records) == ([later], [])
-    shard.apply(TransactionRecord("x", replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    shard.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
     end = shard.end_txn(End("x", 7, LAST_EPOCH_OF_CLIENTS, True, 2), "me", NOW_MS)
     assert (replies(end), end.records) == ([later], [])
     fence = shard.init_producer_id(Initialization("x", TIMEOUT_MS), "me", NOW_MS)
     assert (replies(fence), fence.records) == ([later], [])
-    idle = replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS, state=EMPTY, partitions={})
+    idle = OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS, state=EMPTY, partitions={})
     shard.apply(TransactionRecord("x", idle))
     rotation = shard.init_producer_id(Initialization("x", TIMEOUT_MS), "me", NOW_MS)
     assert (replies(rotation), rotation.records) == ([later], [])
 
 
 def test_what_times_out_without_producer_ids_is_looked_at_again(shard: TransactionShard) -> None:
-    shard.apply(TransactionRecord("x", replace(OPEN, producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    shard.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
     shard.apply(TransactionRecord("y", OPEN))
     first = shard.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
     assert first.records == []
@@ -101,7 +100,7 @@ def test_a_transaction_may_take_its_whole_timeout(shard: TransactionShard) -> No
 
 
 def test_a_transaction_without_a_timeout_stays_open(shard: TransactionShard) -> None:
-    shard.apply(TransactionRecord("x", replace(OPEN, timeout_ms=NO_TIMEOUT_MS)))
+    shard.apply(TransactionRecord("x", OPEN._replace(timeout_ms=NO_TIMEOUT_MS)))
     assert not shard.timer(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
 
 
@@ -147,7 +146,7 @@ def test_an_id_is_forgotten_with_its_tombstone(shard: TransactionShard) -> None:
 
 def test_no_partitions_can_be_added(shard: TransactionShard) -> None:
     """A transaction begins all the same, as it does with Apache Kafka."""
-    shard.apply(TransactionRecord("x", replace(OPEN, state=EMPTY, partitions=NO_PARTITIONS)))
+    shard.apply(TransactionRecord("x", OPEN._replace(state=EMPTY, partitions=NO_PARTITIONS)))
     effects = shard.add_partitions("x", 7, 3, {}, 2, "me", NOW_MS)
     (record,) = effects.records
     assert record.transaction is not None
