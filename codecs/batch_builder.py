@@ -15,7 +15,6 @@ from kwire.codecs.batch_header import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
     read_header,
 )
 from kwire.codecs.batch_reader import inner_bytes
@@ -25,6 +24,7 @@ from kwire.codecs.varint import VARINTS, varint
 
 _MAGIC = 2
 _NO_TIMESTAMP = -1
+_NO_CRC = 0  # until the batch is sealed
 _CRC_POS = 17
 _CRC_END = 21
 _CRC = Struct(">I")
@@ -71,24 +71,24 @@ def build(
     if control:
         attributes |= CONTROL_FLAG
     if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in batch), default=_NO_TIMESTAMP)
+        max_timestamp = max([record.timestamp for record in batch], default=_NO_TIMESTAMP)
     deltas = [record.offset - base_offset for record in batch] if keep_offsets else None
-    header = BatchHeader(
-        base_offset=base_offset,
-        length=0,
-        partition_leader_epoch=partition_leader_epoch,
-        magic=_MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=last_offset - base_offset,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        records_count=len(batch),
+    inner = _encode(batch, deltas or range(len(batch)), base_timestamp)
+    return _sealed(
+        inner if compression == Compression.NONE else compress(compression, inner, level),
+        base_offset,
+        partition_leader_epoch,
+        _MAGIC,
+        _NO_CRC,
+        attributes,
+        last_offset - base_offset,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(batch),
     )
-    return _assemble(header, _encode(batch, deltas or range(len(batch)), base_timestamp), level)
 
 
 def recompress(
@@ -105,16 +105,15 @@ def recompress(
         raise CorruptBatch(f"a message of magic {header.magic} has no codec of its own to change")
     inner = inner_bytes(data, pos, header, size_bytes_max)
     attributes = header.attributes & ~CODEC_MASK | compression
-    return _assemble(header._replace(attributes=attributes), inner, level)
-
-
-def _assemble(header: BatchHeader, inner: bytes | bytearray, level: int | None) -> bytearray:
-    """Header and records, compressed as the header says; its length and CRC are set."""
-    compression = header.compression
     payload = inner if compression == Compression.NONE else compress(compression, inner, level)
-    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
+    changed = header._replace(attributes=attributes)
+    return _sealed(payload, changed.base_offset, *changed[2:])
+
+
+def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
+    """The batch of a header and what follows it: `fields` are those behind the batch's length."""
     out = bytearray(HEADER_SIZE)
-    HEADER.pack_into(out, 0, header[0], length, *header[2:])
+    HEADER.pack_into(out, 0, base_offset, HEADER_SIZE - LOG_OVERHEAD + len(payload), *fields)
     out += payload
     seal(out)
     return out

@@ -79,19 +79,17 @@ def verify(
     adds = support is Support.ADDED
     proofs: dict[Place, Verification] = {}
     if adds or broker.config.transaction_partition_verification_enable:
-        for (topic, index), sequence in sequences.items():
-            partition = broker.partition(topic, index)
+        _, producer_id, epoch = producer
+        now_ms = broker.now_ms()
+        for place, sequence in sequences.items():
+            partition = broker.partition(*place)
             if partition is None or not partition.is_leader:
                 continue  # the append says so
             proof = partition.log.start_verification(
-                producer.producer_id,
-                sequence,
-                producer.epoch,
-                supports_epoch_bump=adds,
-                now_ms=broker.now_ms(),
+                producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
             )
             if proof is not None:
-                proofs[topic, index] = proof
+                proofs[place] = proof
     if not proofs:
         return Verdict({}, {})
     answer = _ask(broker, producer, proofs, adds)
@@ -142,6 +140,8 @@ def _is_early(told: Told) -> bool:
 
 def _verdict(proofs: dict[Place, Verification], told: Told, support: Support) -> Verdict:
     refused = {place: _client_error(error, support) for place, error in told.items() if error}
+    if not refused:
+        return Verdict(proofs, refused)
     return Verdict(
         {place: proof for place, proof in proofs.items() if place not in refused}, refused
     )
