@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 TIMEOUT_S = 30.0
+
+NOON_MS = 1_362_139_200_000
+"""Of March 1, 2013, in UTC."""
+HOUR_MS = 3_600_000
 
 
 class Row(NamedTuple):
@@ -72,6 +76,18 @@ def produce(bootstrap: str, topic: str, rows: Iterable[dict[str, Any]]) -> None:
         producer.poll(0)
     assert producer.flush(TIMEOUT_S) == 0
     assert failed == []
+
+
+def rows(count: int, partitions: int, start: int = 0) -> Iterator[dict[str, Any]]:
+    """Records of all shapes, an hour apart."""
+    for number in range(start, start + count):
+        yield {
+            "key": None if number % 7 == 0 else b"key-%d" % number,
+            "value": None if number % 5 == 0 else b"\x00\xff value %d" % number,
+            "headers": [("a", b"1"), ("a", None), ("ä", b"")] if number % 3 == 0 else None,
+            "partition": number % partitions,
+            "timestamp": NOON_MS + number * HOUR_MS + number % 1000,
+        }
 
 
 def topic_rows(bootstrap: str, *topics: str) -> list[Row]:

@@ -9,11 +9,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+
+ROUNDS = int(os.environ.get("KWIRE_PIPELINE_ROUNDS", "1"))
+RECORDS = int(os.environ.get("KWIRE_PIPELINE_RECORDS", "20000"))
+"""Of all rounds together."""
 
 VICTIMS = ("everything", "java", "python")
 """Of a job: all its processes at once; Spark's Java alone; or the Python that drives it, so that
@@ -34,6 +39,7 @@ class Spark:
     """A `kwire pipeline` process, in a session of its own."""
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
         settings = ("--master", "local[2]", "--quiet", *QUICK)
         command = [sys.executable, "-m", "kwire.cli", "pipeline", *arguments, *settings]
         with log.open("ab") as file:
@@ -64,6 +70,13 @@ class Spark:
         if not doomed and self.running:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(60)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for an end that is a good one."""
+        try:
+            assert self.wait(timeout_s) == 0, self.log.read_text()
+        finally:
+            self.end()
 
     def end(self) -> None:
         """Whatever is left of its session."""
@@ -98,11 +111,38 @@ def _name(pid: int) -> str:
         return ""
 
 
+class Kills:
+    """What was killed in a trial, and what the job that was killed last has left behind."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self._last: Spark | None = None
+
+    def __str__(self) -> str:
+        return str(self.counts)
+
+    def count(self, victim: str) -> None:
+        self.counts[victim] = self.counts.get(victim, 0) + 1
+
+    def kill(self, job: Spark, victim: str) -> None:
+        self.count(victim if job.running else "nothing: it had ended")
+        job.kill(victim)
+
+    def leave_behind(self, job: Spark) -> None:
+        """What is left of a killed job may live on while the next one works, and not longer."""
+        self.end_last()
+        self._last = job
+
+    def end_last(self) -> None:
+        if self._last is not None:
+            self._last.end()
+
+
 class Feeder(threading.Thread):
     """Writes numbered records of 100 bytes to all partitions, whatever becomes of the broker."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, numbers: range) -> None:
-        super().__init__(name="feeder")
+        super().__init__(name="feeder", daemon=True)
         self.failures: list[str] = []
         self._topic = topic
         self._partitions = partitions
@@ -149,3 +189,14 @@ class Feeder(threading.Thread):
 def moment(rng: random.Random, longest_s: float) -> None:
     """Let some time pass, drawn by the seed: a kill comes at no particular moment."""
     time.sleep(rng.uniform(0.0, longest_s))
+
+
+@contextmanager
+def feeding(bootstrap: str, topic: str, partitions: int, round_number: int) -> Iterator[None]:
+    """Write this round's share of the records meanwhile; all of them are there at the end."""
+    numbers = range(round_number * RECORDS // ROUNDS, (round_number + 1) * RECORDS // ROUNDS)
+    feeder = Feeder(bootstrap, topic, partitions, numbers)
+    feeder.start()
+    yield
+    feeder.join()
+    assert feeder.failures == []

@@ -46,13 +46,6 @@ def configs_of(bootstrap: str, name: str) -> dict[str, str]:
     return {key: entry.value for key, entry in found.items() if entry.source == 1}
 
 
-def delete_records(bootstrap: str, name: str, before: int, partition: int = 0) -> None:
-    """Move the start of a partition, as retention would."""
-    asked = admin(bootstrap)
-    for done in asked.delete_records([TopicPartition(name, partition, before)]).values():
-        done.result(TIMEOUT_S)
-
-
 def partitions_of(bootstrap: str, name: str) -> int:
     """How many there are; 0 for no such topic."""
     topics = admin(bootstrap).list_topics(timeout=TIMEOUT_S).topics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,14 @@ from kwire.demo import flights
 from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.errors import PipelineError
 from tests.pipeline.archives import (
+    NOON_MS,
     add_partitions,
     archive_rows,
     archive_table,
     create_topic,
     delete_records,
     produce,
+    rows,
     topic_rows,
 )
 
@@ -33,10 +34,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
-
-NOON_MS = 1_362_139_200_000
-"""Of March 1, 2013, in UTC."""
-HOUR_MS = 3_600_000
 
 
 @dataclass
@@ -65,18 +62,6 @@ class Bench:
 @pytest.fixture
 def bench(spark: SparkSession, bootstrap: str, unique: str, tmp_path: Path) -> Bench:
     return Bench(spark, bootstrap, unique, tmp_path / "archive")
-
-
-def rows(count: int, partitions: int, start: int = 0) -> Iterator[dict[str, Any]]:
-    """Records of all shapes, an hour apart."""
-    for number in range(start, start + count):
-        yield {
-            "key": None if number % 7 == 0 else b"key-%d" % number,
-            "value": None if number % 5 == 0 else b"\x00\xff value %d" % number,
-            "headers": [("a", b"1"), ("a", None), ("ä", b"")] if number % 3 == 0 else None,
-            "partition": number % partitions,
-            "timestamp": NOON_MS + number * HOUR_MS + number % 1000,
-        }
 
 
 def test_an_archive_holds_each_record_as_it_is(bench: Bench) -> None:

@@ -8,7 +8,6 @@ with what librdkafka reads from the topic; neither Spark nor kwire has a say.
 from __future__ import annotations
 
 import json
-import os
 import random
 from pathlib import Path
 
@@ -22,10 +21,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kwire.testing import BrokerProcess
 from tests.pipeline.archives import create_topic
-from tests.pipeline.killing import VICTIMS, Feeder, Spark, moment
+from tests.pipeline.killing import RECORDS, ROUNDS, VICTIMS, Kills, Spark, feeding, moment
 
-ROUNDS = int(os.environ.get("KWIRE_PIPELINE_ROUNDS", "1"))
-RECORDS = int(os.environ.get("KWIRE_PIPELINE_RECORDS", "20000"))
 TOPIC = "killed"
 PARTITIONS = 8
 BATCHES = (20_000, 200_000)
@@ -47,8 +44,7 @@ class Trial:
         self.directory = directory
         self.archive = directory / "archive"
         self.rng = rng
-        self.kills: dict[str, int] = {}
-        self.last: Spark | None = None
+        self.kills = Kills()
 
     def job(self, batch: int, *more: str) -> Spark:
         arguments = ("archive", TOPIC, "--to", str(self.archive), "-b", self.broker.bootstrap)
@@ -74,28 +70,17 @@ class Trial:
                 moment(self.rng, WORKING_S)
             else:
                 moment(self.rng, STARTING_S)
-            victim = self.rng.choice(VICTIMS)
-            self.count(victim if job.running else "nothing: it had ended")
-            job.kill(victim)
+            self.kills.kill(job, self.rng.choice(VICTIMS))
             self.check_what_readers_see()
         finally:
-            self.end_last()
-            self.last = job
-
-    def end_last(self) -> None:
-        """What is left of a killed job may live on while the next one works."""
-        if self.last is not None:
-            self.last.end()
+            self.kills.leave_behind(job)
 
     def kill_broker(self) -> None:
         moment(self.rng, WORKING_S / 2)
         self.broker.kill()
         moment(self.rng, AWAY_S)
         self.broker.start()
-        self.count("broker")
-
-    def count(self, victim: str) -> None:
-        self.kills[victim] = self.kills.get(victim, 0) + 1
+        self.kills.count("broker")
 
     def check_what_readers_see(self) -> int:
         """The first records of each partition, each once, whenever one looks; how many."""
@@ -113,12 +98,8 @@ class Trial:
 
     def finish(self) -> None:
         """Run the job to its end."""
-        self.end_last()
-        job = self.job(1_000_000)
-        try:
-            assert job.wait(TO_THE_END_S) == 0, (self.directory / "job.log").read_text()
-        finally:
-            job.end()
+        self.kills.end_last()
+        self.job(1_000_000).finish(TO_THE_END_S)
 
 
 def in_topic(bootstrap: str, partition: int) -> pa.Table:
@@ -172,12 +153,8 @@ def test_kills_leave_each_record_in_the_archive_once(
     create_topic(broker.bootstrap, TOPIC, PARTITIONS)
     trial = Trial(broker, tmp_path, rng)
     for number in range(ROUNDS):
-        numbers = range(number * RECORDS // ROUNDS, (number + 1) * RECORDS // ROUNDS)
-        feeder = Feeder(broker.bootstrap, TOPIC, PARTITIONS, numbers)
-        feeder.start()
-        trial.round()
-        feeder.join()
-        assert feeder.failures == []
+        with feeding(broker.bootstrap, TOPIC, PARTITIONS, number):
+            trial.round()
         seen = trial.check_what_readers_see()
         print(f"round {number + 1}: batch {trial.batch()}, {seen} records seen, {trial.kills}")
     trial.finish()

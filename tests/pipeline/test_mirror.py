@@ -26,6 +26,7 @@ from kwire.pipeline.errors import PipelineError, QueryFailed
 from kwire.pipeline.exactly_once import Bounds
 from kwire.testing import BrokerProcess
 from tests.pipeline import mirrors
+from tests.pipeline.archives import delete_records
 from tests.pipeline.mirrors import numbered
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def test_records_that_the_source_has_deleted_are_told(pair: Pair) -> None:
     mirrors.write(pair.source, pair.topic, numbered(10))
     pair.mirror()
     mirrors.write(pair.source, pair.topic, numbered(10, 10))
-    mirrors.delete_records(pair.source, pair.topic, 15)
+    delete_records(pair.source, pair.topic, {0: 15})
     with pytest.raises(PipelineError, match="the records 10 to 14 of partition 0 of"):
         pair.mirror()
     pair.mirror(skip_lost=True)

@@ -7,7 +7,6 @@ record by record; neither Spark nor the mirror has a say.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator
@@ -19,11 +18,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kwire.testing import BrokerProcess
 from tests.pipeline import mirrors
-from tests.pipeline.killing import VICTIMS, Feeder, Spark, moment
+from tests.pipeline.killing import RECORDS, ROUNDS, VICTIMS, Kills, Spark, feeding, moment
 from tests.pipeline.mirrors import Record
 
-ROUNDS = int(os.environ.get("KWIRE_PIPELINE_ROUNDS", "1"))
-RECORDS = int(os.environ.get("KWIRE_PIPELINE_RECORDS", "20000"))
 TOPIC = "killed"
 GROUPS = 20
 PARTITIONS = 4
@@ -51,8 +48,7 @@ class Trial:
         self.target = target
         self.log = directory / "job.log"
         self.rng = rng
-        self.kills: dict[str, int] = {}
-        self.last: Spark | None = None
+        self.kills = Kills()
 
     def job(self, batch: int, *more: str) -> Spark:
         sides = ("-b", self.source.bootstrap, "--to", self.target.bootstrap)
@@ -75,17 +71,9 @@ class Trial:
             if self.rng.random() < WITH_BROKER:
                 self.kill_broker()
             moment(self.rng, WORKING_S)
-            victim = self.rng.choice(VICTIMS)
-            self.count(victim if job.running else "nothing: it had ended")
-            job.kill(victim)
+            self.kills.kill(job, self.rng.choice(VICTIMS))
         finally:
-            self.end_last()
-            self.last = job
-
-    def end_last(self) -> None:
-        """What is left of a killed job may live on while the next one works."""
-        if self.last is not None:
-            self.last.end()
+            self.kills.leave_behind(job)
 
     def kill_broker(self) -> None:
         name = self.rng.choice(["source", "target"])
@@ -94,19 +82,12 @@ class Trial:
         broker.kill()
         moment(self.rng, AWAY_S)
         broker.start()
-        self.count(name)
-
-    def count(self, victim: str) -> None:
-        self.kills[victim] = self.kills.get(victim, 0) + 1
+        self.kills.count(name)
 
     def finish(self) -> None:
         """Run the job to its end."""
-        self.end_last()
-        job = self.job(1_000_000)
-        try:
-            assert job.wait(TO_THE_END_S) == 0, self.log.read_text()
-        finally:
-            job.end()
+        self.kills.end_last()
+        self.job(1_000_000).finish(TO_THE_END_S)
 
     def check(self) -> int:
         """Both sides are the same, record by record; how many there are."""
@@ -167,17 +148,13 @@ def test_each_record_is_there_once_whatever_is_killed(tmp_path: Path, rng: rando
         mirrors.create(source.bootstrap, TOPIC, PARTITIONS)
         try:
             for number in range(ROUNDS):
-                numbers = range(number * RECORDS // ROUNDS, (number + 1) * RECORDS // ROUNDS)
-                feeder = Feeder(source.bootstrap, TOPIC, PARTITIONS, numbers)
-                feeder.start()
-                trial.round()
-                feeder.join()
-                assert feeder.failures == []
+                with feeding(source.bootstrap, TOPIC, PARTITIONS, number):
+                    trial.round()
                 print(f"round {number + 1}: {ends(target)} offsets, {trial.kills}", flush=True)
             groups = trial.commit_groups()
             trial.finish()
             assert trial.check() == RECORDS
             trial.check_groups(groups)
         finally:
-            trial.end_last()
+            trial.kills.end_last()
     print(f"{ROUNDS} rounds, killed: {trial.kills}")

@@ -16,6 +16,7 @@ from kwire.pipeline.mirroring.topics import TopicSync
 from kwire.pipeline.positions import MapRecord, Position, Run, position_of
 from kwire.pipeline.rows import Reports
 from tests.pipeline import mirrors
+from tests.pipeline.archives import delete_records
 
 
 def mirrored(rng: random.Random) -> tuple[PartitionMap, dict[int, int], int]:
@@ -173,7 +174,7 @@ def test_the_map_begins_where_the_source_does_or_a_group_is(bootstrap: str, uniq
     topic.write(*TWO_BY_TWO)
     topic.sync_groups()
     assert topic.sources() == [0, 2, 4, 6, 8]
-    mirrors.delete_records(bootstrap, unique, 6)
+    delete_records(bootstrap, unique, {0: 6})
     mirrors.commit(bootstrap, f"{unique}-group", unique, 3)
     topic.sync_groups()
     assert topic.sources() == [2, 4, 6, 8]

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kwire import pipeline
 from kwire.pipeline.errors import PipelineError
-from tests.pipeline.archives import Row, create_topic, produce, topic_rows
+from tests.pipeline.archives import HOUR_MS, NOON_MS, Row, create_topic, produce, rows, topic_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +24,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
-
-NOON_MS = 1_362_139_200_000
-"""Of March 1, 2013, in UTC."""
-HOUR_MS = 3_600_000
 
 
 @dataclass
@@ -65,18 +61,6 @@ class Bench:
 @pytest.fixture
 def bench(spark: SparkSession, bootstrap: str, unique: str, tmp_path: Path) -> Bench:
     return Bench(spark, bootstrap, unique, tmp_path / "archive")
-
-
-def rows(count: int, partitions: int, start: int = 0) -> Iterator[dict[str, Any]]:
-    """Records of all shapes, an hour apart."""
-    for number in range(start, start + count):
-        yield {
-            "key": None if number % 7 == 0 else b"key-%d" % number,
-            "value": None if number % 5 == 0 else b"\x00\xff value %d" % number,
-            "headers": [("a", b"1"), ("a", None), ("ä", b"")] if number % 3 == 0 else None,
-            "partition": number % partitions,
-            "timestamp": NOON_MS + number * HOUR_MS + number % 1000,
-        }
 
 
 def bare(found: list[Row]) -> list[tuple[object, ...]]:

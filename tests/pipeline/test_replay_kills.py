@@ -6,7 +6,6 @@ end as fast as it can.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kwire.testing import BrokerProcess
 from tests.pipeline.archives import Row, create_topic, produce, topic_rows
-from tests.pipeline.killing import VICTIMS, Spark, moment
+from tests.pipeline.killing import ROUNDS, VICTIMS, Kills, Spark, moment
 
-ROUNDS = int(os.environ.get("KWIRE_PIPELINE_ROUNDS", "1"))
 TOPIC, TARGET = "kept", "back"
 PARTITIONS = 4
 RECORDS_A_ROUND = 20_000
@@ -52,11 +50,7 @@ def written(bootstrap: str) -> int:
 
 
 def archive(bootstrap: str, directory: Path, log: Path) -> None:
-    job = Spark(["archive", TOPIC, "--to", str(directory), "-b", bootstrap], log)
-    try:
-        assert job.wait(TO_THE_END_S) == 0, log.read_text()
-    finally:
-        job.end()
+    Spark(["archive", TOPIC, "--to", str(directory), "-b", bootstrap], log).finish(TO_THE_END_S)
 
 
 def replay(bootstrap: str, directory: Path, log: Path, *more: str) -> Spark:
@@ -95,7 +89,7 @@ def test_kills_leave_each_record_in_the_target_once(
     produce(broker.bootstrap, TOPIC, rows())
     log, directory = tmp_path / "job.log", tmp_path / "archive"
     archive(broker.bootstrap, directory, log)
-    last: Spark | None = None
+    kills = Kills()
     for number in range(ROUNDS):
         job = replay(broker.bootstrap, directory, log, "--speed", "1x")
         try:
@@ -103,16 +97,11 @@ def test_kills_leave_each_record_in_the_target_once(
             there = len(topic_rows(broker.bootstrap, TARGET))
             print(f"round {number + 1}: {killed} killed, {there} records committed")
         finally:
-            if last is not None:
-                last.end()
-            last = job  # what is left of it may live on while the next one works
-    job = replay(broker.bootstrap, directory, log)
+            kills.leave_behind(job)
     try:
-        assert job.wait(TO_THE_END_S) == 0, log.read_text()
+        replay(broker.bootstrap, directory, log).finish(TO_THE_END_S)
     finally:
-        job.end()
-        if last is not None:
-            last.end()
+        kills.end_last()
     expected, found = topic_rows(broker.bootstrap, TOPIC), topic_rows(broker.bootstrap, TARGET)
     assert len(found) == len(expected) == RECORDS_A_ROUND * ROUNDS
     assert bare(found) == bare(expected)

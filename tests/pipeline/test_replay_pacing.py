@@ -12,12 +12,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kwire.pipeline.exactly_once import Plan, Written
 from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
-from tests.pipeline.archives import create_topic, topic_rows
+from tests.pipeline.archives import NOON_MS, create_topic, topic_rows
 
 pytestmark = pytest.mark.slow
 
-NOON_MS = 1_362_139_200_000
-"""Of March 1, 2013, in UTC."""
 PARTITIONS = 3
 STEP_MS = 100
 RECORDS = 100
