@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from multiprocessing.sharedctypes import Synchronized
@@ -150,13 +150,11 @@ class Query:
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they did."""
     found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(word) for word in thread.read_text().split()]
-        except FileNotFoundError:  # the thread has ended meanwhile
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
+    with suppress(FileNotFoundError):  # the process has ended meanwhile
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError):  # or the thread
+                for child in map(int, (thread / "children").read_text().split()):
+                    found += [child, *descendants(child)]
     return found
 
 
