@@ -29,6 +29,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.outbox import Outbox
+from kwire.repeated_list_offsets import RepeatedListOffsets
 from kwire.repeated_produce import RepeatedProduce
 from kwire.request_header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.routes import Binding, UnsupportedRequest, bind
@@ -42,6 +43,7 @@ log = logging.getLogger("kwire.connection")
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
+_API_KEY_AT = 1  # its low byte, which is all there is to keys so far
 _REPLY = struct.Struct(">ii")  # size, correlation id
 _EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
 _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
@@ -105,7 +107,10 @@ class Connection:
         self._start = 0  # first byte not yet handled
         self._end = 0  # first byte not yet filled
         self._client_id_bytes: bytes | None = None
-        self._repeated = RepeatedProduce()
+        self._repeated: dict[int, RepeatedProduce | RepeatedListOffsets] = {
+            ApiKey.PRODUCE: RepeatedProduce(),
+            ApiKey.LIST_OFFSETS: RepeatedListOffsets(),
+        }
         self.context = context
         self._outbox = Outbox(client)
         self._pending: Awaitable[Frame | None] | None = None
@@ -171,17 +176,18 @@ class Connection:
             return False
         return (self._start == self._end or self._answer_all()) and self._make_room()
 
-    def _answer_repeated(self) -> bytes | Frame | None:
+    def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
-        replies: list[Frame] = []
+        replies: list[bytearray] = []
         while self._end - self._start > _FRAME_SIZE_BYTES_MIN:
             start = self._start
             size: int = _SIZE.unpack_from(self._buffer, start)[0]
             end = start + 4 + size
             if end > self._end or size <= 0:
                 break
-            reply = self._repeated.answer(self._view[start + 4 : end], self._broker)
-            if reply is None:
+            frame = self._view[start + 4 : end]
+            repeated = self._repeated.get(frame[_API_KEY_AT])
+            if repeated is None or (reply := repeated.answer(frame, self._broker)) is None:
                 break
             self._start = end
             replies.append(reply)
@@ -355,10 +361,9 @@ class Connection:
             return None
         if response.__class__ is binding.response_class:
             reply = encode_reply(binding, correlation_id, response)
-            if binding.api_key == ApiKey.PRODUCE:
-                self._repeated.learn(
-                    frame, binding.api_version, request, response, reply, self._broker
-                )
+            repeated = self._repeated.get(binding.api_key)
+            if repeated is not None:
+                repeated.learn(frame, binding.api_version, request, response, reply, self._broker)
             return reply
         return self._wait(binding, correlation_id, response)
 

@@ -94,16 +94,24 @@ def _answer(
         raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if asked.timestamp < 0 and SINCE.get(asked.timestamp, version + 1) > version:
         raise LogError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = broker.led_partition(topic, asked.partition_index)
-    if asked.current_leader_epoch != -1:
-        partition.check_leader_epoch(asked.current_leader_epoch)
-    found = _look_up(partition, asked.timestamp, _end(partition, request))
+    found = place_of(broker.led_partition(topic, asked.partition_index), asked, request)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=found.timestamp,
         offset=found.offset,
         leader_epoch=found.leader_epoch if version >= LEADER_EPOCH_SINCE else -1,
     )
+
+
+def place_of(
+    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest
+) -> TimestampOffset:
+    """What is found in `partition` for a timestamp of this version; LogError if nobody may know."""
+    partition.check_leads()
+    partition.log.check_online()
+    if asked.current_leader_epoch != -1:
+        partition.check_leader_epoch(asked.current_leader_epoch)
+    return _look_up(partition, asked.timestamp, _end(partition, request))
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
