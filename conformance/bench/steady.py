@@ -42,6 +42,8 @@ FIRST_STEP_S = 600.0
 LAST_STEP_S = 300.0
 """How long the query may take to be through, once the producer has ended."""
 STOP_S = 60.0
+GONE = FileNotFoundError, ProcessLookupError
+"""Of reading about a process that has ended: before its file is opened, and after."""
 SQL = f"""SELECT window.start AS start, key, count(*) AS records FROM {TOPIC}
     GROUP BY window(at, '10 seconds'), key"""
 
@@ -150,9 +152,9 @@ class Query:
 def descendants(pid: int) -> list[int]:
     """The processes that a process started, and those that they did."""
     found: list[int] = []
-    with suppress(FileNotFoundError):  # the process has ended meanwhile
+    with suppress(*GONE):  # the process has ended meanwhile
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(FileNotFoundError):  # or the thread
+            with suppress(*GONE):  # or the thread
                 for child in map(int, (thread / "children").read_text().split()):
                     found += [child, *descendants(child)]
     return found
@@ -161,7 +163,7 @@ def descendants(pid: int) -> list[int]:
 def name_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
-    except FileNotFoundError:
+    except GONE:
         return ""
 
 
@@ -169,7 +171,7 @@ def resident_mb(pid: int) -> float:
     """Resident memory in MB of 10^6 bytes; 0 of a process that has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except GONE:
         return 0.0
     size = re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)
     return int(size[1]) * 1024 / 1e6 if size else 0.0
