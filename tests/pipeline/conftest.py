@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,15 @@ from kwire.pipeline.session import AVRO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address that is taken and on which nobody listens, so that nobody comes to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
 
 LOCAL = pipeline.SparkOptions(
     master="local[2]",

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ QUICK = (
 """A process that lives for seconds gains nothing by what Java does for those that live long."""
 
 FIRST_SIGN_S = 900.0
+GONE_S = 300.0
+"""A job whose Java was killed ends by itself, after a last look at clusters that may be away."""
 POLL_S = 0.02
 
 
@@ -62,14 +64,15 @@ class Spark:
             time.sleep(POLL_S)
 
     def kill(self, victim: str) -> None:
-        """kill -9; returns when all of its processes that matter are gone."""
-        java = self._java()
-        doomed = [self.process.pid] if victim == "python" else java if victim == "java" else []
-        for pid in doomed:
-            os.kill(pid, signal.SIGKILL)
-        if not doomed and self.running:
+        """kill -9; returns when all of its processes that matter are gone, also where it had ended.
+
+        Where there is no Java yet, the victim is everything.
+        """
+        if victim == "python":
+            self.process.kill()
+        elif (victim != "java" or not _killed(self._java())) and self.running:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
+        self.process.wait(GONE_S)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for an end that is a good one."""
@@ -80,15 +83,21 @@ class Spark:
 
     def end(self) -> None:
         """Whatever is left of its session."""
-        for pid in _session(self.process.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        _killed(_session(self.process.pid))
         self.process.wait()
 
     def _java(self) -> list[int]:
         return [pid for pid in _session(self.process.pid) if _name(pid) == "java"]
+
+
+def _killed(pids: Iterable[int]) -> bool:
+    """kill -9 of processes that may end at any moment; whether there was one."""
+    found = False
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            found = True
+    return found
 
 
 def _session(leader: int) -> list[int]:

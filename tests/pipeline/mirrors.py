@@ -154,6 +154,17 @@ def numbered(count: int, start: int = 0) -> list[Record]:
     ]
 
 
+SOON = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""What a broker that has just started says of a group."""
+
+
 def commit(bootstrap: str, group: str, topic: str, offset: int, partition: int = 0) -> None:
     """Have a group be at an offset, as a consumer of it would."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
@@ -162,7 +173,7 @@ def commit(bootstrap: str, group: str, topic: str, offset: int, partition: int =
             consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
             break
         except KafkaException as failed:
-            if failed.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+            if failed.args[0].code() not in SOON:
                 raise
     consumer.close()
 

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from kwire.cli.app import app
 from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms
 from kwire.demo import flights
-from kwire.testing import BrokerProcess, free_port
+from kwire.testing import BrokerProcess
 from tests.pipeline.planted import Planter, at, records
 
 if TYPE_CHECKING:
@@ -144,13 +144,14 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_could_not_be_made_has_a_status_of_its_own(kwire: Run, unique: str) -> None:
+def test_what_could_not_be_made_has_a_status_of_its_own(
+    kwire: Run, unique: str, nobody: str
+) -> None:
     assert "topic-partition" in kwire("audit", unique, status=EXIT_NOT_DONE).stderr
-    nobody = ("-b", f"127.0.0.1:{free_port()}")
     soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
     for words in (("audit", unique), ("compare", unique, "other")):
-        told = kwire(*words, *nobody, *soon, status=EXIT_NOT_DONE).stderr
-        assert nobody[1] in told.splitlines()[-1]
+        told = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_DONE).stderr
+        assert nobody in told.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -405,7 +406,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def refusing(spark: SparkSession, bootstrap: str, request: pytest.FixtureRequest) -> Bench:
-    bench = Bench(spark, bootstrap, f"refusing-{datetime.now(UTC).timestamp():.0f}")
+    bench = Bench(spark, bootstrap, f"refusing-{uuid.uuid4().hex[:8]}")
     bench.fill("t", [(None, '{"x": 1}')])
     bench.fill("words", [(None, "one"), (None, "two")])
     return bench

@@ -14,7 +14,6 @@ from kwire.cli.app import app
 from kwire.cli.pipeline import query
 from kwire.cli.pipeline.rows import apart, cell
 from kwire.pipeline import Form, View
-from kwire.testing import free_port
 from tests.pipeline.queries import as_json, consumed, produce, table
 
 TIMEOUT_S = 840
@@ -74,11 +73,11 @@ def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
     assert complaint in " ".join(done.output.split())
 
 
-def test_no_broker_is_told_before_java_starts() -> None:
-    words = ["pipeline", "query", "SELECT * FROM t", "-b", f"localhost:{free_port()}"]
+def test_no_broker_is_told_before_java_starts(nobody: str) -> None:
+    words = ["pipeline", "query", "SELECT * FROM t", "-b", nobody]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
-    assert "nothing answers on localhost" in done.output
+    assert f"nothing answers on {nobody}" in done.output
     assert "starting Spark" not in done.output
 
 

@@ -1,0 +1,19 @@
+"""A job of the rounds of kills is killed at any moment, also after its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.killing import VICTIMS, Spark
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_a_job_that_has_ended_is_killed_without_a_word(victim: str, tmp_path: Path) -> None:
+    job = Spark(["archive", "--help"], tmp_path / "job.log")
+    job.finish(60)
+    assert not job.running
+    job.kill(victim)
+    job.end()
