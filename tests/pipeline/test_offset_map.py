@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kwire.pipeline import Kafka, Mirror, Mirrored, Rename, Topics
+from kwire.pipeline.cluster import ClusterAdmin
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.mirroring.cluster import ClusterAdmin
 from kwire.pipeline.mirroring.groups import GroupSync
 from kwire.pipeline.mirroring.offset_map import OffsetMap, PartitionMap
 from kwire.pipeline.mirroring.topics import TopicSync

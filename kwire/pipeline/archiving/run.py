@@ -147,7 +147,7 @@ class Batches:
         late = {key: (begin, first) for key, (begin, first) in late.items() if begin < first}
         if not late:
             return []
-        from kwire.pipeline.mirroring.cluster import ClusterAdmin
+        from kwire.pipeline.cluster import ClusterAdmin
 
         starts = ClusterAdmin(self.asked.kafka).ends(late, earliest=True)
         ranges = {key: (begin, min(first, starts[key])) for key, (begin, first) in late.items()}

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kwire.pipeline.mirroring.asked import OWN_PREFIX, GroupState, Mirror
-from kwire.pipeline.mirroring.cluster import (
+from kwire.pipeline.cluster import (
     ClusterAdmin,
     Committed,
     GroupOffsets,
     PartitionId,
 )
+from kwire.pipeline.mirroring.asked import OWN_PREFIX, GroupState, Mirror
 from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import TopicSync
 

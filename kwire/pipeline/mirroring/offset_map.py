@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kwire.pipeline.cluster import PATIENCE_S, ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.mirroring.cluster import PATIENCE_S, ClusterAdmin, PartitionId
 from kwire.pipeline.positions import MapRecord, Run
 
 if TYPE_CHECKING:

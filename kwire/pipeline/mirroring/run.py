@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kwire.pipeline.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import WRITTEN_DDL, Writer
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.mirroring.asked import Mirror, Mirrored
-from kwire.pipeline.mirroring.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.mirroring.groups import GroupSync
 from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import INTERNAL_PREFIXES, TopicSync

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kwire.pipeline.cluster import ClusterAdmin, Topic
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import Plan
 from kwire.pipeline.mirroring.asked import OWN_PREFIX, Mirror, Mirrored
-from kwire.pipeline.mirroring.cluster import ClusterAdmin, Topic
 from kwire.pipeline.positions import position_of
 
 INTERNAL_PREFIXES = ("__", OWN_PREFIX)

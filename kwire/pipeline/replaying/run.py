@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.archiving.reading import partitions
+from kwire.pipeline.cluster import ClusterAdmin
 from kwire.pipeline.errors import PipelineError, failure
 from kwire.pipeline.exactly_once import WRITTEN_DDL, Plan, Writer
 from kwire.pipeline.following import signals_set
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.listening import Step
-from kwire.pipeline.mirroring.cluster import ClusterAdmin
 from kwire.pipeline.replaying import pacing
 from kwire.pipeline.replaying.asked import Replay, Replayed
 from kwire.pipeline.replaying.pacing import Pace, PacedWriter
