@@ -1,4 +1,4 @@
-"""A cluster that a job works on: its topics, settings, groups and offsets, asked until it answers."""
+"""A cluster that a job works on: its topics, groups and offsets, asked until it answers."""
 
 from __future__ import annotations
 
