@@ -1,0 +1,35 @@
+"""What a producer's callbacks raise is left to the next call to it, where that tells it for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kwire.pipeline.transactional import Client
+
+
+def raising(error: Exception) -> Callable[[float], int]:
+    def call(_timeout_s: float) -> int:
+        raise error
+
+    return call
+
+
+FENCED = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+REFUSED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_what_is_left_is_told() -> None:
+    assert Client._serve(lambda timeout_s: int(timeout_s * 10), 0.5) == 5
+
+
+@pytest.mark.parametrize("error", [FENCED, SystemError("returned NULL without an exception")])
+def test_the_end_of_the_producer_is_left_to_the_next_call(error: Exception) -> None:
+    assert Client._serve(raising(error), 1.0) == 0
+
+
+def test_anything_else_is_raised() -> None:
+    with pytest.raises(KafkaException):
+        Client._serve(raising(REFUSED), 1.0)
