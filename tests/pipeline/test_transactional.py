@@ -1,4 +1,4 @@
-"""What a producer's callbacks raise is left to the next call to it, where that tells it for sure."""
+"""What a producer's callbacks raise is left to the next call to it, if that will tell it."""
 
 from __future__ import annotations
 
