@@ -4,7 +4,7 @@ The hot path of the broker.  Its rules:
 
 - Nothing is spawned for a request.  Every complete frame in the buffer is handled before the next
   trip to the kernel, and their replies leave in one write.
-- As long as nothing must be waited for, no task runs: `_readable` is a plain function that
+- As long as nothing must be waited for, no task runs: `readable` is a plain function that
   kwire.readiness calls, once for each read, so that a client that sends without pause cannot keep
   the others from being served.  The connection's task goes on (`_go_on`) where a reply takes time,
   the kernel has no room for more, or a large request needs memory.
@@ -149,7 +149,7 @@ class Connection:
         descriptor = self._socket.fileno()
         try:
             while True:
-                await self._ready.serve(descriptor, self._readable)
+                await self._ready.serve(descriptor, self)
                 if self._ended:
                     return
                 await self._go_on()
@@ -159,8 +159,11 @@ class Connection:
 
     # -- what never waits
 
-    def _readable(self) -> bool:
-        """Read once and answer; False when something must be waited for: see `_go_on`."""
+    def readable(self, *, hold: bool) -> bool:
+        """Read once and answer; with `hold` the replies are left to `send`.
+
+        False when something must be waited for: see `_go_on`.
+        """
         end = self._end
         try:
             received = self._socket.recv_into(self._view[end:] if end else self._view)
@@ -172,9 +175,16 @@ class Connection:
         self.activity += 1
         self._end = end + received
         ready = self._answer_repeated()
-        if ready is not None and not self._outbox.send(ready):
-            return False
-        return (self._start == self._end or self._answer_all()) and self._make_room()
+        if ready is not None:
+            if hold:
+                self._outbox.keep(ready)
+            elif not self._outbox.send(ready):
+                return False
+        return (self._start == self._end or self._answer_all(hold=hold)) and self._make_room()
+
+    def send(self) -> bool:
+        """Send what `readable` has held; False when there is no room for all of it."""
+        return self._outbox.flush()
 
     def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
@@ -195,8 +205,8 @@ class Connection:
             return b"".join(replies)
         return replies[0] if replies else None
 
-    def _answer_all(self) -> bool:
-        """Handle every complete frame of the buffer and send the replies, in order.
+    def _answer_all(self, *, hold: bool = False) -> bool:
+        """Handle every complete frame of the buffer and, unless `hold`, send the replies, in order.
 
         False when a reply, or room for the replies, must be waited for first.
         """
@@ -211,7 +221,7 @@ class Connection:
             outbox.put(reply)
             if outbox.size_bytes > _REPLIES_SIZE_BYTES_MAX and not outbox.flush():
                 return False
-        return outbox.flush()
+        return hold or outbox.flush()
 
     # -- what waits
 

@@ -66,7 +66,7 @@ class Outbox:
     def send(self, data: bytes | bytearray) -> bool:
         """Send `data` at once if nothing is before it; whether all of it is on its way."""
         if self._pieces:
-            self._put(data)
+            self.keep(data)
             return self.flush()
         try:
             sent = self._socket.send(data)
@@ -74,36 +74,37 @@ class Outbox:
             sent = 0
         if sent == len(data):
             return True
-        self._put(memoryview(data)[sent:])
+        self.keep(memoryview(data)[sent:])
         return False
 
     def put(self, frame: Frame) -> None:
         """Have `frame` sent by the next `flush`, its regions at their places."""
         if not frame.regions:
-            self._put(frame)
+            self.keep(frame)
             return
         view = memoryview(frame)
         position = 0
         for at, region in frame.regions:
             if position < at:
-                self._put(view[position:at])
+                self.keep(view[position:at])
             position = at
             if isinstance(region, _BUFFERS):
-                self._put(region)
+                self.keep(region)
             else:
                 assert isinstance(region, Region)
                 self._put_region(region)
         if position < len(view):
-            self._put(view[position:])
+            self.keep(view[position:])
 
     def _put_region(self, region: Region) -> None:
         size_bytes = region.size_bytes
         if size_bytes <= _READ_IN_MAX and region.is_resident(0, size_bytes):
-            self._put(region.read())
+            self.keep(region.read())
         else:
             self._pieces.append(region)
 
-    def _put(self, data: Buffer) -> None:
+    def keep(self, data: Buffer) -> None:
+        """Have `data` sent by the next `flush`."""
         self._pieces.append(data)
         self.size_bytes += len(data)
 

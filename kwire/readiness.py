@@ -9,18 +9,20 @@ to do.  Only a connection that has to wait for something else gets its own task 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
+from typing import Protocol
 
 import trio
-
-Readable = Callable[[], bool]
-"""Reads and answers; False when its task has to go on."""
 
 Ready = list[tuple[int, int]]
 """What epoll gives: descriptors, and what may be done with each."""
 
 _READY_MAX = 256
 """Connections served between two passes of the scheduler; the others come next, in turn."""
+
+_TOGETHER = 8
+"""Connections that are answered before the first of their replies is sent.  Sending wakes the
+client, which costs the sender more than the rest of a small request where a processor has gone to
+sleep; one that already works on the reply before need not be woken."""
 
 _LOOKS = 32
 _LOOKS_A_PASS = 8
@@ -32,13 +34,26 @@ _PASSES_OVER_MAX = 63
 """How often in a row looking is left out at most, after it has been in vain."""
 
 
+class Peer(Protocol):
+    """A connection, as far as it can be served without waiting.
+
+    Each step returns False, or raises, when the connection's own task has to go on.
+    """
+
+    def readable(self, *, hold: bool) -> bool:
+        """Read once and answer; with `hold` the replies are kept for `send`."""
+
+    def send(self) -> bool:
+        """Send the replies that were kept."""
+
+
 class _Served:
     """One registered connection."""
 
-    __slots__ = ("problem", "readable", "task")
+    __slots__ = ("peer", "problem", "task")
 
-    def __init__(self, readable: Readable, task: trio.lowlevel.Task) -> None:
-        self.readable = readable
+    def __init__(self, peer: Peer, task: trio.lowlevel.Task) -> None:
+        self.peer = peer
         self.task = task
         self.problem: Exception | None = None
 
@@ -50,12 +65,12 @@ class ReadySockets:
         self._epoll = select.epoll()
         self._served: dict[int, _Served] = {}
 
-    async def serve(self, descriptor: int, readable: Readable) -> None:
-        """Have `readable` called whenever there is something to read, until it returns False.
+    async def serve(self, descriptor: int, peer: Peer) -> None:
+        """Have `peer` read and send whenever there is something to read, until it returns False.
 
         What it raises is raised here.
         """
-        served = _Served(readable, trio.lowlevel.current_task())
+        served = _Served(peer, trio.lowlevel.current_task())
         self._served[descriptor] = served
         self._epoll.register(descriptor, select.EPOLLIN)
 
@@ -98,17 +113,41 @@ class ReadySockets:
         return ready
 
     def _serve_all(self, ready: Ready) -> None:
-        for descriptor, _ in ready:
-            served = self._served.get(descriptor)
-            if served is None:  # an earlier one of this round had it closed
-                continue
-            try:
-                if served.readable():
-                    continue
-            except Exception as problem:  # its own task decides what comes of it
-                served.problem = problem
-            self._forget(descriptor)
-            trio.lowlevel.reschedule(served.task)
+        if len(ready) == 1:
+            self._read(ready[0][0], hold=False)
+            return
+        for start in range(0, len(ready), _TOGETHER):
+            together = ready[start : start + _TOGETHER]
+            answered = [each for each, _ in together if self._read(each, hold=True)]
+            for descriptor in answered:
+                self._send(descriptor)
+
+    def _read(self, descriptor: int, *, hold: bool) -> bool:
+        served = self._served.get(descriptor)
+        if served is None:  # an earlier one of this round had it closed
+            return False
+        try:
+            if served.peer.readable(hold=hold):
+                return True
+        except Exception as problem:  # its own task decides what comes of it
+            served.problem = problem
+        self._give_back(descriptor, served)
+        return False
+
+    def _send(self, descriptor: int) -> None:
+        served = self._served.get(descriptor)
+        if served is None:
+            return
+        try:
+            if served.peer.send():
+                return
+        except Exception as problem:
+            served.problem = problem
+        self._give_back(descriptor, served)
+
+    def _give_back(self, descriptor: int, served: _Served) -> None:
+        self._forget(descriptor)
+        trio.lowlevel.reschedule(served.task)
 
 
 class Patience:
@@ -137,10 +176,10 @@ class Patience:
 class WaitingSockets:
     """The same by trio's own means, for systems without epoll (macOS)."""
 
-    async def serve(self, descriptor: int, readable: Readable) -> None:
+    async def serve(self, descriptor: int, peer: Peer) -> None:
         """As ReadySockets.serve."""
         await trio.lowlevel.wait_readable(descriptor)
-        while readable():
+        while peer.readable(hold=False):
             await trio.lowlevel.wait_readable(descriptor)
 
     async def run(self) -> None:

@@ -29,12 +29,20 @@ class Peer:
         self.enough = enough
         self.received = b""
         self.failure: Exception | None = None
+        self.held: list[bool] = []
+        self.sent = 0
+        self.has_room = True
 
-    def readable(self) -> bool:
+    def readable(self, *, hold: bool) -> bool:
+        self.held.append(hold)
         if self.failure is not None:
             raise self.failure
         self.received += self.near.recv(1)
         return len(self.received) < self.enough
+
+    def send(self) -> bool:
+        self.sent += 1
+        return self.has_room
 
 
 @pytest.fixture
@@ -53,11 +61,11 @@ async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer])
         nursery.start_soon(ready.run)
         async with trio.open_nursery() as serving:
             for peer in peers:
-                serving.start_soon(ready.serve, peer.near.fileno(), peer.readable)
+                serving.start_soon(ready.serve, peer.near.fileno(), peer)
                 peer.far.send(b"abcd")
         assert [peer.received for peer in peers] == [b"abc", b"ab", b"a"]
         peers[0].enough = 4  # and again, for what was left
-        await ready.serve(peers[0].near.fileno(), peers[0].readable)
+        await ready.serve(peers[0].near.fileno(), peers[0])
         assert peers[0].received == b"abcd"
         nursery.cancel_scope.cancel()
 
@@ -71,9 +79,9 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
         nursery.start_soon(ready.run)
         failing.far.send(b"a")
         with pytest.raises(ConnectionResetError):
-            await ready.serve(failing.near.fileno(), failing.readable)
+            await ready.serve(failing.near.fileno(), failing)
         other.far.send(b"ab")
-        await ready.serve(other.near.fileno(), other.readable)
+        await ready.serve(other.near.fileno(), other)
         nursery.cancel_scope.cancel()
 
 
@@ -84,11 +92,11 @@ async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
         with trio.move_on_after(0.01):
-            await ready.serve(peer.near.fileno(), peer.readable)
+            await ready.serve(peer.near.fileno(), peer)
         peer.far.send(b"abc")
         await trio.testing.wait_all_tasks_blocked()
         assert peer.received == b""
-        await ready.serve(peer.near.fileno(), peer.readable)
+        await ready.serve(peer.near.fileno(), peer)
         assert peer.received == b"abc"
         nursery.cancel_scope.cancel()
 
@@ -101,7 +109,8 @@ async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> No
         nursery.start_soon(ready.run)
         peer.far.close()
         peer.enough = 0
-        await ready.serve(peer.near.fileno(), lambda: bool(peer.near.recv(1)))
+        await ready.serve(peer.near.fileno(), peer)
+        assert peer.received == b""
         nursery.cancel_scope.cancel()
 
 
@@ -123,19 +132,51 @@ async def test_a_client_without_pause_leaves_the_others_their_turn(
 ) -> None:
     ready = kind()
     busy = peers[0]
-    busy.far.send(b"a")
+    busy.enough = 1000
+    busy.far.send(1000 * b"a")
     turns = 0
-
-    def always_readable() -> bool:
-        return turns < 100
-
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
-        nursery.start_soon(ready.serve, busy.near.fileno(), always_readable)
+        nursery.start_soon(ready.serve, busy.near.fileno(), busy)
         with trio.fail_after(5):
             while turns < 100:
                 await trio.lowlevel.checkpoint()
                 turns += 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]) -> None:
+    ready = ReadySockets()
+    for peer in peers:
+        peer.enough = 2
+        peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        for peer in peers:
+            nursery.start_soon(ready.serve, peer.near.fileno(), peer)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ready.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [(peer.held, peer.sent) for peer in peers] == 3 * [([True], 1)]
+        peers[1].far.send(b"b")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (peers[1].held, peers[1].sent) == ([True, False], 1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
+    ready = ReadySockets()
+    stuck, other, _ = peers
+    stuck.has_room = False
+    for peer in (stuck, other):
+        peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.serve, other.near.fileno(), other)
+        async with trio.open_nursery() as serving:
+            serving.start_soon(ready.serve, stuck.near.fileno(), stuck)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(ready.run)
+        assert (stuck.received, stuck.sent) == (b"a", 1)
+        assert (other.received, other.sent) == (b"a", 1)
         nursery.cancel_scope.cancel()
 
 
