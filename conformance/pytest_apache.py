@@ -21,6 +21,8 @@ from kwire.conformance.apache_kafka import ApacheKafka, libs, lock_exclusively, 
 
 JavaClass = Callable[..., CompletedProcess[str]]
 POLL_S = 0.1
+OTHERS_S = 3600.0
+"""How long the worker that started the node waits for the tests of the others."""
 
 
 class ApacheKafkaNode(NamedTuple):
@@ -28,6 +30,10 @@ class ApacheKafkaNode(NamedTuple):
 
     bootstrap: str
     directory: str
+
+
+OWN = pytest.StashKey[list[tuple[Path, ApacheKafka]]]()
+"""The nodes that this worker has started, each with the file that counts who uses it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,9 +83,22 @@ def java_class(apache_kafka_libs: Path) -> JavaClass:
     return run
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the nodes of this worker once no other uses them: its parent alone learns that a process
+    has ended. Not by the fixture: as part of the last test it may last no longer than one."""
+    for state, node in session.config.stash.get(OWN, []):
+        deadline = time.monotonic() + OTHERS_S
+        while _change(state, dict)["users"] and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+        node.stop()
+
+
 @pytest.fixture(scope="session")
 def apache_kafka(
-    apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
+    apache_kafka_libs: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
 ) -> Iterator[ApacheKafkaNode]:
     """One Apache Kafka node for the whole session: the first worker to ask starts it, and stops it
     when no other uses it any more. Tests keep apart by the names of their topics and groups."""
@@ -87,14 +106,14 @@ def apache_kafka(
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent
     state = shared / "apache-kafka.json"
-    own: list[ApacheKafka] = []
+    own = request.config.stash.setdefault(OWN, [])
 
     def join(before: dict[str, Any]) -> dict[str, Any]:
         if before["users"]:
             return before | {"users": before["users"] + 1}
         node = ApacheKafka(shared / f"apache-kafka-{os.getpid()}")
         node.start()
-        own.append(node)
+        own.append((state, node))
         return {
             "users": 1,
             "bootstrap": node.bootstrap,
@@ -106,12 +125,7 @@ def apache_kafka(
 
     now = _change(state, join)
     yield ApacheKafkaNode(now["bootstrap"], now["directory"])
-    users = _change(state, leave)["users"]
-    for node in own:  # its parent alone learns that a process has ended
-        while users:
-            time.sleep(POLL_S)
-            users = _change(state, dict)["users"]
-        node.stop()
+    _change(state, leave)
 
 
 def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
