@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
-from kwire.conformance.bench import machine, report, spark
+from kwire.conformance.bench import machine, report, spark, steady
 from kwire.conformance.bench.brokers import (
     Apache,
     Broker,
@@ -128,7 +128,9 @@ def main(
     if output is not None:
         text = report.markdown(sections, machine.facts(), HOW, Apache.name)
         before = output.read_text() if output.exists() else ""
-        output.write_text(report.keep_section(text, before, spark.HEADING))
+        for heading in (spark.HEADING, steady.HEADING):
+            text = report.keep_section(text, before, heading)
+        output.write_text(text)
         console.print(f"written: {output}")
 
 

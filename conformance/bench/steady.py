@@ -32,6 +32,8 @@ from rich.table import Table
 
 from kwire.conformance.bench.brokers import Apache, Broker, BrokerFailed, Kwire, running
 
+HEADING = "An hour at a steady rate"
+"""Of the report's section on such a run, which is written by hand."""
 TOPIC = "steady"
 SLICE_S = 0.05
 KEYS = 100
