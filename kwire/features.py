@@ -21,4 +21,20 @@ class Feature(NamedTuple):
     finalized_level: int
 
 
-FEATURES = (Feature("transaction.version", 0, 2, TRANSACTION_VERSION),)
+METADATA_VERSION = 30
+"""4.3-IV0: the release whose requests, settings and records this broker speaks."""
+
+FEATURES = (
+    # From 3.3-IV3 on there is a KRaft log, so data directories that can be taken over.
+    Feature("metadata.version", 7, METADATA_VERSION, METADATA_VERSION),
+    Feature("transaction.version", 0, 2, TRANSACTION_VERSION),
+)
+
+ABSENT = {
+    "eligible.leader.replicas.version": "there are no eligible leader replicas (KIP-966)",
+    "group.version": "groups of KIP-848 are not served",
+    "kraft.version": "there is no quorum of controllers",
+    "share.version": "share groups are not served",
+    "streams.version": "streams groups are not served",
+}
+"""Apache Kafka's other features and why they are not told of: Kafka leaves out what stays at 0."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.conformance.wire.broker import address_of
+from kwire.conformance.wire.peer import Peer, Reply
+from kwire.features import ABSENT
 from tests.handlers.node import Node
 
 
@@ -13,19 +18,44 @@ def told(node: Node, version: int) -> ApiVersionsResponse:
     return reply
 
 
+def supported(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
+    return {f.name: (f.min_version, f.max_version) for f in reply.supported_features}
+
+
+def finalized(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
+    return {f.name: (f.min_version_level, f.max_version_level) for f in reply.finalized_features}
+
+
+@pytest.mark.java
 @pytest.mark.parametrize("version", [3, 4])
-def test_transactions_are_at_version_2(node: Node, version: int) -> None:
-    levels = {
-        feature.name: (feature.min_version_level, feature.max_version_level)
-        for feature in told(node, version).finalized_features
+def test_features_are_those_of_apache_kafka_or_said_to_be_absent(
+    node: Node, apache_kafka: ApacheKafkaNode, version: int
+) -> None:
+    peer = Peer(address_of(apache_kafka.bootstrap))
+    peer.send(ApiKey.API_VERSIONS, version, ApiVersionsRequest("test", "1.0").encode(version))
+    outcome = peer.receive()
+    peer.close()
+    assert isinstance(outcome, Reply)
+    assert isinstance(outcome.message, ApiVersionsResponse)
+    ours = told(node, version)
+    for of in (supported, finalized):
+        theirs = of(outcome.message)
+        assert of(ours) == {name: level for name, level in theirs.items() if name not in ABSENT}
+    if version == 4:  # v3 is not told of what can be at level 0
+        assert supported(outcome.message).keys() == supported(ours).keys() | ABSENT.keys()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
+    assert finalized(told(node, version)) == {
+        "metadata.version": (30, 30),
+        "transaction.version": (2, 2),
     }
-    assert levels == {"transaction.version": (2, 2)}
 
 
 def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
-    assert told(node, 3).supported_features == []
-    supported = {f.name: (f.min_version, f.max_version) for f in told(node, 4).supported_features}
-    assert supported == {"transaction.version": (0, 2)}
+    assert supported(told(node, 3)) == {"metadata.version": (7, 30)}
+    assert supported(told(node, 4)) == {"metadata.version": (7, 30), "transaction.version": (0, 2)}
 
 
 def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -> None:

@@ -33,6 +33,10 @@ UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
 BIG = 1 << 20
 TIMEOUT_MS = 5_000
 
+ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
+"""Codes in requests about ACLs: any of any kind, then a resource type, a pattern type, an operation
+and a permission."""
+
 
 def batch(stage: Stage, *values: bytes | None, **options: Any) -> bytearray:  # noqa: ANN401 - build's
     """Records a millisecond apart, from a second before the run on; `keyed` gives them keys."""
