@@ -1,8 +1,8 @@
 """What a decision comes to, before any of it has happened.
 
 An operation, a timer and the end of loading each give `Effects` and change nothing.  The runtime
-makes them come true (kwire.machine says in which order): what a client is told is then in the log,
-and a failed append leaves the group as it was.
+makes them come true (kwire.machine says in which order): what a client is told is
+then in the log, and a failed append leaves the group as it was.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ The hot path of the broker.  Its rules:
 - Nothing is spawned for a request.  Every complete frame in the buffer is handled before the next
   trip to the kernel, and their replies leave in one write.
 - As long as nothing must be waited for, no task runs: `readable` is a plain function that
-  kwire.readiness calls, once for each read, so that a client that sends without pause cannot keep
-  the others from being served.  The connection's task goes on (`_go_on`) where a reply takes time,
-  the kernel has no room for more, or a large request needs memory.
+  kwire.readiness calls, once for each read, so that a client that sends without pause
+  cannot keep the others from being served.  The connection's task goes on (`_go_on`) where a reply
+  takes time, the kernel has no room for more, or a large request needs memory.
 - A handler that must wait gives back an awaitable; what was answered before it is sent first, and
   the connection reads nothing more until it is done, as Kafka mutes a channel.
 - One bad frame ends this connection alone, and the log says whose it was.

@@ -42,8 +42,8 @@ class Effects(Protocol):
     def replies(self) -> Sequence[tuple[Any, Any]]:
         """(ticket, response), each sent once.
 
-        A ticket is a request that waits (kwire.runtime.Ticket) or any other listener: it has
-        `resolve(response)`, and `refuse(error)`, which makes a response of an error.
+        A ticket is a request that waits (kwire.runtime.Ticket) or any other listener:
+        it has `resolve(response)`, and `refuse(error)`, which makes a response of an error.
         """
 
     @property

@@ -1,6 +1,7 @@
 """Moves partitions between log directories, in the background (AlterReplicaLogDirs, KIP-113).
 
-`kwire.log.moving` knows how; here each move gets its turns on the loop, and what blocks a thread.
+`kwire.log.moving` knows how; here each move gets its turns on the loop, and what
+blocks a thread.
 """
 
 from __future__ import annotations

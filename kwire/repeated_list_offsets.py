@@ -6,7 +6,8 @@ for it.  The requests of a connection then differ in their correlation id alone.
 some of them as bytes, with whom they are about and the reply.  What is told is looked up anew each
 time, by the same function as ever; decoding the request and writing the reply is what is saved.
 Whatever cannot be told (the topic is gone, the leader another) goes the thorough way, which alone
-decides on errors.  `tests/server/test_repeated_list_offsets.py` holds the two against each other.
+decides on errors.  `tests/server/test_repeated_list_offsets.py` holds the two against each
+other.
 """
 
 from __future__ import annotations

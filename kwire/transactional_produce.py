@@ -1,7 +1,8 @@
 """The transactional batches of a Produce request: whose they are, and whether they may be written.
 
 All of a request's transactional batches are of one producer, which says its transactional id.  A
-request that is wrong in that fails whole; see kwire.transaction_verification for the rest.
+request that is wrong in that fails whole; see kwire.transaction_verification for
+the rest.
 """
 
 from __future__ import annotations

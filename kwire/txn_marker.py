@@ -1,9 +1,9 @@
 """Writing the marker that ends a transaction into partitions of this broker.
 
 What the marker of a stale producer epoch or of a deposed coordinator is told is decided by the log
-(kwire.log.producer_state).  In a partition of `__consumer_offsets` the offsets that the transaction
-has committed count from the marker on, or never; the group coordinator must have replayed the
-partition before.
+(kwire.log.producer_state).  In a partition of `__consumer_offsets` the offsets that the
+transaction has committed count from the marker on, or never; the group coordinator must have
+replayed the partition before.
 """
 
 from __future__ import annotations

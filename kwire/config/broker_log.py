@@ -30,7 +30,8 @@ from kwire.config.values import LONG_MAX
 class LogSettings(Settings):
     """Topics and logs: segments, retention, flushing, cleaning, compression, replication.
 
-    Those that are the default of a topic config are paired with it in `kwire.config.topics`.
+    Those that are the default of a topic config are paired with it in
+    `kwire.config.topics`.
     """
 
     auto_create_topics_enable = boolean(True, HIGH)

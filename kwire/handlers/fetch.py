@@ -17,8 +17,9 @@ Behaviour
 - Offsets outside the log are OFFSET_OUT_OF_RANGE, a leader epoch that is not the partition's
   FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320).  With `last_fetched_epoch` a fetch that has
   diverged from the leader's log is told where (KIP-595).
-- Incremental sessions: kwire.fetch_sessions.  In a session only partitions with records, with an
-  error, or whose high watermark or log start offset differ from the last reply are told.
+- Incremental sessions: kwire.fetch_sessions.  In a session only partitions with
+  records, with an error, or whose high watermark or log start offset differ from the last reply
+  are told.
 - A replica that is not one of the partition's followers gets NOT_LEADER_OR_FOLLOWER or, when it
   named the right leader epoch, UNKNOWN_LEADER_EPOCH.  There are no other replicas here yet.
 

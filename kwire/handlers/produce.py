@@ -13,8 +13,8 @@ Behaviour
 - A partition named twice in a topic is written and answered once, with what was named last.
 - A topic without partitions is left out of the reply.
 - A transactional batch is written only to a partition that is part of its producer's transaction
-  (kwire.transaction_verification); one without a transactional id fails the whole request with
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, batches of several producers with
+  (kwire.transaction_verification); one without a transactional id fails the whole
+  request with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, batches of several producers with
   INVALID_PRODUCER_ID_MAPPING.
 - Null records, on which Kafka never answers (it fails inside), are INVALID_RECORD here.
 

@@ -5,7 +5,8 @@ Behaviour
 - Partitions that do not exist are refused one by one, before anything else is asked; if none is
   left nobody is.  An error of the transaction or of the group is every remaining partition's.
 - The group's partition of `__consumer_offsets` must be part of the producer's transaction
-  (kwire.transaction_verification); AddOffsetsToTxn adds it, or from v5 on this request itself.
+  (kwire.transaction_verification); AddOffsetsToTxn adds it, or from v5 on this
+  request itself.
 - Then the group is asked as for OffsetCommit, but whoever names no member may commit to any group,
   also while it rebalances; a group that does not exist is ILLEGAL_GENERATION for a generation.
 - The reply waits until the offsets are committed in `__consumer_offsets`.
