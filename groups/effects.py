@@ -1,7 +1,7 @@
 """What a decision comes to, before any of it has happened.
 
 An operation, a timer and the end of loading each give `Effects` and change nothing.  The runtime
-makes them come true (kwire.machine says in which order): what a client is told is
+makes them come true (kwire.coordinator.machine says in which order): what a client is told is
 then in the log, and a failed append leaves the group as it was.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kwire.codecs.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from kwire.groups.classic_group import ClassicGroup
+    from kwire.groups.classic.group import ClassicGroup
     from kwire.groups.records import Record
     from kwire.groups.timers import Timer, TimerKey
 

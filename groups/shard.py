@@ -31,11 +31,13 @@ from kwire.codecs.messages.offset_delete import (
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kwire.groups import classic_members, classic_rebalance, offsets, txn_offsets
-from kwire.groups.classic_decision import Caller, Decision, join_error, sync_error
-from kwire.groups.classic_group import ClassicGroup, Member
-from kwire.groups.classic_join import Join
-from kwire.groups.classic_state import ClassicState
+from kwire.groups import offsets, txn_offsets
+from kwire.groups.classic import members as classic_members
+from kwire.groups.classic import rebalance as classic_rebalance
+from kwire.groups.classic.decision import Caller, Decision, join_error, sync_error
+from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.join import Join
+from kwire.groups.classic.state import ClassicState
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import CommittedOffset, Offsets

@@ -27,8 +27,8 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
-from kwire.groups import classic_join
-from kwire.groups.classic_decision import Caller
+from kwire.groups.classic import join as classic_join
+from kwire.groups.classic.decision import Caller
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import commit_error
@@ -174,7 +174,7 @@ class GroupMachine:
         self.happen(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
-        """What kwire.group_coordinator refuses before it looks for the group."""
+        """What kwire.coordinators.groups refuses before it looks for the group."""
         if api is ApiKey.JOIN_GROUP:
             return classic_join.invalid(request, self.limits)
         if api not in NAMED_GROUP_ONLY or request.group_id:

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from kwire import topic_creation
 from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.offline import with_offline
 from kwire.cluster.store import StoreError, VersionConflict
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.config import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
-from kwire.fetch_sessions import FetchSessions
-from kwire.flushing import Flusher
-from kwire.group_coordinator import GroupCoordinator
+from kwire.controller import topic_creation
+from kwire.coordinators.groups import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
-from kwire.partition import Partition
+from kwire.partitions.fetch_sessions import FetchSessions
+from kwire.partitions.flushing import Flusher
+from kwire.partitions.partition import Partition
 from kwire.refusal import Refusal
+from kwire.settings import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.timers import Timers
 from kwire.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
-    from kwire.config import BrokerConfig
-    from kwire.transaction_coordinator import TransactionCoordinator
+    from kwire.coordinators.transactions import TransactionCoordinator
+    from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
 
@@ -95,7 +95,7 @@ class Broker:
     @cached_property
     def transactions(self) -> TransactionCoordinator:
         """Imported and made when first needed: most brokers serve no transactions."""
-        from kwire.transaction_coordinator import TransactionCoordinator
+        from kwire.coordinators.transactions import TransactionCoordinator
 
         coordinator = TransactionCoordinator(self)
         if self._nursery is not None:

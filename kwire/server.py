@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker import Broker
-from kwire.config import ConfigError
-from kwire.listener import ConnectionServer, open_listening_socket
+from kwire.network.listener import ConnectionServer, open_listening_socket
+from kwire.settings import ConfigError
 from kwire.startup import open_broker
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from kwire.cluster.image import Endpoint
-    from kwire.config import BrokerConfig
+    from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.server")
 

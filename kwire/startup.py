@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from kwire import cleaning, moving
 from kwire.broker import Broker
 from kwire.cluster.local import FILE_NAME, LocalStore, random_uuid, uuid_text
-from kwire.config import ConfigResourceType, topic_log_config
 from kwire.log import Intervals, LogDirError, LogManager
-from kwire.log.shortage import passes
+from kwire.log.directory.shortage import passes
+from kwire.partitions import cleaning, moving
+from kwire.settings import ConfigResourceType, topic_log_config
 
 if TYPE_CHECKING:
     from kwire.cluster.image import ClusterImage
-    from kwire.config import BrokerConfig
+    from kwire.settings import BrokerConfig
     from kwire.takeover import Takeover
 
 log = logging.getLogger("kwire.startup")

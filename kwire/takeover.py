@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING
 from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.local import random_uuid
 from kwire.codecs.batches import Record, iter_batches, records
-from kwire.config import CLUSTER_DEFAULT, ConfigResourceType
-from kwire.config.topic_settings import TopicSettings
-from kwire.log import Log, LogManager, kraft_metadata
-from kwire.topic_creation import by_default
+from kwire.controller.topic_creation import by_default
+from kwire.log import Log, LogManager
+from kwire.log.directory import kraft_metadata
+from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
+from kwire.settings.topic_settings import TopicSettings
 from kwire.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from kwire.txn.records import UnreadableRecord, decode
 
 if TYPE_CHECKING:
     from kwire.cluster.image import ResourceKey
     from kwire.cluster.store import MetadataStore
-    from kwire.config import BrokerConfig
+    from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.takeover")
 

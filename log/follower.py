@@ -8,7 +8,7 @@ from kwire.codecs.batches import BatchHeader, CorruptBatch, check_crc, iter_batc
 from kwire.codecs.errors import ErrorCode
 from kwire.log.append_result import AppendResult
 from kwire.log.error import LogError
-from kwire.log.replay import marker_of
+from kwire.log.producers.replay import marker_of
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 if TYPE_CHECKING:

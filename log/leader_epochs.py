@@ -6,13 +6,13 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from kwire.log import checkpoints
+from kwire.log.directory import checkpoints
 from kwire.log.error import CorruptFile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kwire.log.files import Files
+    from kwire.log.directory.files import Files
 
 _logger = logging.getLogger(__name__)
 

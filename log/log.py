@@ -10,17 +10,20 @@ import crc32c
 from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader, is_plausible
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import follower, partition_metadata, retention, truncation
+from kwire.log import follower
 from kwire.log.append_result import AppendResult
+from kwire.log.directory import partition_metadata
 from kwire.log.error import LogError
-from kwire.log.flush import Flush
 from kwire.log.origin import Origin
-from kwire.log.producer_entry import ProducerEntry, WrittenBatch
-from kwire.log.readable_log import ReadableLog
-from kwire.log.replay import marker_of
+from kwire.log.producers.entry import ProducerEntry, WrittenBatch
+from kwire.log.producers.replay import marker_of
+from kwire.log.producers.verification import Verification
+from kwire.log.reading.readable_log import ReadableLog
+from kwire.log.recovery import truncation
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
+from kwire.log.upkeep import retention
+from kwire.log.upkeep.flush import Flush
 from kwire.log.validator import Validated, validate
-from kwire.log.verification import Verification
 
 _logger = logging.getLogger(__name__)
 
@@ -446,6 +449,6 @@ class Log(ReadableLog):
 
     def close(self) -> None:
         """Write what is only in memory and make all of it durable, for a clean stop."""
-        from kwire.log import closing
+        from kwire.log.upkeep import closing
 
         closing.close(self)

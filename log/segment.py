@@ -17,16 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, read_header
-from kwire.log import files as names
-from kwire.log import scan, time_check
-from kwire.log.offset_index import OffsetIndex
-from kwire.log.region import OpenFiles, read_exactly
-from kwire.log.time_index import TimeIndex
-from kwire.log.txn_index import TxnIndex
+from kwire.log.directory import files as names
+from kwire.log.index.offset_index import OffsetIndex
+from kwire.log.index.time_index import TimeIndex
+from kwire.log.index.txn_index import TxnIndex
+from kwire.log.reading import time_check
+from kwire.log.reading.region import OpenFiles, read_exactly
+from kwire.log.recovery import scan
 
 if TYPE_CHECKING:
     from kwire.log.config import LogConfig
-    from kwire.log.files import Files, OpenFile
+    from kwire.log.directory.files import Files, OpenFile
 
 _logger = logging.getLogger(__name__)
 

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.codecs.batches import Compression
 from kwire.codecs.errors import ErrorCode
-from kwire.log import files as names
 from kwire.log.config import LONG_MAX
+from kwire.log.directory import files as names
+from kwire.log.directory.shortage import passes
 from kwire.log.error import LogError
-from kwire.log.flush import Flush
 from kwire.log.segment import Segment
-from kwire.log.shortage import passes
+from kwire.log.upkeep.flush import Flush
 
 if TYPE_CHECKING:
     from kwire.log.compaction.swap import Swap
     from kwire.log.config import LogConfig
-    from kwire.log.files import Files, OpenFile
+    from kwire.log.directory.files import Files, OpenFile
     from kwire.log.leader_epochs import LeaderEpochCache
-    from kwire.log.producer_state import ProducerState
-    from kwire.log.region import OpenFiles
+    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.state import ProducerState
+    from kwire.log.reading.region import OpenFiles
     from kwire.log.segments import Segments
-    from kwire.log.snapshots import Snapshots
 
 _logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """What a decision comes to, before any of it has happened.
 
 An operation, a timer and the end of loading each give `Effects` and change nothing; the runtime
-makes them come true (the order is written down in kwire.runtime).
+makes them come true (the order is written down in kwire.coordinators.runtime).
 """
 
 from __future__ import annotations

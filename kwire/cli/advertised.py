@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kwire.cluster.image import Endpoint
-    from kwire.config import BrokerConfig
+    from kwire.settings import BrokerConfig
 
 WILDCARDS = ("", "0.0.0.0", "::")
 """Listening there is listening on every interface."""

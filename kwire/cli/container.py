@@ -41,8 +41,8 @@ def container_settings(
     environ: Mapping[str, str], overrides: Mapping[str, str], mounted: Path = MOUNTED
 ) -> tuple[Path | None, dict[str, str], dict[str, str]]:
     """(file, overrides, environment) to load the configuration from."""
-    from kwire.config.environment import settings_from
-    from kwire.config.properties import read_properties
+    from kwire.settings.environment import settings_from
+    from kwire.settings.properties import read_properties
 
     environment = with_listeners(environ)
     file = read_properties(mounted) if mounted.is_file() else {}
@@ -77,7 +77,7 @@ def own_address() -> tuple[str, int]:
     """Where the broker of this container listens: for the image's health check."""
     import os
 
-    from kwire.config import load
+    from kwire.settings import load
 
     listener = load(*container_settings(os.environ, {})).listeners[0]
     everywhere = listener.host in ("", "0.0.0.0", "::")

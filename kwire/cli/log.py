@@ -17,7 +17,7 @@ from kwire.cli.records import text_of
 
 if TYPE_CHECKING:
     from kwire.codecs.batches import Record
-    from kwire.log.dump import Entry
+    from kwire.log.inspection.dump import Entry
 
 paths_argument = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...",
@@ -53,8 +53,8 @@ def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
 
 
 def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
-    from kwire.log.dump import entries
     from kwire.log.error import CorruptFile, LogDirError
+    from kwire.log.inspection.dump import entries
 
     failed = False
     for path in _files(paths):
@@ -71,7 +71,7 @@ def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:
 
 
 def _files(paths: Iterable[Path]) -> Iterable[Path]:
-    from kwire.log.dump import is_readable
+    from kwire.log.inspection.dump import is_readable
 
     for path in paths:
         if not path.is_dir():
@@ -144,7 +144,7 @@ def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
     After a kill the end of a segment and the indexes of the last one may be behind: a broker mends
     both when it starts.
     """
-    from kwire.log.inspection import Inspector, partition_folders
+    from kwire.log.inspection.inspection import Inspector, partition_folders
 
     inspector = Inspector(deep=not shallow)
     for path in paths:

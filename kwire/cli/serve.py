@@ -16,7 +16,7 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
-    from kwire.config import BrokerConfig
+    from kwire.settings import BrokerConfig
 
 DATA_DIR = "kwire-data"
 DEVELOPMENT = {
@@ -101,8 +101,8 @@ def run(
 ) -> None:
     """Load the configuration, serve, and tell in one sentence where that cannot be."""
     from kwire.cluster.store import StoreError
-    from kwire.config import ConfigError, load
     from kwire.log import LogDirError, LogDirLocked
+    from kwire.settings import ConfigError, load
 
     def on_ready(broker: Broker) -> None:
         announce(broker, container)

@@ -33,7 +33,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 from kwire.topic_names import INTERNAL_TOPICS
 from kwire.txn.api_versions import client_transaction_version, told_error
 

@@ -25,7 +25,8 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kwire.config_changes import (
+from kwire.context import Context
+from kwire.controller.config_changes import (
     Change,
     SetConfigs,
     commit_changes,
@@ -33,7 +34,6 @@ from kwire.config_changes import (
     refuse_unclear,
     with_changes,
 )
-from kwire.context import Context
 
 
 def handle(

@@ -31,9 +31,9 @@ from kwire.codecs.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kwire.context import Context
+from kwire.controller.topic_creation import PARTITIONS_MAX
 from kwire.placement import check_manual, new_partition, place
 from kwire.refusal import Refusal
-from kwire.topic_creation import PARTITIONS_MAX
 
 log = logging.getLogger("kwire.topics")
 

@@ -33,10 +33,10 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kwire.config_entries import BrokerLayers, new_topic_entries
 from kwire.context import Context
+from kwire.controller.topic_creation import PARTITIONS_MAX, NewTopic, with_topic
 from kwire.refusal import Refusal
-from kwire.topic_creation import PARTITIONS_MAX, NewTopic, with_topic
+from kwire.settings.entries import BrokerLayers, new_topic_entries
 
 log = logging.getLogger("kwire.topics")
 

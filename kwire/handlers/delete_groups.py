@@ -19,7 +19,7 @@ from kwire.codecs.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 
 def handle(

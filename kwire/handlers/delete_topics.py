@@ -29,8 +29,8 @@ from kwire.codecs.messages.delete_topics import (
     DeleteTopicState,
 )
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.config import ConfigResourceType
 from kwire.context import Context
+from kwire.settings import ConfigResourceType
 
 log = logging.getLogger("kwire.topics")
 

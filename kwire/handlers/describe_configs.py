@@ -26,8 +26,10 @@ from kwire.codecs.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kwire.config import CLUSTER_DEFAULT, ConfigResourceType
-from kwire.config_entries import (
+from kwire.context import Context
+from kwire.refusal import Refusal
+from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
+from kwire.settings.entries import (
     BrokerLayers,
     Entry,
     broker_entries,
@@ -37,8 +39,6 @@ from kwire.config_entries import (
     logger_entries,
     topic_entries,
 )
-from kwire.context import Context
-from kwire.refusal import Refusal
 from kwire.topic_names import why_invalid
 
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
@@ -80,7 +80,9 @@ def _describe(
         return result
     result.configs = [_told(entry, request.include_synonyms) for entry in entries]
     if request.include_documentation:
-        from kwire.config.documentation import documentation_of  # most brokers never need it
+        from kwire.settings.definitions.documentation import (
+            documentation_of,  # most brokers never need it
+        )
 
         for config in result.configs:
             config.documentation = documentation_of(resource.resource_type, config.name)

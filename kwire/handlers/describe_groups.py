@@ -21,7 +21,7 @@ from kwire.codecs.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, as bits at their AclOperation codes:

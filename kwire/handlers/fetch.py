@@ -17,7 +17,7 @@ Behaviour
 - Offsets outside the log are OFFSET_OUT_OF_RANGE, a leader epoch that is not the partition's
   FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320).  With `last_fetched_epoch` a fetch that has
   diverged from the leader's log is told where (KIP-595).
-- Incremental sessions: kwire.fetch_sessions.  In a session only partitions with
+- Incremental sessions: kwire.partitions.fetch_sessions.  In a session only partitions with
   records, with an error, or whose high watermark or log start offset differ from the last reply
   are told.
 - A replica that is not one of the partition's followers gets NOT_LEADER_OR_FOLLOWER or, when it
@@ -49,10 +49,10 @@ from kwire.codecs.messages.fetch import (
     PartitionData,
 )
 from kwire.context import Context
-from kwire.fetch_sessions import NO_SESSION, Answers, FetchTarget
 from kwire.log import ColdLookup, LogError, Region
-from kwire.partition import Partition
-from kwire.purgatory import ParkedFetch
+from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget
+from kwire.partitions.partition import Partition
+from kwire.partitions.purgatory import ParkedFetch
 
 DIVERGING_EPOCH_SINCE = 12
 TOPIC_IDS_SINCE = 13

@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 from kwire.broker import Broker
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 
 def handle(

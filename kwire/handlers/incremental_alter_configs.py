@@ -30,12 +30,8 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kwire.config import ConfigResourceType
-from kwire.config.broker import definition_of
-from kwire.config.definition import Definition
-from kwire.config.topic_settings import TopicSettings
-from kwire.config.values import ConfigType
-from kwire.config_changes import (
+from kwire.context import Context
+from kwire.controller.config_changes import (
     Change,
     SetConfigs,
     check_kind,
@@ -45,9 +41,13 @@ from kwire.config_changes import (
     refuse_unclear,
     with_changes,
 )
-from kwire.config_entries import LOG_LEVELS, ROOT_LOGGER, logger_names, logger_of
-from kwire.context import Context
 from kwire.refusal import Refusal
+from kwire.settings import ConfigResourceType
+from kwire.settings.broker import definition_of
+from kwire.settings.definition import Definition
+from kwire.settings.entries import LOG_LEVELS, ROOT_LOGGER, logger_names, logger_of
+from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.values import ConfigType
 
 
 class Operation(IntEnum):

@@ -20,8 +20,8 @@ from collections.abc import Awaitable
 from kwire.broker import Broker
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.context import Context
-from kwire.groups.classic_decision import Caller
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
+from kwire.groups.classic.decision import Caller
 
 NULL_PROTOCOL_NAME_SINCE = 7
 

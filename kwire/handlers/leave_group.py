@@ -19,7 +19,7 @@ from kwire.codecs.messages.leave_group import (
     MemberIdentity,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 SEVERAL_MEMBERS_SINCE = 3
 

@@ -20,8 +20,8 @@ from kwire.codecs.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kwire.config import ConfigResourceType
 from kwire.context import Context
+from kwire.settings import ConfigResourceType
 
 
 def _with_configs(kind: ConfigResourceType) -> Callable[[ClusterImage], list[str]]:

@@ -37,7 +37,7 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.context import Context
 from kwire.log import LogError, TimestampOffset
-from kwire.partition import Partition
+from kwire.partitions.partition import Partition
 
 LATEST = -1
 EARLIEST = -2

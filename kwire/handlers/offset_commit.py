@@ -27,7 +27,7 @@ from kwire.codecs.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 TOPIC_IDS_SINCE = 10
 

@@ -22,7 +22,7 @@ from kwire.codecs.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 
 def handle(

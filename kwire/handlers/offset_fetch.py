@@ -31,7 +31,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.context import Context
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 
 ERROR_AT_THE_TOP_SINCE = 2
 SEVERAL_GROUPS_SINCE = 8

@@ -5,7 +5,7 @@ Behaviour
   fail one by one, with their own error code, message and record errors.
 - acks=1 answers after the append, acks=-1 once every in-sync replica has it, acks=0 never: an
   error then closes the connection, since the client has no other way to learn of it.  Where
-  `flush.messages` asks for it, acks=1 and -1 wait for the disk as well (kwire.flushing).
+  `flush.messages` asks for it, acks=1 and -1 wait for the disk as well (kwire.partitions.flushing).
 - Any other acks is INVALID_REQUIRED_ACKS for every partition that is there.
 - Topics are not created by Produce; clients ask for that with Metadata.
 - Internal topics take records from their coordinators, not from clients: INVALID_TOPIC_EXCEPTION,
@@ -13,7 +13,7 @@ Behaviour
 - A partition named twice in a topic is written and answered once, with what was named last.
 - A topic without partitions is left out of the reply.
 - A transactional batch is written only to a partition that is part of its producer's transaction
-  (kwire.transaction_verification); one without a transactional id fails the whole
+  (kwire.partitions.transaction_verification); one without a transactional id fails the whole
   request with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, batches of several producers with
   INVALID_PRODUCER_ID_MAPPING.
 - Null records, on which Kafka never answers (it fails inside), are INVALID_RECORD here.
@@ -31,17 +31,6 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import trio
 
-from kwire import transactional_produce
-from kwire.batch_bytes import (
-    ATTRIBUTES,
-    COMPRESSION_MASK,
-    CURRENT_MAGIC,
-    HEADER_SIZE_BYTES,
-    MAGIC,
-    TOPIC_IDS_SINCE,
-    ZSTD,
-    ZSTD_SINCE,
-)
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -54,9 +43,20 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError, Verification, single_batch
-from kwire.partition import Partition
+from kwire.partitions import transactional_produce
+from kwire.partitions.batch_bytes import (
+    ATTRIBUTES,
+    COMPRESSION_MASK,
+    CURRENT_MAGIC,
+    HEADER_SIZE_BYTES,
+    MAGIC,
+    TOPIC_IDS_SINCE,
+    ZSTD,
+    ZSTD_SINCE,
+)
+from kwire.partitions.partition import Partition
+from kwire.partitions.transaction_verification import Verdict
 from kwire.topic_names import INTERNAL_TOPICS
-from kwire.transaction_verification import Verdict
 
 if TYPE_CHECKING:
     from kwire.broker import Broker

@@ -17,8 +17,8 @@ from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.context import Context
-from kwire.groups.classic_decision import sync_error
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
+from kwire.groups.classic.decision import sync_error
 
 PROTOCOL_REQUIRED_SINCE = 5
 

@@ -5,7 +5,7 @@ Behaviour
 - Partitions that do not exist are refused one by one, before anything else is asked; if none is
   left nobody is.  An error of the transaction or of the group is every remaining partition's.
 - The group's partition of `__consumer_offsets` must be part of the producer's transaction
-  (kwire.transaction_verification); AddOffsetsToTxn adds it, or from v5 on this
+  (kwire.partitions.transaction_verification); AddOffsetsToTxn adds it, or from v5 on this
   request itself.
 - Then the group is asked as for OffsetCommit, but whoever names no member may commit to any group,
   also while it rebalances; a group that does not exist is ILLEGAL_GENERATION for a generation.
@@ -29,10 +29,10 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.context import Context
+from kwire.coordinators.promise import Promise
 from kwire.groups.txn_offsets import commit_error
-from kwire.promise import Promise
+from kwire.partitions.transaction_verification import Producer, Support, Verdict, verify
 from kwire.topic_names import GROUP_METADATA_TOPIC
-from kwire.transaction_verification import Producer, Support, Verdict, verify
 
 ABORTABLE_SINCE = 4
 NO_SEQUENCE = -1

@@ -33,7 +33,7 @@ from kwire.codecs.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.context import Context
-from kwire.txn_marker import MarkerWriter, TxnMarker
+from kwire.partitions.txn_marker import MarkerWriter, TxnMarker
 
 NONE_GIVEN = -1
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kwire.codecs.batches import read_header
-from kwire.log import files as names
 from kwire.log.compaction.task import GroupCleaned
-from kwire.log.files import Files
-from kwire.log.offset_index import OffsetIndex
-from kwire.log.time_index import TimeIndex
-from kwire.log.txn_index import AbortedTxn, TxnIndex
+from kwire.log.directory import files as names
+from kwire.log.directory.files import Files
+from kwire.log.index.offset_index import OffsetIndex
+from kwire.log.index.time_index import TimeIndex
+from kwire.log.index.txn_index import AbortedTxn, TxnIndex
 
 _WRITE_BYTES = 1 << 20
 _NO_TIMESTAMP = -1

@@ -12,11 +12,11 @@ from kwire.log.compaction.cleanable import Cleanable, examine
 from kwire.log.compaction.round import Corrupt, Round, is_passing
 
 if TYPE_CHECKING:
-    from kwire.log.checkpoints import TopicPartition
     from kwire.log.compaction.settings import CleanerSettings
     from kwire.log.compaction.worker_process import Worker
+    from kwire.log.directory.checkpoints import TopicPartition
+    from kwire.log.directory.manager import LogManager
     from kwire.log.log import Log
-    from kwire.log.manager import LogManager
 
 _logger = logging.getLogger(__name__)
 

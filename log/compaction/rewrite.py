@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, records
-from kwire.log import files as names
 from kwire.log.compaction.batch_filter import BatchFilter, marker_at, records_of
 from kwire.log.compaction.cleaned_segment import CleanedSegment
 from kwire.log.compaction.key_scan import Keys, scan_keys, short_key
@@ -20,7 +19,8 @@ from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.source import Source, Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassDone, PassFailed
 from kwire.log.compaction.transactions import CleanedTransactions
-from kwire.log.files import Files
+from kwire.log.directory import files as names
+from kwire.log.directory.files import Files
 
 _RELATIVE_OFFSET_MAX = 2**31 - 1
 _NS_PER_MS = 1_000_000

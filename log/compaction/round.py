@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import CorruptBatch
-from kwire.log import files as names
-from kwire.log.aborted import ensure_checked
 from kwire.log.compaction.swap import Swap, remove_files
 from kwire.log.compaction.task import Answer, CleaningTask, GroupCleaned, PassDone, PassFailed
-from kwire.log.job import Job
-from kwire.log.shortage import passes
+from kwire.log.directory import files as names
+from kwire.log.directory.shortage import passes
+from kwire.log.reading.aborted import ensure_checked
+from kwire.log.upkeep.job import Job
 
 if TYPE_CHECKING:
     from kwire.log.compaction.cleanable import Cleanable

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, iter_batches, read_header
-from kwire.log import files as names
-from kwire.log import scan
 from kwire.log.compaction.task import CleaningTask
-from kwire.log.files import Files, OpenFile
-from kwire.log.region import read_exactly
-from kwire.log.txn_index import AbortedTxn, TxnIndex
+from kwire.log.directory import files as names
+from kwire.log.directory.files import Files, OpenFile
+from kwire.log.index.txn_index import AbortedTxn, TxnIndex
+from kwire.log.reading.region import read_exactly
+from kwire.log.recovery import scan
 
 _HEADER_BYTES = 61
 _PAUSE_S_MIN = 0.01  # sleeping for less is mostly overhead

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.log import files as names
+from kwire.log.directory import files as names
 from kwire.log.segment import Segment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kwire.codecs.batches import BatchHeader, ControlType, EndTxnMarker
-from kwire.log.txn_index import AbortedTxn
+from kwire.log.index.txn_index import AbortedTxn
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from threading import Thread
 
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.task import CleaningTask, encode_answer
-from kwire.log.files import Files
+from kwire.log.directory.files import Files
 
 NICENESS = 19
 """Whatever else wants the processor goes first."""

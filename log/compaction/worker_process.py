@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.task import Answer, CleaningTask, decode_answer
-from kwire.log.files import Files
+from kwire.log.directory.files import Files
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import pytest
 
 from kwire.cli import advertised
 from kwire.cli.advertised import listener_lines, warnings
-from kwire.config import load
+from kwire.settings import load
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_a_name_nobody_knows() -> None:
 
 
 def test_this_hosts_name_is_told_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.config.broker.own_host_name", lambda: "kafka.example")
+    monkeypatch.setattr("kwire.settings.broker.own_host_name", lambda: "kafka.example")
     lines, (warning,) = said("PLAINTEXT://:9092")
     assert lines == ["PLAINTEXT listens on *:9092; clients are told kafka.example:9092"]
     assert "clients that cannot resolve it need advertised.listeners" in warning

@@ -89,5 +89,13 @@ def test_nobody_pays_for_another_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert "kwire.cli.app" in loaded
-    unneeded = {"rich", "trio", "socket", "logging", "kwire.codecs", "kwire.client", "kwire.config"}
+    unneeded = {
+        "rich",
+        "trio",
+        "socket",
+        "logging",
+        "kwire.codecs",
+        "kwire.client",
+        "kwire.settings",
+    }
     assert not loaded & unneeded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cli.container import DATA_DIR, container_settings
-from kwire.config import BrokerConfig, load
+from kwire.settings import BrokerConfig, load
 
 
 def configured(

@@ -20,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupResponse
 from kwire.conformance.group_script import GroupScript
-from kwire.groups.classic_group import ClassicGroup
-from kwire.groups.classic_state import ClassicState
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.state import ClassicState
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.shard import GroupShard

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kwire.groups.classic_group import ClassicGroup
-from kwire.groups.classic_state import ClassicState
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.state import ClassicState
 from kwire.groups.records import (
     GroupMetadata,
     OffsetCommit,

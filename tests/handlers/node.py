@@ -16,10 +16,10 @@ from kwire.cluster.local import LocalStore, random_uuid
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import ControlType, Record, build, control_batch
 from kwire.codecs.primitives import Frame, Message
-from kwire.config import ConfigResourceType, load
 from kwire.context import Context
 from kwire.log import AppendResult, LogManager, Origin
-from kwire.partition import Partition
+from kwire.partitions.partition import Partition
+from kwire.settings import ConfigResourceType, load
 
 NODE_ID = 1
 

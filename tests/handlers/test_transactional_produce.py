@@ -19,8 +19,8 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.context import CloseConnection, Context
+from kwire.coordinators.promise import Promise
 from kwire.handlers import produce
-from kwire.promise import Promise
 from tests.handlers.node import Node, as_received
 
 PRODUCER = 7

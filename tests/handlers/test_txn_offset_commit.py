@@ -15,7 +15,7 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from kwire.promise import Promise
+from kwire.coordinators.promise import Promise
 from tests.handlers.node import Node, as_received
 from tests.handlers.test_transactional_produce import Coordinator
 

@@ -10,9 +10,9 @@ import pytest
 
 from kwire.codecs.batches import Compression, Record, build, iter_batches, records
 from kwire.log import AppendResult, Log, LogConfig
-from kwire.log.files import Files
-from kwire.log.loader import LogSettings, load
-from kwire.log.region import OpenFiles
+from kwire.log.directory.files import Files
+from kwire.log.reading.region import OpenFiles
+from kwire.log.recovery.loader import LogSettings, load
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"

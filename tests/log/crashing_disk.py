@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kwire.codecs.primitives import Buffer
-from kwire.log.files import Files, OpenFile
+from kwire.log.directory.files import Files, OpenFile
 
 
 class PowerCut(BaseException):

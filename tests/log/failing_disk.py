@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from kwire.codecs.primitives import Buffer
-from kwire.log.files import Files, OpenFile
+from kwire.log.directory.files import Files, OpenFile
 
 
 def path_of(fd: int) -> str:

@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kwire.codecs.batches import Compression
 from kwire.codecs.control import ControlType, control_batch
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.log import Log, LogConfig, Origin, partition_metadata
-from kwire.log.files import Files
+from kwire.log import Log, LogConfig, Origin
+from kwire.log.directory import partition_metadata
+from kwire.log.directory.files import Files
 
 if TYPE_CHECKING:
     from tests.log.conftest import MakeBatch, OpenLog, ReadAll

@@ -15,8 +15,8 @@ import pytest
 
 from kwire.codecs.batches import iter_batches
 from kwire.log import Log, LogConfig
-from kwire.log.partition_metadata import uuid_text
-from kwire.log.txn_index import AbortedTxn
+from kwire.log.directory.partition_metadata import uuid_text
+from kwire.log.index.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from tests.log.conftest import OpenLog, ReadAll

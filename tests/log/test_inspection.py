@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import LogConfig, Origin, checkpoints
-from kwire.log.dump import entries
+from kwire.log import LogConfig, Origin
+from kwire.log.directory import checkpoints
+from kwire.log.directory.files import Files
 from kwire.log.error import CorruptFile
-from kwire.log.files import Files
-from kwire.log.inspection import Inspector
+from kwire.log.inspection.dump import entries
+from kwire.log.inspection.inspection import Inspector
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch, OpenLog

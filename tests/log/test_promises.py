@@ -8,10 +8,11 @@ import pytest
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, LogManager, checkpoints
+from kwire.log import Log, LogConfig, LogManager
+from kwire.log.directory import checkpoints
 from kwire.log.error import CorruptFile
-from kwire.log.job import run_all
 from kwire.log.origin import Origin
+from kwire.log.upkeep.job import run_all
 from tests.log.crashing_disk import CrashingDisk
 
 TOPIC_ID = b"0123456789abcdef"

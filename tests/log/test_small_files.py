@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.log import LogDirError, checkpoints, meta_properties, partition_metadata
+from kwire.log import LogDirError
+from kwire.log.directory import checkpoints, meta_properties, partition_metadata
+from kwire.log.directory.files import Files
+from kwire.log.directory.meta_properties import MetaProperties
 from kwire.log.error import CorruptFile
-from kwire.log.files import Files
 from kwire.log.leader_epochs import LeaderEpochCache
-from kwire.log.meta_properties import MetaProperties
-from kwire.log.producer_entry import SEQUENCE_RANGE, ProducerEntry, WrittenBatch
-from kwire.log.producer_snapshot import decode, encode
+from kwire.log.producers.entry import SEQUENCE_RANGE, ProducerEntry, WrittenBatch
+from kwire.log.producers.snapshot import decode, encode
 
 # Written by Apache Kafka 4.3.1: a producer that is idle, and one in a transaction.
 APACHE_SNAPSHOT = Path(__file__).parent / "data" / "apache-4.3.1" / "00000000000000000023.snapshot"

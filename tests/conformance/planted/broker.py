@@ -51,7 +51,7 @@ def nothing() -> None:
 @fault
 def another_error_code() -> None:
     """Members that are unknown are told that their generation is."""
-    from kwire.groups.classic_group import ClassicGroup
+    from kwire.groups.classic.group import ClassicGroup
 
     wrap(
         ClassicGroup,
@@ -63,7 +63,7 @@ def another_error_code() -> None:
 @fault
 def wrong_generation_accepted() -> None:
     """A heartbeat of an older generation keeps its session."""
-    from kwire.groups import classic_members
+    from kwire.groups.classic import members as classic_members
 
     wrap(
         classic_members,
@@ -119,7 +119,7 @@ def earliest_offset_by_another_number() -> None:
 @fault
 def sequence_not_checked() -> None:
     """A gap in an idempotent producer's sequence is overlooked."""
-    from kwire.log.producer_state import ProducerState
+    from kwire.log.producers.state import ProducerState
 
     wrap(ProducerState, "_check_sequence", lambda was, *args: None)
 
@@ -127,7 +127,7 @@ def sequence_not_checked() -> None:
 @fault
 def large_first_batch_not_given() -> None:
     """A consumer whose limit is below a batch is stuck (KIP-74)."""
-    from kwire.log.readable_log import ReadableLog
+    from kwire.log.reading.readable_log import ReadableLog
 
     def around(was: Callable[..., R], *args: object, **kwargs: object) -> R:
         return was(*args, **kwargs | {"min_one_batch": False})
@@ -138,7 +138,7 @@ def large_first_batch_not_given() -> None:
 @fault
 def session_epoch_not_checked() -> None:
     """Any epoch of a fetch session is taken for the next one."""
-    from kwire.fetch_sessions import FetchSessions
+    from kwire.partitions.fetch_sessions import FetchSessions
 
     def around(
         was: Callable[..., R],
@@ -157,7 +157,7 @@ def session_epoch_not_checked() -> None:
 @fault
 def another_default() -> None:
     """A topic's max.compaction.lag.ms is an hour, not for ever."""
-    from kwire.config.broker import BrokerConfig
+    from kwire.settings.broker import BrokerConfig
 
     definition = BrokerConfig.DEFINITIONS["log.cleaner.max.compaction.lag.ms"]
     object.__setattr__(definition, "default", 3_600_000)

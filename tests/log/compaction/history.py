@@ -21,9 +21,9 @@ from kwire.codecs.batches import (
 )
 from kwire.log import Log, LogConfig, Origin
 from kwire.log.compaction.task import CleaningTask
-from kwire.log.files import Files
-from kwire.log.loader import LogSettings, load
-from kwire.log.region import OpenFiles
+from kwire.log.directory.files import Files
+from kwire.log.reading.region import OpenFiles
+from kwire.log.recovery.loader import LogSettings, load
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=512)

@@ -24,7 +24,7 @@ from kwire.log import Log, LogConfig
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.swap import Swap
 from kwire.log.compaction.task import CleaningTask, GroupCleaned, PassDone
-from kwire.log.files import Files
+from kwire.log.directory.files import Files
 from tests.log.compaction import legacy_messages
 from tests.log.compaction.apache_cleaner import ApacheCleaner
 from tests.log.compaction.history import (

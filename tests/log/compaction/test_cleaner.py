@@ -22,8 +22,8 @@ from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.source import Throttle
 from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
 from kwire.log.compaction.worker_process import InThread, WorkerProcess
-from kwire.log.files import Files
-from kwire.log.job import run_all
+from kwire.log.directory.files import Files
+from kwire.log.upkeep.job import run_all
 from tests.log.failing_disk import FailingDisk
 
 NOW_MS = 1_700_000_000_000

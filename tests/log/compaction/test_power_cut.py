@@ -17,7 +17,7 @@ from kwire.codecs.batches import Record, build, iter_batches, records
 from kwire.log import Intervals, Log, LogConfig, LogManager
 from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.worker_process import InThread
-from kwire.log.job import run_all
+from kwire.log.upkeep.job import run_all
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 START_MS = 1_700_000_000_000

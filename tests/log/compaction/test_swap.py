@@ -13,9 +13,9 @@ from kwire.log import Log, LogConfig
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.swap import Swap
 from kwire.log.compaction.task import GroupCleaned
-from kwire.log.files import Files, OpenFile
-from kwire.log.loader import LogSettings, load
-from kwire.log.region import OpenFiles
+from kwire.log.directory.files import Files, OpenFile
+from kwire.log.reading.region import OpenFiles
+from kwire.log.recovery.loader import LogSettings, load
 from tests.log.compaction.history import NOW_MS, TOPIC_ID, task_for
 
 CONFIG = LogConfig(

@@ -12,8 +12,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kwire.log import checkpoints
-from kwire.log.files import Files
+from kwire.log.directory import checkpoints
+from kwire.log.directory.files import Files
 
 SEGMENT_BYTES = 1 << 20  # the least that Apache Kafka 4 allows
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

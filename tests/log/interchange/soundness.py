@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kwire.log.inspection import Inspector
+from kwire.log.inspection.inspection import Inspector
 
 COMPLAINT = re.compile(r"\b(WARN|ERROR|FATAL)\b|[Rr]ecovering|[Rr]ebuil|orrupt")
 ALWAYS_SAID = re.compile(

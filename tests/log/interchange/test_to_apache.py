@@ -14,9 +14,9 @@ import pytest
 
 from kwire.conformance import apache_kafka, java
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.log import partition_metadata
-from kwire.log.files import Files
-from kwire.log.inspection import partition_folders
+from kwire.log.directory import partition_metadata
+from kwire.log.directory.files import Files
+from kwire.log.inspection.inspection import partition_folders
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange import zookeeper_mode

@@ -1,0 +1,336 @@
+"""A classic group: its members, its generation and how far its rebalance has come.
+
+What is durable and what is soft
+- Durable is what the group's GroupMetadata record says: generation, protocol, leader, the time of
+  the last transition and, of each member, its ids, client, timeouts, the metadata of the chosen
+  protocol and its assignment.  It is written when a group is first seen, when the leader's
+  assignment arrives, when a static member is replaced without a rebalance, and when the last
+  member is gone.  `from_record` makes a group of it: STABLE with members, else EMPTY.
+- Soft is the rest: the two rebalancing states, ids given out but not yet joined with, parked
+  requests, the protocols that were not chosen.  A broker that takes the group over starts from the
+  record; members find out by their heartbeats and join again.
+
+A group that is in use is never changed: a decision changes a `fork` of it, which takes its place
+when the decision has happened.  Members are immutable, so forks share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kwire.codecs.messages.coordinator.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+from kwire.codecs.primitives import DecodeError
+from kwire.groups.classic.state import VALID_PREVIOUS_STATES, ClassicState
+from kwire.groups.effects import Ticket
+from kwire.groups.java import hash_bucket
+from kwire.groups.records import GroupMetadata
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+NO_TIMESTAMP = -1
+_SUBSCRIPTION_VERSION_SIZE_BYTES = 2
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""(name, metadata) of each assignor a member supports, the one it likes best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a classic group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise KeyError(f"member {self.member_id} does not support protocol {protocol_name!r}")
+
+    def vote(self, candidates: Iterable[str]) -> str:
+        return next(name for name, _ in self.protocols if name in candidates)
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """See the module.  Dicts keep the order in which members came."""
+
+    group_id: str
+    state: ClassicState = ClassicState.EMPTY
+    previous_state: ClassicState = ClassicState.DEAD
+    state_timestamp_ms: int = NO_TIMESTAMP
+    protocol_type: str | None = None
+    """None: a simple group, which only commits offsets."""
+    protocol_name: str | None = None
+    generation_id: int = 0
+    leader_id: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Group instance id -> member id."""
+    supporters: dict[str, int] = field(default_factory=dict)
+    """Protocol name -> how many members support it."""
+    newcomers: set[str] = field(default_factory=set)
+    """Members that have not been told yet that they are: a heartbeat cannot be asked of them."""
+    pending_joins: dict[str, None] = field(default_factory=dict)
+    """Ids given out with MEMBER_ID_REQUIRED, waiting for the member to join with them."""
+    pending_syncs: dict[str, None] = field(default_factory=dict)
+    """Members of this generation that have not synced yet."""
+    awaiting_join: dict[str, Ticket] = field(default_factory=dict)
+    awaiting_sync: dict[str, Ticket] = field(default_factory=dict)
+    subscribed_topics: frozenset[str] | None = None
+    """None where it cannot be known: another protocol type, or metadata that does not parse."""
+    new_member_added: bool = False
+    """Whether the first rebalance is worth more delay."""
+
+    # -- between the log and memory
+
+    @classmethod
+    def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        group = cls(
+            group_id,
+            state=ClassicState.STABLE if value.members else ClassicState.EMPTY,
+            state_timestamp_ms=value.current_state_timestamp,
+            protocol_type=value.protocol_type or None,
+            protocol_name=value.protocol,
+            generation_id=value.generation,
+            leader_id=value.leader,
+        )
+        for member in value.members:
+            group.add(_member_from_record(value, member))
+        group.subscribed_topics = group.subscribed_topics_now()
+        return group
+
+    def to_record(self, assignments: dict[str, bytes]) -> GroupMetadata:
+        """The record that says what the group is once the members have these assignments."""
+        return GroupMetadata(
+            GroupMetadataKey(group=self.group_id),
+            GroupMetadataValue(
+                protocol_type=self.protocol_type or "",
+                generation=self.generation_id,
+                protocol=self.protocol_name,
+                leader=self.leader_id,
+                current_state_timestamp=self.state_timestamp_ms,
+                members=[
+                    _member_to_record(member, self.protocol_name, assignments.get(member_id, b""))
+                    for member_id, member in self.members.items()
+                ],
+            ),
+        )
+
+    def fork(self) -> ClassicGroup:
+        """A copy that may be changed while the original stays as it is."""
+        fork = copy(self)
+        fork.members = self.members.copy()
+        fork.static_members = self.static_members.copy()
+        fork.supporters = self.supporters.copy()
+        fork.newcomers = self.newcomers.copy()
+        fork.pending_joins = self.pending_joins.copy()
+        fork.pending_syncs = self.pending_syncs.copy()
+        fork.awaiting_join = self.awaiting_join.copy()
+        fork.awaiting_sync = self.awaiting_sync.copy()
+        return fork
+
+    # -- state
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def in_first_rebalance(self) -> bool:
+        return (
+            self.state is ClassicState.PREPARING_REBALANCE
+            and self.previous_state is ClassicState.EMPTY
+        )
+
+    def transition_to(self, state: ClassicState, now_ms: int) -> None:
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} -> {state}"
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def start_next_generation(self, now_ms: int) -> None:
+        self.generation_id += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.subscribed_topics_now()
+        self.transition_to(
+            ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms
+        )
+        self.pending_syncs.clear()
+
+    # -- members
+
+    @property
+    def all_members_joined(self) -> bool:
+        return len(self.members) == len(self.awaiting_join) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asked for."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        """Whether this is a member, and the present holder of its group instance id."""
+        if group_instance_id is not None:
+            holder = self.static_members.get(group_instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def add(self, member: Member) -> None:
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self._count_support(member, 1)
+        self.pending_joins.pop(member.member_id, None)
+
+    def update(self, member: Member) -> None:
+        """Put `member` in the place of the one with its id."""
+        self._count_support(self.members[member.member_id], -1)
+        self.members[member.member_id] = member
+        self._count_support(member, 1)
+
+    def remove(self, member_id: str) -> None:
+        """Forget a member or a pending id; nothing if it is neither."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._count_support(member, -1)
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.newcomers.discard(member_id)
+        self.awaiting_join.pop(member_id, None)
+        self.awaiting_sync.pop(member_id, None)
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+
+    def rename(self, old_member_id: str, new_member_id: str) -> Member:
+        """A static member came back under a new id: it takes over all but parked requests."""
+        member = replace(self.members.pop(old_member_id), member_id=new_member_id)
+        self.members[new_member_id] = member
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        assert member.group_instance_id is not None
+        self.static_members[member.group_instance_id] = new_member_id
+        self.newcomers.discard(old_member_id)
+        self.pending_syncs.pop(old_member_id, None)
+        return member
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has joined, else take a member that has; False if none has."""
+        if self.leader_id is None:
+            return False
+        if self.leader_id not in self.awaiting_join:
+            joined = next((m for m in self.members if m in self.awaiting_join), None)
+            if joined is None:
+                return False
+            self.leader_id = joined
+        return True
+
+    # -- protocols
+
+    def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
+        """Whether a member with these protocols could be in one generation with the others."""
+        if self.state is ClassicState.EMPTY:
+            return bool(protocol_type) and any(True for _ in protocols)
+        return self.protocol_type == protocol_type and any(
+            self.supporters.get(name, 0) == len(self.members) for name, _ in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """The protocol that most members like best of those that all support.
+
+        A draw is won by the name that comes first in Java's HashMap, as it is in Apache Kafka.
+        """
+        everyone = len(self.members)
+        candidates = {name for name, count in self.supporters.items() if count == everyone}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return min(votes, key=lambda name: (-votes[name], hash_bucket(name)))
+
+    def subscribed_topics_now(self) -> frozenset[str] | None:
+        if not self.uses_consumer_protocol:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        topics: set[str] = set()
+        try:
+            for member in self.members.values():
+                metadata = member.metadata(self.protocol_name)
+                # Every version of the subscription begins with version 0's fields.
+                subscription = ConsumerProtocolSubscription.decode(
+                    metadata, 0, _SUBSCRIPTION_VERSION_SIZE_BYTES
+                )
+                topics.update(subscription.topics)
+        except DecodeError:
+            return None
+        return frozenset(topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """With consumers whose metadata is not understood, any topic may be subscribed."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    def _count_support(self, member: Member, change: int) -> None:
+        for name in {name for name, _ in member.protocols}:
+            self.supporters[name] = self.supporters.get(name, 0) + change
+
+
+def _member_from_record(value: GroupMetadataValue, member: MemberMetadata) -> Member:
+    timeout_ms = member.rebalance_timeout
+    return Member(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.session_timeout if timeout_ms == -1 else timeout_ms,
+        session_timeout_ms=member.session_timeout,
+        protocols=((value.protocol or "", member.subscription),),
+        assignment=member.assignment,
+    )
+
+
+def _member_to_record(
+    member: Member, protocol_name: str | None, assignment: bytes
+) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol_name),
+        assignment=assignment,
+    )

@@ -1,0 +1,179 @@
+"""SyncGroup, Heartbeat and LeaveGroup for classic groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.groups.classic.decision import Decision, sync_error
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.rebalance import (
+    assign,
+    complete_if_all_joined,
+    fail_syncs,
+    prepare_or_complete,
+    remove_member,
+)
+from kwire.groups.classic.state import ClassicState
+from kwire.groups.effects import Effects, Ticket
+from kwire.groups.timers import SessionTimer, SyncTimer
+
+# -- SyncGroup
+
+
+def sync(decision: Decision, request: SyncGroupRequest, ticket: Ticket) -> Effects:
+    """Park the member until the leader's assignment is in the log, or hand out what is."""
+    group = decision.group
+    error = _check_sync(group, request)
+    if error is not ErrorCode.NONE:
+        decision.reply(ticket, sync_error(error))
+    elif group.state is ClassicState.PREPARING_REBALANCE:
+        decision.reply(ticket, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+    elif group.state is ClassicState.STABLE:
+        _has_synced(decision, request.member_id)
+        decision.reply(ticket, decision.assignment(request.member_id))
+    else:
+        decision.park_sync(request.member_id, ticket)
+        _has_synced(decision, request.member_id)
+        if request.member_id == group.leader_id:
+            _take_assignment(decision, request)
+    return decision.effects
+
+
+def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if group.state is ClassicState.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type) or _differs(
+        request.protocol_name, group.protocol_name
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _differs(theirs: str | None, ours: str | None) -> bool:
+    return theirs is not None and ours is not None and theirs != ours
+
+
+def _has_synced(decision: Decision, member_id: str) -> None:
+    group = decision.group
+    group.pending_syncs.pop(member_id, None)
+    if not group.pending_syncs:
+        decision.cancel_timer(SyncTimer(group.group_id, group.generation_id).key)
+
+
+def _take_assignment(decision: Decision, request: SyncGroupRequest) -> None:
+    """The leader has spoken: write it down, then tell everyone; members left out get nothing."""
+    assignments = {a.member_id: a.assignment for a in request.assignments}
+    undone = Decision(decision.group, decision.limits, decision.now_ms)
+    undone.effects.timers += decision.effects.timers
+    decision.effects.records.append(decision.group.to_record(assignments))
+    assign(decision, assignments)
+
+    def refused(error: ErrorCode) -> Effects:
+        fail_syncs(undone, error)
+        prepare_or_complete(undone, f"its assignment could not be stored: {error.name}")
+        return undone.effects
+
+    decision.effects.refused = refused
+
+
+# -- Heartbeat
+
+
+def heartbeat(group: ClassicGroup, request: HeartbeatRequest, ticket: Ticket) -> Effects:
+    """Keep the member's session; REBALANCE_IN_PROGRESS tells it to join again."""
+    error = check_heartbeat(group, request)
+    if error is not ErrorCode.NONE:
+        return Effects.reply(ticket, HeartbeatResponse(error_code=error))
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+    effects = Effects.reply(ticket, HeartbeatResponse(error_code=error))
+    keep_session(effects, group, request.member_id)
+    return effects
+
+
+def check_heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
+    if group.state is ClassicState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = group.check_member(request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.NONE
+
+
+def keep_session(effects: Effects, group: ClassicGroup, member_id: str) -> None:
+    timer = SessionTimer(group.group_id, member_id)
+    effects.timers.append((timer.key, timer, group.members[member_id].session_timeout_ms))
+
+
+# -- LeaveGroup
+
+
+def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Effects:
+    """Take members out, each with its own answer; one rebalance for all of them."""
+    group = decision.group
+    if group.state is ClassicState.DEAD:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Effects.reply(ticket, LeaveGroupResponse(error_code=error))
+    answers = [_leave_one(decision, identity) for identity in request.members]
+    if any(answer.error_code == ErrorCode.NONE for answer in answers):
+        if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
+            prepare_or_complete(decision, "members left")
+        else:
+            complete_if_all_joined(decision)
+    effects = decision.effects
+    others = effects.replies.copy()
+    decision.reply(ticket, LeaveGroupResponse(members=answers))
+    if effects.records:
+        # The members are out all the same; see classic_rebalance.keep_when_refused.
+        effects.refused = lambda error: replace(
+            effects,
+            records=[],
+            replies=[*others, (ticket, LeaveGroupResponse(error_code=error))],
+            refused=None,
+        )
+    return effects
+
+
+def _leave_one(decision: Decision, identity: MemberIdentity) -> MemberResponse:
+    """Administrators remove static members by instance id alone (KIP-345)."""
+    group = decision.group
+    answer = MemberResponse(
+        member_id=identity.member_id, group_instance_id=identity.group_instance_id
+    )
+    member_id = identity.member_id
+    if not member_id:
+        holder = group.static_members.get(identity.group_instance_id or "")
+        if holder is None or identity.group_instance_id is None:
+            answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+            return answer
+        member_id = holder
+    elif member_id in group.pending_joins:
+        group.remove(member_id)
+        decision.end_session(member_id)
+        return answer
+    else:
+        answer.error_code = group.check_member(member_id, identity.group_instance_id)
+        if answer.error_code != ErrorCode.NONE:
+            return answer
+    decision.note(f"member {member_id} leaves ({identity.reason or 'it gave no reason'})")
+    remove_member(decision, member_id)
+    decision.end_session(member_id)
+    return answer

@@ -1,0 +1,177 @@
+"""Changing what is set on resources: the part that AlterConfigs and its successor share.
+
+Each resource is changed whole or not at all, and one that cannot be changed does not keep the
+others from it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.cluster.image import ClusterImage
+from kwire.cluster.store import StoreError
+from kwire.codecs.errors import ErrorCode
+from kwire.refusal import Refusal
+from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
+from kwire.settings.check import check_broker, check_client_metrics, check_group, check_topic
+from kwire.topic_names import why_invalid
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+
+log = logging.getLogger("kwire.configs")
+
+SetConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what is set on a resource to what is to be set on it.  Raises Refusal."""
+
+
+_KINDS = frozenset(
+    {
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+    }
+)
+
+
+@dataclass(slots=True)
+class Change:
+    """What is asked of one resource, and how that went."""
+
+    resource_type: int
+    resource_name: str
+    set_configs: SetConfigs
+    refusal: Refusal | None = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.resource_type, self.resource_name
+
+
+def refuse_repeated(changes: Sequence[Change]) -> None:
+    """Two changes of one resource have no order: neither is made."""
+    times = Counter(change.key for change in changes)
+    for change in changes:
+        if times[change.key] > 1:
+            change.refusal = Refusal(
+                ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            )
+
+
+def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
+    """Raises Refusal for configs that have no value, or two."""
+    if len(set(names)) < len(names):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    without_value = ", ".join(nulls)
+    if without_value:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
+
+
+async def commit_changes(broker: Broker, changes: Sequence[Change]) -> None:
+    """Make the changes that can be made; the others get their `refusal`."""
+    wanted = [change for change in changes if change.refusal is None]
+    if not wanted:
+        return
+
+    def change(image: ClusterImage) -> ClusterImage:
+        return with_changes(broker, image, wanted)
+
+    try:
+        await broker.commit(change)
+    except StoreError as problem:
+        log.error("configs are not changed: %s", problem)
+        for each in wanted:
+            each.refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
+
+
+def with_changes(broker: Broker, image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
+    """`image` with the changes in it, the same one if there are none."""
+    for change in changes:
+        before = image.configs_of(*change.key)
+        try:
+            # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
+            after = change.set_configs(before)
+            check_resource(broker, change.resource_type, change.resource_name)
+            _check(broker, image, change, after)
+            _check_exists(image, change)
+        except Refusal as refusal:
+            change.refusal = refusal
+            continue
+        change.refusal = None
+        if after != before:
+            image = image.with_configs(*change.key, after)
+    return image
+
+
+def check_resource(broker: Broker, kind: int, name: str) -> None:
+    """Raises Refusal if the resource's configs cannot be changed, whatever the change."""
+    if kind == ConfigResourceType.TOPIC:
+        _check_topic_name(name)
+    elif kind == ConfigResourceType.BROKER:
+        if name != CLUSTER_DEFAULT:
+            check_node_id(broker, name, "Unexpected broker id, expected {0}, but received {1}")
+    elif kind == ConfigResourceType.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif kind == ConfigResourceType.CLIENT_METRICS:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    else:
+        check_kind(kind)
+
+
+def check_kind(kind: int) -> None:
+    """Raises Refusal if nothing of this kind has configs that a cluster keeps."""
+    if kind not in _KINDS:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    reason = why_invalid(name)
+    if reason is not None:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+
+
+def _check_exists(image: ClusterImage, change: Change) -> None:
+    kind, name = change.key
+    if kind == ConfigResourceType.TOPIC and name not in image.topics:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def check_node_id(broker: Broker, name: str, sentence: str) -> None:
+    """A broker changes only its own configs; `sentence` has its id and the one asked for."""
+    try:
+        node_id = int(name)
+    except ValueError:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+        ) from None
+    if node_id != broker.node_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence.format(broker.node_id, node_id))
+
+
+def _check(broker: Broker, image: ClusterImage, change: Change, configs: Mapping[str, str]) -> None:
+    """Raises Refusal if these configs cannot be set."""
+    kind, name = change.key
+    if kind == ConfigResourceType.TOPIC:
+        check_topic(broker.config, configs)
+    elif kind == ConfigResourceType.GROUP:
+        check_group(broker.config, configs)
+    elif kind == ConfigResourceType.CLIENT_METRICS:
+        check_client_metrics(configs)
+    else:
+        own = ConfigResourceType.BROKER, str(broker.node_id)
+        everyone = ConfigResourceType.BROKER, CLUSTER_DEFAULT
+        check_broker(
+            broker.static_config,
+            configs if name == CLUSTER_DEFAULT else image.configs_of(*everyone),
+            image.configs_of(*own) if name == CLUSTER_DEFAULT else configs,
+            name,
+        )

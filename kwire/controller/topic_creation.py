@@ -1,0 +1,225 @@
+"""Making topics: by a client's CreateTopics, on first use, and those of the coordinators.
+
+Internal topics take their shape from the settings of their coordinator.  Their replication factor
+is 3 by default, as in Kafka; where that was not set explicitly it gives way to the number of
+brokers, so that a single broker works without any settings.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.local import random_uuid
+from kwire.codecs.errors import ErrorCode
+from kwire.placement import check_manual, new_partition, place
+from kwire.refusal import Refusal
+from kwire.settings import BrokerConfig, ConfigResourceType
+from kwire.settings.check import check_new_topic_configs
+from kwire.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    why_invalid,
+)
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+
+PARTITIONS_MAX = 10_000
+"""New partitions in one request; Kafka's bound on the records of one controller operation."""
+
+DEFAULT = -1
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """A topic that is asked for; `assignments` are (partition, replicas) as a client gave them."""
+
+    name: str
+    num_partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: list[tuple[int, list[int]]] = field(default_factory=list)
+    configs: dict[str, str | None] = field(default_factory=dict)
+
+    def partition_count(self, config: BrokerConfig) -> int:
+        if self.assignments:
+            return len(self.assignments)
+        return config.num_partitions if self.num_partitions == DEFAULT else self.num_partitions
+
+
+def with_topic(
+    image: ClusterImage, config: BrokerConfig, wanted: NewTopic, names: Collection[str]
+) -> tuple[ClusterImage, TopicImage]:
+    """`image` with the new topic in it.  Raises Refusal.
+
+    `names` are the topics that its name must not collide with.
+    """
+    name = wanted.name
+    if name == CLUSTER_METADATA_TOPIC:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
+    reason = why_invalid(name)
+    if reason is not None:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name in image.topics:
+        raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    _refuse_collision(name, names)
+    configs = check_new_topic_configs(config, wanted.configs)
+    partitions = _partitions(image, config, wanted)
+    topic = TopicImage(name, random_uuid(), tuple(partitions))
+    image = image.with_topics([topic])
+    if configs:
+        image = image.with_configs(ConfigResourceType.TOPIC, name, configs)
+    return image, topic
+
+
+def _refuse_collision(name: str, names: Collection[str]) -> None:
+    """`.` and `_` are one character in Kafka's metric names, so names may not differ by that."""
+    if "." not in name and "_" not in name:
+        return
+    folded = name.replace(".", "_")
+    for other in names:
+        if len(other) == len(name) and other.replace(".", "_") == folded:
+            raise Refusal(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}",
+            )
+
+
+def _partitions(
+    image: ClusterImage, config: BrokerConfig, wanted: NewTopic
+) -> list[PartitionImage]:
+    if wanted.assignments:
+        return _assigned(image, wanted)
+    factor = wanted.replication_factor
+    if factor < DEFAULT or factor == 0:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wanted.num_partitions < DEFAULT or wanted.num_partitions == 0:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if factor == DEFAULT:
+        factor = config.default_replication_factor
+    first = random.randrange(max(1, len(image.brokers)))
+    return place(image.brokers, wanted.partition_count(config), factor, first)
+
+
+def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
+    """The partitions of a manual assignment."""
+    for given, what in (
+        (wanted.replication_factor, "replication factor"),
+        (wanted.num_partitions, "numPartitions"),
+    ):
+        if given != DEFAULT:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    replicas_of: dict[int, list[int]] = {}
+    size = 0
+    for index, replicas in wanted.assignments:
+        if index in replicas_of:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        check_manual(replicas, image.brokers, size)
+        size = len(replicas)
+        replicas_of[index] = replicas
+    if set(replicas_of) != set(range(len(replicas_of))):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [new_partition(replicas_of[index]) for index in range(len(replicas_of))]
+
+
+async def create_on_first_use(broker: Broker, names: Collection[str]) -> None:
+    """Create those of `names` that do not exist and can be made; nobody is told of the others.
+
+    Raises StoreError.
+    """
+
+    def change(image: ClusterImage) -> ClusterImage:
+        for name in names:
+            if name in image.topics:
+                continue
+            wanted = by_default(broker.config, name, len(image.brokers))
+            with suppress(Refusal):
+                image, _ = with_topic(image, broker.config, wanted, image.topics)
+        return image
+
+    await broker.commit(change)
+
+
+async def create_internal_topic(broker: Broker, name: str) -> None:
+    """Make sure that a coordinator's topic exists.  Raises Refusal, StoreError."""
+    assert name in INTERNAL_TOPICS, name
+
+    def change(image: ClusterImage) -> ClusterImage:
+        if name in image.topics:
+            return image
+        wanted = by_default(broker.config, name, len(image.brokers))
+        return with_topic(image, broker.config, wanted, ())[0]
+
+    await broker.commit(change)
+
+
+def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
+    """What a topic is when nobody said: an internal one's shape, else all defaults."""
+    if name == GROUP_METADATA_TOPIC:
+        return NewTopic(
+            name,
+            config.offsets_topic_num_partitions,
+            _factor(config, "offsets.topic.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config.transaction_state_log_num_partitions,
+            _factor(config, "transaction.state.log.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config.share_coordinator_state_topic_num_partitions,
+            _factor(config, "share.coordinator.state.topic.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            },
+        )
+    return NewTopic(name)
+
+
+def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
+    """An internal topic's replication factor; only an explicit one can be out of reach."""
+    value: int = getattr(config, setting.replace(".", "_"))
+    return value if setting in config.explicit else max(1, min(value, brokers_count))

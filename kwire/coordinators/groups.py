@@ -1,0 +1,290 @@
+"""The group coordinator of this broker: which partition a group lives in, and its operations.
+
+A group lives in the partition of `__consumer_offsets` that its id hashes to, and is served by that
+partition's leader.  Each operation gives its response, or a promise of it where it must wait: for
+other members (JoinGroup, SyncGroup) or for its records to be committed.  What a request is told
+before it reaches its group is decided here:
+
+    the partition is led by another broker, or does not exist    NOT_COORDINATOR
+    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+                                                                 (a heartbeat: NONE, as it cannot
+                                                                 be told whether it is in time)
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from kwire.codecs.batches import Compression
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_groups import DescribedGroup
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.codecs.messages.list_groups import ListedGroup
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.codecs.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kwire.coordinators.promise import Promise
+from kwire.coordinators.runtime import CoordinatorRuntime
+from kwire.groups import txn_offsets
+from kwire.groups.classic import join as classic_join
+from kwire.groups.classic.decision import Caller, join_error, sync_error
+from kwire.groups.effects import Effects
+from kwire.groups.java import partition_for
+from kwire.groups.limits import GroupLimits
+from kwire.groups.offsets import commit_error
+from kwire.groups.shard import GroupShard
+from kwire.log import LogError, Verification
+from kwire.partitions.partition import Partition
+from kwire.timers import Timers
+
+if TYPE_CHECKING:
+    from kwire.settings import BrokerConfig
+
+T = TypeVar("T")
+
+
+def limits_of(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+    )
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+class GroupCoordinator:
+    """See the module."""
+
+    def __init__(
+        self,
+        limits: GroupLimits,
+        *,
+        partitions: int,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        commit_timeout_ms: int = 5_000,
+        compression: Compression = Compression.NONE,
+        new_id: Callable[[], str] = new_uuid,
+    ) -> None:
+        """`partitions`: of `__consumer_offsets`; `new_id` makes what member ids end with."""
+        self.limits = limits
+        self.partitions = partitions
+        self._new_id = new_id
+        self._nursery: trio.Nursery | None = None
+        self.runtime = CoordinatorRuntime(
+            lambda: GroupShard(limits),
+            timers=timers,
+            now_ms=now_ms,
+            commit_timeout_ms=commit_timeout_ms,
+            compression=compression,
+        )
+
+    @classmethod
+    def configured(
+        cls, config: BrokerConfig, *, partitions: int, timers: Timers, now_ms: Callable[[], int]
+    ) -> GroupCoordinator:
+        return cls(
+            limits_of(config),
+            partitions=partitions,
+            timers=timers,
+            now_ms=now_ms,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            compression=Compression(config.offsets_topic_compression_codec),
+        )
+
+    # -- which partitions are led here
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Partitions led from now on are loaded by tasks of `nursery`."""
+        self._nursery = nursery
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of `__consumer_offsets`: replay and serve it."""
+        shard = self.runtime.lead(partition)
+        if shard is not None:
+            assert self._nursery is not None, "start() comes first"
+            self._nursery.start_soon(shard.load)
+
+    def resign(self, index: int) -> None:
+        """This broker does not lead that partition any longer."""
+        self.runtime.resign(index)
+
+    def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
+        """Forget the offsets of topics (name, id) that are no more."""
+        for shard in self.runtime.active():
+            shard.happen(shard.machine.delete_offsets_of_topics(deleted))
+
+    def partition_for(self, group_id: str) -> int:
+        return partition_for(group_id, self.partitions)
+
+    # -- membership
+
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller
+    ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+        invalid = classic_join.invalid(request, self.limits)
+        if invalid is not None:
+            return invalid
+        prefix = request.group_instance_id
+        new_member_id = f"{caller.client_id if prefix is None else prefix}-{self._new_id()}"
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.join(
+                request, caller, new_member_id, ticket, now_ms
+            ),
+            join_error,
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest
+    ) -> SyncGroupResponse | Promise[SyncGroupResponse]:
+        if not request.group_id:
+            return sync_error(ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.sync(request, ticket, now_ms),
+            sync_error,
+        )
+
+    def heartbeat(
+        self, request: HeartbeatRequest
+    ) -> HeartbeatResponse | Promise[HeartbeatResponse]:
+        if not request.group_id:
+            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.heartbeat(request, ticket, now_ms),
+            _heartbeat_error,
+        )
+
+    def leave_group(
+        self, request: LeaveGroupRequest
+    ) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
+        if not request.group_id:
+            return _leave_error(ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.leave(request, ticket, now_ms),
+            _leave_error,
+        )
+
+    # -- offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, api_version: int
+    ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.commit_offsets(
+                request, api_version, ticket, now_ms
+            ),
+            lambda error: commit_error(request, error),
+        )
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, verification: Verification | None
+    ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
+        """`verification` proves that the transaction knows of the group's partition."""
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.commit_transactional_offsets(
+                request, ticket, now_ms
+            ),
+            lambda error: txn_offsets.commit_error(request, error),
+            verification,
+        )
+
+    def end_transaction(
+        self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
+    ) -> None:
+        """Append a marker to a partition led here, and have its producer's offsets follow.
+
+        LogError NOT_LEADER_OR_FOLLOWER while the partition is not served, or as the log refuses.
+        """
+        shard = self.runtime.shards.get(index)
+        if shard is None or shard.error is not ErrorCode.NONE:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        shard.end_transaction(
+            marker,
+            self.runtime.now_ms(),
+            commit=commit,
+            transaction_version=transaction_version,
+        )
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
+        """Offsets as of now; like every reply, told once they are committed."""
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, _: Effects.reply(
+                ticket, shard.fetch_offsets(request, require_stable=require_stable)
+            ),
+            lambda error: OffsetFetchResponseGroup(group_id=request.group_id, error_code=error),
+        )
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda shard, ticket, now_ms: shard.delete_offsets(request, ticket, now_ms),
+            lambda error: OffsetDeleteResponse(error_code=error),
+        )
+
+    # -- groups
+
+    def delete_group(self, group_id: str) -> ErrorCode | Promise[ErrorCode]:
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda shard, ticket, now_ms: shard.delete_group(group_id, ticket, now_ms),
+            lambda error: error,
+        )
+
+    def describe_group(
+        self, group_id: str, api_version: int
+    ) -> DescribedGroup | Promise[DescribedGroup]:
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda shard, ticket, _: Effects.reply(ticket, shard.describe(group_id, api_version)),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    def list_groups(
+        self, states: Sequence[str], types: Sequence[str]
+    ) -> tuple[ErrorCode, list[ListedGroup]]:
+        """The groups of all partitions led here; none, with an error, while one is loading."""
+        groups: list[ListedGroup] = []
+        for shard in self.runtime.shards.values():
+            if shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return shard.error, []
+            if shard.error is ErrorCode.NONE:
+                groups += shard.machine.list_groups(states, types)
+        return ErrorCode.NONE, groups
+
+
+def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error)
+
+
+def _leave_error(error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)

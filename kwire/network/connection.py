@@ -1,0 +1,444 @@
+"""One client connection: bytes to frames to handlers to replies, in the client's order.
+
+The hot path of the broker.  Its rules:
+
+- Nothing is spawned for a request.  Every complete frame in the buffer is handled before the next
+  trip to the kernel, and their replies leave in one write.
+- As long as nothing must be waited for, no task runs: `readable` is a plain function that
+  kwire.network.readiness calls, once for each read, so that a client that sends without pause
+  cannot keep the others from being served.  The connection's task goes on (`_go_on`) where a reply
+  takes time, the kernel has no room for more, or a large request needs memory.
+- A handler that must wait gives back an awaitable; what was answered before it is sent first, and
+  the connection reads nothing more until it is done, as Kafka mutes a channel.
+- One bad frame ends this connection alone, and the log says whose it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections.abc import Awaitable
+from mmap import mmap
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kwire.codecs.api_keys import ApiKey, request_header_version
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.primitives import DecodeError, Frame, Message
+from kwire.context import CloseConnection, Context, InvalidFrame
+from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
+from kwire.network.outbox import Outbox
+from kwire.routes import Binding, UnsupportedRequest, bind
+from kwire.shortcuts.list_offsets import RepeatedListOffsets
+from kwire.shortcuts.produce import RepeatedProduce
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+    from kwire.network.memory import MemoryPool
+    from kwire.network.readiness import ReadySockets, WaitingSockets
+
+log = logging.getLogger("kwire.network.connection")
+
+_SIZE = struct.Struct(">i")
+_HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
+_API_KEY_AT = 1  # its low byte, which is all there is to keys so far
+_REPLY = struct.Struct(">ii")  # size, correlation id
+_EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
+_EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
+
+BUFFER_SIZE_BYTES = 256 * 1024
+"""What a connection holds while nothing large comes in: a producer's five batches of 16 kB in
+flight arrive in one read.  It is a mapping, not a bytearray (which Python fills with zeros): pages
+that nothing was read into are never taken from the system."""
+
+_REPLIES_SIZE_BYTES_MAX = 256 * 1024
+"""Replies wait for each other up to here: a client that asks for all metadata a thousand times in
+one packet must not make the broker hold a thousand answers."""
+
+_FRAME_SIZE_BYTES_MIN = 14
+"""Its size, API key, version, correlation id and the size of a client id."""
+
+
+class Connection:
+    """Serves one accepted socket until either side ends it.
+
+    `activity` grows with every read and write; the listener's reaper compares it over time to find
+    idle and stuck connections without a clock on this path.
+    """
+
+    __slots__ = (
+        "_broker",
+        "_buffer",
+        "_client_id_bytes",
+        "_end",
+        "_ended",
+        "_memory",
+        "_outbox",
+        "_pending",
+        "_ready",
+        "_repeated",
+        "_size_bytes_max",
+        "_socket",
+        "_start",
+        "_view",
+        "activity",
+        "context",
+        "scope",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        client: socket.socket,
+        context: Context,
+        memory: MemoryPool,
+        ready: ReadySockets | WaitingSockets,
+    ) -> None:
+        self._broker = broker
+        self._socket = client
+        self._memory = memory
+        self._ready = ready
+        self._size_bytes_max: int = broker.config.socket_request_max_bytes
+        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0  # first byte not yet handled
+        self._end = 0  # first byte not yet filled
+        self._client_id_bytes: bytes | None = None
+        self._repeated: dict[int, RepeatedProduce | RepeatedListOffsets] = {
+            ApiKey.PRODUCE: RepeatedProduce(),
+            ApiKey.LIST_OFFSETS: RepeatedListOffsets(),
+        }
+        self.context = context
+        self._outbox = Outbox(client)
+        self._pending: Awaitable[Frame | None] | None = None
+        self._ended = False
+        self.activity = 0
+        self.waiting = False
+        self.scope = trio.CancelScope()
+
+    @property
+    def sending(self) -> bool:
+        """Whether a reply is on its way that the kernel has not taken yet."""
+        return bool(self._outbox)
+
+    async def run(self) -> None:
+        """Serve until the client goes, misbehaves, or `scope` is cancelled."""
+        context = self.context
+        try:
+            with self.scope:
+                await self._serve()
+        except (CloseConnection, DecodeError) as problem:
+            log.warning(
+                "closing %s (client id %.100r): %s",
+                context.connection_id,
+                context.client_id,
+                problem,
+            )
+        except OSError as problem:
+            log.debug("connection %s: %s", context.connection_id, problem)
+        except Exception:
+            log.exception("unhandled error on %s", context.connection_id)
+        finally:
+            self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
+            self._socket.close()
+
+    async def _serve(self) -> None:
+        descriptor = self._socket.fileno()
+        try:
+            while True:
+                await self._ready.serve(descriptor, self)
+                if self._ended:
+                    return
+                await self._go_on()
+        except (CloseConnection, DecodeError):
+            await self._flush()  # what was asked before the bad frame is answered
+            raise
+
+    # -- what never waits
+
+    def readable(self, *, hold: bool) -> bool:
+        """Read once and answer; with `hold` the replies are left to `send`.
+
+        False when something must be waited for: see `_go_on`.
+        """
+        end = self._end
+        try:
+            received = self._socket.recv_into(self._view[end:] if end else self._view)
+        except BlockingIOError:
+            return True
+        if not received:
+            self._ended = True
+            return False
+        self.activity += 1
+        self._end = end + received
+        ready = self._answer_repeated()
+        if ready is not None:
+            if hold:
+                self._outbox.keep(ready)
+            elif not self._outbox.send(ready):
+                return False
+        return (self._start == self._end or self._answer_all(hold=hold)) and self._make_room()
+
+    def send(self) -> bool:
+        """Send what `readable` has held; False when there is no room for all of it."""
+        return self._outbox.flush()
+
+    def _answer_repeated(self) -> bytes | bytearray | None:
+        """Answer, in one piece, the frames that say again what was said before."""
+        replies: list[bytearray] = []
+        while self._end - self._start > _FRAME_SIZE_BYTES_MIN:
+            start = self._start
+            size: int = _SIZE.unpack_from(self._buffer, start)[0]
+            end = start + 4 + size
+            if end > self._end or size <= 0:
+                break
+            frame = self._view[start + 4 : end]
+            repeated = self._repeated.get(frame[_API_KEY_AT])
+            if repeated is None or (reply := repeated.answer(frame, self._broker)) is None:
+                break
+            self._start = end
+            replies.append(reply)
+        if len(replies) > 1:
+            return b"".join(replies)
+        return replies[0] if replies else None
+
+    def _answer_all(self, *, hold: bool = False) -> bool:
+        """Handle every complete frame of the buffer and, unless `hold`, send the replies, in order.
+
+        False when a reply, or room for the replies, must be waited for first.
+        """
+        outbox = self._outbox
+        while (frame := self._next_frame()) is not None:
+            reply = self._answer(frame)
+            if reply is None:
+                continue
+            if not isinstance(reply, Frame):
+                self._pending = reply
+                return False
+            outbox.put(reply)
+            if outbox.size_bytes > _REPLIES_SIZE_BYTES_MAX and not outbox.flush():
+                return False
+        return hold or outbox.flush()
+
+    # -- what waits
+
+    async def _go_on(self) -> None:
+        """Wait for what must be waited for, until only the client's next bytes are missing."""
+        while True:
+            if self._pending is not None:
+                await self._finish(self._pending)
+            await self._flush()
+            if self._answer_all():
+                if not self._make_room():
+                    await self._grow()
+                return
+
+    async def _finish(self, pending: Awaitable[Frame | None]) -> None:
+        """Send what is ready, then wait.  A request that came whole is carried out even when its
+        client turns out to be gone.
+        """
+        self._pending = None
+        try:
+            await self._flush()
+        finally:
+            self.waiting = True
+            reply = await pending
+            self.waiting = False
+        if reply is not None:
+            self._outbox.put(reply)
+
+    async def _flush(self) -> None:
+        outbox = self._outbox
+        while not outbox.flush():
+            if outbox.cold is None:
+                await trio.lowlevel.wait_writable(self._socket)
+            else:
+                cold, outbox.cold = outbox.cold, None
+                await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
+            self.activity += 1
+
+    # -- frames
+
+    def _next_frame(self) -> memoryview | None:
+        """The next complete request, without its size; None when more bytes are needed."""
+        start = self._start
+        available = self._end - start
+        if available < 4:
+            return None
+        size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        if not 0 < size <= self._size_bytes_max:
+            raise InvalidFrame(
+                f"request of {size} bytes; socket.request.max.bytes allows {self._size_bytes_max}"
+            )
+        if available < size + 4:
+            return None
+        start += 4
+        self._start = end = start + size
+        return self._view[start:end]
+
+    def _make_room(self) -> bool:
+        """Keep the incomplete frame and leave room for what is missing of it.
+
+        False when that takes a larger buffer, which `_grow` waits for.
+        """
+        start, have = self._start, self._end - self._start
+        if not have:
+            self._start = self._end = 0
+            if len(self._buffer) > BUFFER_SIZE_BYTES and self._memory.limited:
+                self._shrink()
+            return True
+        size_bytes = self._frame_size_bytes()
+        capacity = len(self._buffer)
+        if start + size_bytes <= capacity and self._end < capacity:
+            return True
+        if size_bytes > capacity and have * 2 > capacity:
+            return False
+        if start:
+            self._view[:have] = self._view[start : self._end]
+            self._start, self._end = 0, have
+        return True
+
+    def _frame_size_bytes(self) -> int:
+        """Of the incomplete frame, as far as it is known."""
+        if self._end - self._start < 4:
+            return 4
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return size + 4
+
+    async def _grow(self) -> None:
+        """Twice the buffer, for a frame that has filled more than half of it already: a client
+        that announces 100 MB and sends ten bytes costs ten bytes.
+        """
+        have, capacity = self._end - self._start, len(self._buffer)
+        grown = min(capacity * 2, self._size_bytes_max + 4)
+        await self._memory.acquire(grown - capacity)
+        buffer = mmap(-1, grown)
+        view = memoryview(buffer)
+        view[:have] = self._view[self._start : self._end]
+        self._buffer, self._view = buffer, view
+        self._start, self._end = 0, have
+
+    def shrink_if_idle(self) -> None:
+        """Give back what a large request took; called by the reaper between two requests."""
+        if self._end == 0 and len(self._buffer) > BUFFER_SIZE_BYTES and not self.sending:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
+        self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
+        self._view = memoryview(self._buffer)
+
+    # -- requests
+
+    def _answer(self, frame: memoryview) -> Frame | Awaitable[Frame | None] | None:
+        """Decode one request and have it handled."""
+        if len(frame) < 10:
+            raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
+        api_key, api_version, correlation_id, client_id_size = _HEADER.unpack_from(frame)
+        position = self._read_client_id(frame, client_id_size)
+        try:
+            binding = bind(api_key, api_version)
+        except UnsupportedRequest:
+            if api_key == ApiKey.API_VERSIONS:
+                if request_header_version(api_key, api_version) >= FLEXIBLE_HEADER:
+                    skip_tagged_fields(frame, position)
+                return _unsupported_api_versions(correlation_id)
+            raise
+        context = self.context
+        context.api_key = api_key
+        context.api_version = api_version
+        try:
+            if binding.flexible_request:
+                position = skip_tagged_fields(frame, position)
+            request, _ = binding.read(frame, position, len(frame))
+        except (IndexError, struct.error) as problem:
+            raise InvalidFrame(f"{ApiKey(api_key).name} v{api_version}: {problem}") from None
+        return self._handle(binding, correlation_id, request, frame)
+
+    def _handle(
+        self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
+    ) -> Frame | Awaitable[Frame | None] | None:
+        try:
+            response = binding.handle(self._broker, request, self.context)
+        except CloseConnection:
+            raise
+        except Exception:
+            response = self._failed(binding)
+        if response is None:
+            return None
+        if response.__class__ is binding.response_class:
+            reply = encode_reply(binding, correlation_id, response)
+            repeated = self._repeated.get(binding.api_key)
+            if repeated is not None:
+                repeated.learn(frame, binding.api_version, request, response, reply, self._broker)
+            return reply
+        return self._wait(binding, correlation_id, response)
+
+    async def _wait(
+        self, binding: Binding, correlation_id: int, pending: Awaitable[Any]
+    ) -> Frame | None:
+        try:
+            response = await pending
+        except CloseConnection:
+            raise
+        except Exception:
+            response = self._failed(binding)
+        return None if response is None else encode_reply(binding, correlation_id, response)
+
+    def _failed(self, binding: Binding) -> Message:
+        """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
+
+        Raises InvalidFrame where the response has no place for an error of the whole request.
+        """
+        context = self.context
+        name = ApiKey(binding.api_key).name
+        log.exception(
+            "unhandled error in %s v%d for client id %r on %s",
+            name,
+            binding.api_version,
+            context.client_id,
+            context.connection_id,
+        )
+        response = binding.response_class()
+        if not hasattr(response, "error_code"):
+            raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
+        # Not every response has the field, so the type checker cannot be asked.
+        setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - see above
+        return response
+
+    def _read_client_id(self, frame: memoryview, size: int) -> int:
+        """Note who asks, as long as it does not change; returns where the header goes on."""
+        if size < 0:
+            self._client_id_bytes = self.context.client_id = None
+            return 10
+        end = 10 + size
+        if end > len(frame):
+            raise InvalidFrame(f"a client id of {size} bytes does not fit in the request")
+        client_id = bytes(frame[10:end])
+        if client_id != self._client_id_bytes:
+            self._client_id_bytes = client_id
+            self.context.client_id = client_id.decode("utf-8", "replace")
+        return end
+
+
+def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:
+    """The whole reply: size, response header, body."""
+    frame = Frame()
+    frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
+    binding.write(frame, response)
+    size_bytes = frame.wire_size if frame.regions else len(frame)
+    _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
+    return frame
+
+
+def _unsupported_api_versions(correlation_id: int) -> Frame:
+    from kwire.handlers.api_versions import unsupported_version
+
+    frame = Frame()
+    frame += _EMPTY_REPLY
+    unsupported_version().write(frame, 0)
+    _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
+    return frame

@@ -1,0 +1,156 @@
+"""Whether partitions are part of a producer's transaction, asked before it is written to (KIP-890).
+
+A partition takes the first batch of a transaction only with a proof that the transaction
+coordinator knows of it: otherwise no marker would ever end it there.  Where the transaction is open
+in the partition already, nobody is asked.  How the coordinator is asked and what the client is told
+depends on what the version of its request supports:
+
+    support      Produce  TxnOffsetCommit  asks                  not part of it
+    -----------  -------  ---------------  --------------------  ----------------------
+    VERIFIED     v3-10    v0-3             whether it is part    INVALID_TXN_STATE
+    ABORTABLE    v11      v4               whether it is part    TRANSACTION_ABORTABLE
+    ADDED        v12-     v5-              to add the partition  (it is from then on)
+
+While the transaction before is still being ended, adding is tried again every
+`add.partitions.to.txn.retry.backoff.ms`, for `add.partitions.to.txn.retry.backoff.max.ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import trio
+
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.promise import Promise
+from kwire.log import Verification
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+
+Place: TypeAlias = tuple[str, int]
+"""A partition by its topic and number."""
+Told: TypeAlias = dict[Place, ErrorCode]
+Asked: TypeAlias = Mapping[str, frozenset[int]]
+
+IMPLICIT_TRANSACTION_VERSION = 2
+"""The client's transaction version where partitions are added without AddPartitionsToTxn."""
+
+
+class Support(Enum):
+    """See the module."""
+
+    VERIFIED = "verified"
+    ABORTABLE = "abortable"
+    ADDED = "added"
+
+    @classmethod
+    def of(cls, version: int, abortable_since: int) -> Support:
+        """Of an API whose next version after `abortable_since` adds partitions."""
+        if version < abortable_since:
+            return cls.VERIFIED
+        return cls.ABORTABLE if version == abortable_since else cls.ADDED
+
+
+class Producer(NamedTuple):
+    """Who writes, as its request says."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Verdict(NamedTuple):
+    """Proofs to append with, and what is told of partitions that may not be written to.
+
+    Partitions of neither have the transaction open, or are not led here.
+    """
+
+    proofs: dict[Place, Verification]
+    refused: Told
+
+
+def verify(
+    broker: Broker, producer: Producer, sequences: Mapping[Place, int], support: Support
+) -> Verdict | Awaitable[Verdict]:
+    """`sequences` has the base sequence of what is to be written to each partition."""
+    adds = support is Support.ADDED
+    proofs: dict[Place, Verification] = {}
+    if adds or broker.config.transaction_partition_verification_enable:
+        _, producer_id, epoch = producer
+        now_ms = broker.now_ms()
+        for place, sequence in sequences.items():
+            partition = broker.partition(*place)
+            if partition is None or not partition.is_leader:
+                continue  # the append says so
+            proof = partition.log.start_verification(
+                producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
+            )
+            if proof is not None:
+                proofs[place] = proof
+    if not proofs:
+        return Verdict({}, {})
+    answer = _ask(broker, producer, proofs, adds)
+    if isinstance(answer, Promise) or (adds and _is_early(answer)):
+        return _ask_on(broker, producer, proofs, support, answer)
+    return _verdict(proofs, answer, support)
+
+
+def _ask(
+    broker: Broker, producer: Producer, proofs: Mapping[Place, Verification], adds: bool
+) -> Told | Promise[Told] | Promise[ErrorCode]:
+    """What the coordinator says of each partition, or will say of each or of all."""
+    indexes: dict[str, list[int]] = {}
+    for topic, index in proofs:
+        indexes.setdefault(topic, []).append(index)
+    asked = {topic: frozenset(those) for topic, those in indexes.items()}
+    if not adds:
+        return broker.transactions.verify(*producer, asked)
+    answer = broker.transactions.add_partitions(*producer, asked, IMPLICIT_TRANSACTION_VERSION)
+    return answer if isinstance(answer, Promise) else dict.fromkeys(proofs, answer)
+
+
+async def _ask_on(
+    broker: Broker,
+    producer: Producer,
+    proofs: dict[Place, Verification],
+    support: Support,
+    answer: Told | Promise[Told] | Promise[ErrorCode],
+) -> Verdict:
+    """Wait for the answer, and ask again as long as it is one that passes."""
+    config, adds = broker.config, support is Support.ADDED
+    patience_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+    deadline = trio.current_time() + patience_ms / 1000
+    while True:
+        if isinstance(answer, Promise):
+            said = await answer.wait()
+            answer = said if isinstance(said, dict) else dict.fromkeys(proofs, said)
+        if not (adds and _is_early(answer)) or trio.current_time() >= deadline:
+            return _verdict(proofs, answer, support)
+        await trio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
+        answer = _ask(broker, producer, proofs, adds)
+
+
+def _is_early(told: Told) -> bool:
+    """Whether the producer's transaction before is still being ended."""
+    return ErrorCode.CONCURRENT_TRANSACTIONS in told.values()
+
+
+def _verdict(proofs: dict[Place, Verification], told: Told, support: Support) -> Verdict:
+    refused = {place: _client_error(error, support) for place, error in told.items() if error}
+    if not refused:
+        return Verdict(proofs, refused)
+    return Verdict(
+        {place: proof for place, proof in proofs.items() if place not in refused}, refused
+    )
+
+
+def _client_error(error: ErrorCode, support: Support) -> ErrorCode:
+    """Clients know of a producer that is fenced where it writes by its epoch alone."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and support is Support.VERIFIED:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

@@ -1,0 +1,227 @@
+"""The configuration of one broker: every setting of Apache Kafka 4.3, typed and immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from kwire.cluster.image import Endpoint
+from kwire.settings.definition import Definition, UpdateMode
+from kwire.settings.definitions.groups import GroupSettings
+from kwire.settings.definitions.log import LogSettings
+from kwire.settings.definitions.network import NetworkSettings
+from kwire.settings.definitions.node import NodeSettings
+from kwire.settings.definitions.remote import RemoteStorageSettings
+from kwire.settings.definitions.security import SecuritySettings
+from kwire.settings.definitions.transactions import TransactionSettings
+from kwire.settings.error import ConfigError
+from kwire.settings.listeners import (
+    check_advertised,
+    own_host_name,
+    parse_endpoints,
+    require_distinct_ports,
+    security_protocols,
+)
+from kwire.settings.rules import check_together
+
+NOTHING: Mapping[str, str] = {}
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    name: group
+    for group in (
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.roll.ms", "log.roll.hours"),
+    )
+    for name in group
+}
+"""Settings that stand for the same thing; the first one that is set counts."""
+
+
+class BrokerConfig(
+    NodeSettings,
+    NetworkSettings,
+    SecuritySettings,
+    LogSettings,
+    RemoteStorageSettings,
+    GroupSettings,
+    TransactionSettings,
+):
+    """`config.num_partitions` is the value of `num.partitions`, and so on.
+
+    `explicit` is what was given, by name, file and command line together; names of the forms that
+    `is_open_ended` knows are in it too.  What IncrementalAlterConfigs sets comes on top of it by
+    `with_dynamic`, which makes another BrokerConfig: read the broker's when you need a value and
+    do not keep it.  `listeners` are what is bound, without those of a KRaft controller;
+    `advertised_listeners` are what clients are told.  `notes` tell what in the given settings is
+    left out or means something else here.
+    """
+
+    explicit: Mapping[str, str]
+    dynamic: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    def __init__(
+        self,
+        explicit: Mapping[str, str] = NOTHING,
+        *,
+        notes: Iterable[str] = (),
+        dynamic: Mapping[str, str] = NOTHING,
+    ) -> None:
+        """Raises ConfigError with one sentence that names the setting."""
+        explicit = _with_node_id(explicit)
+        known = {name: text for name, text in explicit.items() if name in self.DEFINITIONS}
+        for name, text in dynamic.items():
+            if name in self.DEFINITIONS:
+                for other in SYNONYMS.get(name, ()):
+                    known.pop(other, None)
+                known[name] = text
+        super().__init__(known)
+        values: dict[str, object] = self.__dict__
+        values["explicit"] = dict(explicit)
+        values["dynamic"] = dict(dynamic)
+        values["notes"] = (*notes, *self._resolve_listeners(known))
+        if values["log_dirs"] is None:
+            values["log_dirs"] = values["log_dir"]
+        check_together(self)
+
+    def with_dynamic(
+        self, cluster: Mapping[str, str], broker: Mapping[str, str] = NOTHING
+    ) -> BrokerConfig:
+        """This configuration with what is set for all brokers and, above it, for this one.
+
+        Raises ConfigError.
+        """
+        changed = BrokerConfig(self.explicit, dynamic={**cluster, **broker})
+        values: dict[str, object] = changed.__dict__
+        values["notes"] = self.notes
+        if self.text("listeners") == changed.text("listeners"):  # keep the ports as bound
+            values["listeners"] = self.listeners
+            values["advertised_listeners"] = self.advertised_listeners
+        return changed
+
+    def with_bound_ports(self, ports: Mapping[str, int]) -> BrokerConfig:
+        """This configuration with the ports that the kernel chose where port 0 was asked for."""
+        bound = BrokerConfig.__new__(BrokerConfig)
+        values: dict[str, object] = bound.__dict__
+        values.update(self.__dict__)
+        for attribute in ("listeners", "advertised_listeners"):
+            endpoints: tuple[Endpoint, ...] = self.__dict__[attribute]
+            values[attribute] = tuple(
+                endpoint if endpoint.port else replace(endpoint, port=ports[endpoint.listener])
+                for endpoint in endpoints
+            )
+        return bound
+
+    def _resolve_listeners(self, given: Mapping[str, str]) -> list[str]:
+        """Fill `listeners` and `advertised_listeners`; returns notes."""
+        notes: list[str] = []
+        values = self.__dict__
+        protocols = security_protocols(self.listener_security_protocol_map)
+        controllers = [name.upper() for name in self.controller_listener_names]
+        if "listener.security.protocol.map" not in given:
+            for name in controllers:
+                protocols.setdefault(name, "PLAINTEXT")
+        all_listeners = parse_endpoints("listeners", values["listeners"], protocols)
+        require_distinct_ports(all_listeners)
+        listeners = tuple(e for e in all_listeners if e.listener not in controllers)
+        if not listeners:
+            raise ConfigError(
+                "listeners has no listener for clients: all are in controller.listener.names"
+            )
+        notes.extend(
+            f"listener {e.listener} is left out: there is no KRaft controller to listen for"
+            for e in all_listeners
+            if e.listener in controllers
+        )
+        values["listeners"] = listeners
+        values["advertised_listeners"] = self._advertised(given, controllers, protocols)
+        self._check_inter_broker_listener(given)
+        return notes
+
+    def _advertised(
+        self, given: Mapping[str, str], controllers: list[str], protocols: Mapping[str, str]
+    ) -> tuple[Endpoint, ...]:
+        texts: tuple[str, ...] | None = self.__dict__["advertised_listeners"]
+        if texts is None:
+            advertised = self.listeners
+        else:
+            parsed = parse_endpoints("advertised.listeners", texts, protocols)
+            advertised = tuple(e for e in parsed if e.listener not in controllers)
+        check_advertised(advertised, self.listeners)
+        if all(endpoint.host for endpoint in advertised):
+            return advertised
+        # Kafka's default advertises the host's name; without any settings, localhost is what its
+        # own server.properties and image say, and what works for a client on the same machine.
+        host = own_host_name() if "listeners" in given or texts is not None else "localhost"
+        return tuple(e if e.host else replace(e, host=host) for e in advertised)
+
+    def _check_inter_broker_listener(self, given: Mapping[str, str]) -> None:
+        name = self.inter_broker_listener_name
+        if name is None:
+            return
+        if "security.inter.broker.protocol" in given:
+            raise ConfigError(
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol "
+                "should be set."
+            )
+        advertised = [endpoint.listener for endpoint in self.advertised_listeners]
+        if name.upper() not in advertised:
+            raise ConfigError(
+                "inter.broker.listener.name must be a listener name defined in "
+                "advertised.listeners. The valid options based on currently configured listeners "
+                f"are {','.join(advertised)}"
+            )
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener that brokers talk to each other by."""
+        name = self.inter_broker_listener_name
+        return name.upper() if name is not None else self.security_inter_broker_protocol
+
+
+def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
+    """`node.id` and `broker.id` are two names of one thing; either fills in the other."""
+    node_id, broker_id = explicit.get("node.id"), explicit.get("broker.id")
+    if node_id is None and broker_id is None:
+        return explicit
+    if node_id is not None and broker_id is not None and node_id.strip() != broker_id.strip():
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    either = node_id if node_id is not None else broker_id
+    assert either is not None
+    return {**explicit, "node.id": either, "broker.id": either}
+
+
+_OPEN_ENDED = ("rlmm.config.", "rsm.config.", "config.providers.")
+
+
+def definition_of(name: str) -> Definition | None:
+    """The definition of a broker setting, with or without a listener's prefix.
+
+    `listener.name.<listener>.[<SASL mechanism>.]<setting>` sets it for one listener (KIP-103).
+    """
+    definition = BrokerConfig.DEFINITIONS.get(name)
+    if definition is not None or not name.startswith("listener.name."):
+        return definition
+    parts = name.split(".")[3:]
+    for skipped in range(min(2, len(parts))):
+        definition = BrokerConfig.DEFINITIONS.get(".".join(parts[skipped:]))
+        if definition is not None:
+            return definition
+    return None
+
+
+def is_open_ended(name: str) -> bool:
+    """Settings that hand something through to a plug-in: any name goes."""
+    return name.startswith(_OPEN_ENDED)
+
+
+def update_mode(name: str) -> UpdateMode:
+    """How a broker setting may change at run time."""
+    definition = definition_of(name)
+    if definition is None:
+        return UpdateMode.READ_ONLY
+    if name.startswith("listener.name.") and definition.mode is not UpdateMode.READ_ONLY:
+        return UpdateMode.PER_BROKER
+    return definition.mode

@@ -1,0 +1,170 @@
+"""What may be set on a topic, broker, group or client metrics subscription.
+
+Each check gets all that would be set on the resource and raises Refusal with the error and the
+sentence that Kafka has for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from kwire.codecs.errors import ErrorCode
+from kwire.refusal import Refusal
+from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigError
+from kwire.settings.broker import definition_of, update_mode
+from kwire.settings.client_metrics_settings import (
+    INTERVAL_MS_MAX,
+    INTERVAL_MS_MIN,
+    ClientMetricsSettings,
+)
+from kwire.settings.definition import UpdateMode
+from kwire.settings.definitions.topics import topic_settings
+from kwire.settings.error import BrokenRule
+from kwire.settings.group_settings import GroupResourceSettings
+from kwire.settings.groups import group_settings
+from kwire.settings.topic_settings import TopicSettings
+
+
+def check_new_topic_configs(
+    config: BrokerConfig, configs: Mapping[str, str | None]
+) -> dict[str, str]:
+    """The configs of a topic to be made, none of them null."""
+    nulls = [name for name, value in configs.items() if value is None]
+    if nulls:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(nulls)}",
+        )
+    given = {name: value for name, value in configs.items() if value is not None}
+    check_topic(config, given)
+    return given
+
+
+def check_topic(config: BrokerConfig, configs: Mapping[str, str]) -> None:
+    _refuse_unknown("topic", configs, TopicSettings.DEFINITIONS)
+    try:
+        settings = topic_settings(config, configs)
+    except ConfigError as problem:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+    if settings.remote_storage_enable and not config.remote_log_storage_system_enable:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
+
+
+def check_group(config: BrokerConfig, configs: Mapping[str, str]) -> None:
+    _refuse_unknown("group", configs, GroupResourceSettings.DEFINITIONS)
+    try:
+        group_settings(config, configs)
+    except ConfigError as problem:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+
+
+def _refuse_unknown(kind: str, configs: Mapping[str, str], known: Iterable[str]) -> None:
+    for name in configs:
+        if name not in known:
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown {kind} config name: {name}")
+
+
+def check_broker(
+    static: BrokerConfig, cluster: Mapping[str, str], broker: Mapping[str, str], name: str
+) -> None:
+    """What would be set for all brokers and for this one; `name` says which of the two changes.
+
+    Names that nobody knows are taken: Kafka keeps them for plug-ins.
+    """
+    configs = cluster if name == CLUSTER_DEFAULT else broker
+    _refuse(
+        "Cannot update these configs dynamically",
+        [one for one in configs if definition_of(one) and update_mode(one) is _READ_ONLY],
+    )
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener "
+        "prefix",
+        [one for one in configs if one in PER_LISTENER],
+    )
+    if name == CLUSTER_DEFAULT:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            [one for one in configs if update_mode(one) is UpdateMode.PER_BROKER],
+        )
+    rebinding = [one for one in configs if one in _NEEDS_RESTART]
+    _refuse("This broker changes its listeners by a restart only", rebinding)
+    try:
+        for one, value in configs.items():
+            definition = definition_of(one)
+            if definition is not None:
+                definition.parse(value)
+        static.with_dynamic(cluster, broker)
+    except BrokenRule as problem:
+        # As Kafka's tools print it: its checks are Scala's `require`.
+        sentence = f"requirement failed: {problem}"
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence) from problem
+    except ConfigError as problem:
+        raise Refusal(ErrorCode.INVALID_REQUEST, str(problem)) from problem
+
+
+_READ_ONLY = UpdateMode.READ_ONLY
+_NEEDS_RESTART = frozenset({"listeners", "listener.security.protocol.map"})
+"""Kafka binds and unbinds at run time; taking these and doing nothing would be a lie."""
+
+PER_LISTENER = frozenset(
+    name
+    for name, definition in BrokerConfig.DEFINITIONS.items()
+    if name.startswith("ssl.") and definition.mode is UpdateMode.PER_BROKER
+)
+"""TLS settings change at run time for one listener at a time (KIP-226)."""
+
+
+def _refuse(reason: str, names: list[str]) -> None:
+    if names:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{reason}: [{', '.join(names)}]")
+
+
+_MATCH_KEYS = frozenset(
+    {
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+def check_client_metrics(configs: Mapping[str, str]) -> None:
+    for name in configs:
+        if name not in ClientMetricsSettings.DEFINITIONS:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}"
+            )
+    try:
+        settings = ClientMetricsSettings(configs)
+    except ConfigError as problem:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem
+    if not INTERVAL_MS_MIN <= settings.interval_ms <= INTERVAL_MS_MAX:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {settings.interval_ms} for interval.ms, interval must be between "
+            f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)",
+        )
+    for pattern in settings.match:
+        key, _, expression = pattern.partition("=")
+        if (
+            pattern.count("=") != 1
+            or key.strip() not in _MATCH_KEYS
+            or not _is_regex(expression.strip())
+        ):
+            raise Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
+
+
+def _is_regex(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True

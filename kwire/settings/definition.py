@@ -1,0 +1,293 @@
+"""How a setting is declared: once, as a class attribute of a `Settings` class.
+
+    class BrokerConfig(Settings):
+        num_partitions = integer(1, MEDIUM, at_least(1))
+
+declares the config `num.partitions`; the definition goes to `BrokerConfig.DEFINITIONS`, and
+`config.num_partitions` of an instance is a plain attribute of the declared type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
+
+from kwire.settings.validators import Validator
+from kwire.settings.values import ConfigType, Value, parse, text_of
+
+if TYPE_CHECKING:
+    from kwire.cluster.image import Endpoint
+
+
+class Importance(IntEnum):
+    """How much a setting matters to whoever runs a broker, as Kafka's documentation ranks it."""
+
+    HIGH = 0
+    MEDIUM = 1
+    LOW = 2
+
+
+HIGH, MEDIUM, LOW = Importance
+
+
+class UpdateMode(IntEnum):
+    """Whether a broker setting can be changed while the broker runs (KIP-226)."""
+
+    READ_ONLY = 0
+    PER_BROKER = 1
+    CLUSTER_WIDE = 2
+    """For one broker or as a default of all."""
+
+
+PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+
+
+class Definition:
+    """What is known of one setting.  `name` is Kafka's, `attribute` has `_` for its dots."""
+
+    __slots__ = (
+        "attribute",
+        "default",
+        "importance",
+        "internal",
+        "kind",
+        "mode",
+        "name",
+        "validator",
+    )
+
+    def __init__(
+        self,
+        kind: ConfigType,
+        default: Value,
+        importance: Importance,
+        validator: Validator | None,
+        mode: UpdateMode,
+        internal: bool,
+    ) -> None:
+        self.name = self.attribute = ""
+        self.kind = kind
+        self.default = default
+        self.importance = importance
+        self.validator = validator
+        self.mode = mode
+        self.internal = internal
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.attribute = attribute
+        self.name = attribute.replace("_", ".")
+
+    def __repr__(self) -> str:
+        return f"<Definition {self.name}>"
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Its value is never told."""
+        return self.kind is ConfigType.PASSWORD
+
+    @property
+    def default_text(self) -> str | None:
+        return text_of(self.default, self.kind)
+
+    def parse(self, text: str | None) -> Value:
+        """The valid value that `text` stands for.  Raises ConfigError with Kafka's sentence."""
+        value = parse(self.name, text, self.kind)
+        if self.validator is not None:
+            self.validator(self.name, value)
+        return value
+
+    def text(self, value: Value) -> str | None:
+        return text_of(value, self.kind)
+
+
+class Settings:
+    """A set of settings; subclasses declare them.  Instances are immutable.
+
+    `DEFINITIONS` maps each name to its definition, bases first.
+    """
+
+    DEFINITIONS: ClassVar[dict[str, Definition]] = {}
+    _DEFAULTS: ClassVar[dict[str, Value]] = {}
+    _texts: Mapping[str, str | None]
+
+    def __init_subclass__(cls) -> None:
+        definitions = {
+            name: definition
+            for base in reversed(cls.__mro__)
+            for name, definition in base.__dict__.get("DEFINITIONS", {}).items()
+        }
+        for attribute, definition in list(vars(cls).items()):
+            if isinstance(definition, Definition):
+                definitions[definition.name] = definition
+                delattr(cls, attribute)  # instances have the value under this name
+        cls.DEFINITIONS = definitions
+        cls._DEFAULTS = {
+            definition.attribute: definition.default for definition in definitions.values()
+        }
+
+    def __init__(self, given: Mapping[str, str | None]) -> None:
+        """Kafka's defaults with the values of `given`, by name.  Raises ConfigError."""
+        values: dict[str, object] = self.__dict__
+        values.update(self._DEFAULTS)
+        texts: dict[str, str | None] = {}
+        for name, text in given.items():
+            definition = self.DEFINITIONS[name]
+            values[definition.attribute] = value = definition.parse(text)
+            texts[name] = definition.text(value)
+        values["_texts"] = texts
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: cannot set {attribute}")
+
+    def given(self, name: str) -> str | None:
+        """What was given for a setting, as Kafka prints it; None if its default holds."""
+        return self._texts.get(name)
+
+    def text(self, name: str) -> str | None:
+        """The value of a setting as Kafka prints it, whatever its attribute holds."""
+        texts = self._texts
+        return texts[name] if name in texts else self.DEFINITIONS[name].default_text
+
+
+# -- the declarations.  They return the type of the value, for that is what the attribute holds.
+
+
+def _declare(
+    kind: ConfigType,
+    default: Value,
+    importance: Importance,
+    validator: Validator | None,
+    mode: UpdateMode,
+    internal: bool = False,
+) -> object:
+    return Definition(kind, default, importance, validator, mode, internal)
+
+
+_READ_ONLY = UpdateMode.READ_ONLY
+
+
+def boolean(
+    default: bool, importance: Importance, *, mode: UpdateMode = _READ_ONLY, internal: bool = False
+) -> bool:
+    return cast(bool, _declare(ConfigType.BOOLEAN, default, importance, None, mode, internal))
+
+
+def short(
+    default: int,
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+) -> int:
+    return cast(int, _declare(ConfigType.SHORT, default, importance, validator, mode))
+
+
+def integer(
+    default: int,
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+    internal: bool = False,
+) -> int:
+    return cast(int, _declare(ConfigType.INT, default, importance, validator, mode, internal))
+
+
+def optional_integer(
+    importance: Importance, *, mode: UpdateMode = _READ_ONLY, internal: bool = False
+) -> int | None:
+    kind = ConfigType.INT
+    return cast("int | None", _declare(kind, None, importance, None, mode, internal))
+
+
+def long(
+    default: int,
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+    internal: bool = False,
+) -> int:
+    return cast(int, _declare(ConfigType.LONG, default, importance, validator, mode, internal))
+
+
+def optional_long(importance: Importance, *, mode: UpdateMode = _READ_ONLY) -> int | None:
+    return cast("int | None", _declare(ConfigType.LONG, None, importance, None, mode))
+
+
+def double(
+    default: float,
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+    internal: bool = False,
+) -> float:
+    kind = ConfigType.DOUBLE
+    return cast(float, _declare(kind, default, importance, validator, mode, internal))
+
+
+def string(
+    default: str,
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+    internal: bool = False,
+) -> str:
+    return cast(str, _declare(ConfigType.STRING, default, importance, validator, mode, internal))
+
+
+def optional_string(
+    importance: Importance, validator: Validator | None = None, *, mode: UpdateMode = _READ_ONLY
+) -> str | None:
+    kind = ConfigType.STRING
+    return cast("str | None", _declare(kind, None, importance, validator, mode))
+
+
+def strings(
+    default: tuple[str, ...],
+    importance: Importance,
+    validator: Validator | None = None,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+) -> tuple[str, ...]:
+    kind = ConfigType.LIST
+    return cast("tuple[str, ...]", _declare(kind, default, importance, validator, mode))
+
+
+def optional_strings(
+    importance: Importance, validator: Validator | None = None, *, mode: UpdateMode = _READ_ONLY
+) -> tuple[str, ...] | None:
+    kind = ConfigType.LIST
+    return cast("tuple[str, ...] | None", _declare(kind, None, importance, validator, mode))
+
+
+def endpoints(
+    default: tuple[str, ...] | None,
+    importance: Importance,
+    validator: Validator,
+    *,
+    mode: UpdateMode = _READ_ONLY,
+) -> tuple[Endpoint, ...]:
+    """A list whose attribute a BrokerConfig fills with the endpoints that it stands for."""
+    kind = ConfigType.LIST
+    return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, mode))
+
+
+def directories(importance: Importance, validator: Validator) -> tuple[str, ...]:
+    """A list that another setting stands in for when it is null."""
+    kind = ConfigType.LIST
+    return cast("tuple[str, ...]", _declare(kind, None, importance, validator, _READ_ONLY))
+
+
+def java_class(
+    importance: Importance, default: str | None = None, *, mode: UpdateMode = _READ_ONLY
+) -> str | None:
+    """The name of a Java class; kept for what asks for it, never loaded."""
+    return cast("str | None", _declare(ConfigType.CLASS, default, importance, None, mode))
+
+
+def password(importance: Importance, *, mode: UpdateMode = _READ_ONLY) -> str | None:
+    return cast("str | None", _declare(ConfigType.PASSWORD, None, importance, None, mode))

@@ -1,0 +1,148 @@
+"""What each config does, in a sentence, for DescribeConfigs and for whoever reads its answer.
+
+Topic and group configs are all here; of the broker's settings those that this broker acts on, or
+whose meaning here is not Kafka's.  A setting that is the default of a topic or group config shares
+that one's sentence.
+"""
+
+from __future__ import annotations
+
+from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
+from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
+from kwire.settings.resources import ConfigResourceType
+
+TOPIC = {
+    "cleanup.policy": "What becomes of old segments: delete removes them by time and size, "
+    "compact keeps the last record of every key; both may be given.",
+    "compression.gzip.level": "The level for compression.type=gzip, -1 for zlib's default.",
+    "compression.lz4.level": "The level for compression.type=lz4.",
+    "compression.type": "The codec that batches are stored with; producer leaves them as sent.",
+    "compression.zstd.level": "The level for compression.type=zstd.",
+    "delete.retention.ms": "How long a compacted topic keeps the record that deletes a key.",
+    "file.delete.delay.ms": "How long a removed file stays on disk under another name.",
+    "flush.messages": "Records appended before the log is forced to disk.",
+    "flush.ms": "The longest time before appended records are forced to disk.",
+    "follower.replication.throttled.replicas": "Replicas that are throttled while they follow: "
+    "partition:broker pairs, or * for all.",
+    "index.interval.bytes": "Bytes of records between two entries of the offset index.",
+    "leader.replication.throttled.replicas": "Replicas that are throttled while they lead: "
+    "partition:broker pairs, or * for all.",
+    "local.retention.bytes": "Size kept on local disk with tiered storage, -2 for retention.bytes.",
+    "local.retention.ms": "Time kept on local disk with tiered storage, -2 for retention.ms.",
+    "max.compaction.lag.ms": "The longest time a record may stay uncompacted.",
+    "max.message.bytes": "The largest record batch that is taken, as sent.",
+    "message.timestamp.after.max.ms": "How far in the future a record's own timestamp may be.",
+    "message.timestamp.before.max.ms": "How far in the past a record's own timestamp may be.",
+    "message.timestamp.type": "Whether a record's timestamp is the producer's or the time of the "
+    "append.",
+    "min.cleanable.dirty.ratio": "The share of uncompacted bytes from which a log is compacted.",
+    "min.compaction.lag.ms": "The shortest time a record stays uncompacted.",
+    "min.insync.replicas": "In-sync replicas that acks=all needs, but never more than there are "
+    "replicas.",
+    "preallocate": "Whether a new segment's file is made at its full size.",
+    "remote.log.copy.disable": "Stops copying to tiered storage and leaves what is there readable.",
+    "remote.log.delete.on.disable": "Deletes the tiered data when tiered storage is turned off.",
+    "remote.storage.enable": "Tiered storage for the topic.",
+    "retention.bytes": "Size of a partition above which its oldest segments are removed, -1 for "
+    "no limit.",
+    "retention.ms": "Age above which segments are removed, -1 for no limit.",
+    "segment.bytes": "Size at which a segment is closed and the next one begun.",
+    "segment.index.bytes": "The largest size of a segment's index; when it is full the segment is "
+    "closed.",
+    "segment.jitter.ms": "A random time by which segment.ms is cut short, so that not all logs "
+    "begin a segment at once.",
+    "segment.ms": "Age at which a segment is closed even if it is not full.",
+    "unclean.leader.election.enable": "Whether a replica that is not in sync may lead when no "
+    "other can; records may be lost.",
+}
+
+GROUP = {
+    "consumer.assignment.interval.ms": "The shortest time between two assignments of a consumer "
+    "group.",
+    "consumer.heartbeat.interval.ms": "How often members of a consumer group report.",
+    "consumer.session.timeout.ms": "How long a member of a consumer group may be silent.",
+    "share.assignment.interval.ms": "The shortest time between two assignments of a share group.",
+    "share.auto.offset.reset": "Where a share group begins: latest, earliest, or by_duration: and "
+    "how far back.",
+    "share.delivery.count.limit": "How often a record is delivered before it is given up.",
+    "share.heartbeat.interval.ms": "How often members of a share group report.",
+    "share.isolation.level": "Whether a share group is given records of open transactions.",
+    "share.partition.max.record.locks": "Records of a partition that may be held at once.",
+    "share.record.lock.duration.ms": "How long a delivered record is held for its member.",
+    "share.renew.acknowledge.enable": "Whether members may prolong the time a record is held.",
+    "share.session.timeout.ms": "How long a member of a share group may be silent.",
+    "streams.assignment.interval.ms": "The shortest time between two assignments of a streams "
+    "group.",
+    "streams.heartbeat.interval.ms": "How often members of a streams group report.",
+    "streams.initial.rebalance.delay.ms": "How long a new streams group waits for more members.",
+    "streams.num.standby.replicas": "Standby copies of each task's state.",
+    "streams.session.timeout.ms": "How long a member of a streams group may be silent.",
+}
+
+BROKER = {
+    "advertised.listeners": "The addresses that clients are told to connect to, by listener; "
+    "those of listeners where not given.",
+    "auto.create.topics.enable": "Whether a topic is made when a client asks about it.",
+    "broker.id": "Another name of node.id.",
+    "broker.rack": "Where the broker is; replicas are spread over racks.",
+    "connections.max.idle.ms": "How long a connection may be idle before it is closed.",
+    "controller.listener.names": "Listeners of a KRaft controller; they are left out.",
+    "default.replication.factor": "Replicas of a topic that is made without saying how many.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "The most bytes that one fetch response holds.",
+    "group.initial.rebalance.delay.ms": "How long a new classic group waits for more members.",
+    "group.max.session.timeout.ms": "The longest session timeout of a classic group's member.",
+    "group.max.size": "The most members of a classic group.",
+    "group.min.session.timeout.ms": "The shortest session timeout of a classic group's member.",
+    "inter.broker.listener.name": "The listener that brokers talk to each other by.",
+    "listener.security.protocol.map": "Listener names and the security protocol of each.",
+    "listeners": "The addresses to listen on, as NAME://host:port.",
+    "log.dir": "The log directory where log.dirs is not given.",
+    "log.dirs": "The directories that hold the partitions.",
+    "log.retention.check.interval.ms": "How often old segments are looked for.",
+    "max.connections": "The most connections at once.",
+    "max.connections.per.ip": "The most connections at once from one address.",
+    "max.incremental.fetch.session.cache.slots": "The most fetch sessions that are kept.",
+    "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions "
+    "response.",
+    "node.id": "The broker's id in its cluster.",
+    "num.partitions": "Partitions of a topic that is made without saying how many.",
+    "offset.metadata.max.bytes": "The most metadata that is kept with a committed offset.",
+    "offsets.retention.check.interval.ms": "How often expired offsets are looked for.",
+    "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
+    "offsets.topic.num.partitions": "Partitions of the topic of committed offsets.",
+    "offsets.topic.replication.factor": "Replicas of the topic of committed offsets; by default "
+    "no more than there are brokers.",
+    "offsets.topic.segment.bytes": "Segment size of the topic of committed offsets.",
+    "process.roles": "What a KRaft node is; only that it has the broker role matters.",
+    "producer.id.expiration.ms": "How long a silent producer's last sequence numbers are kept.",
+    "queued.max.request.bytes": "The most memory of requests that are coming in, -1 for no limit.",
+    "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted.",
+    "socket.receive.buffer.bytes": "Receive buffer of each socket, -1 for the system's default.",
+    "socket.request.max.bytes": "The largest request that is taken.",
+    "socket.send.buffer.bytes": "Send buffer of each socket, -1 for the system's default.",
+    "transaction.max.timeout.ms": "The longest timeout that a transactional producer may ask for.",
+}
+
+BROKER.update(
+    (synonym.name, TOPIC[name]) for name, synonyms in TOPIC_SYNONYMS.items() for synonym in synonyms
+)
+BROKER.update((synonym, GROUP[name]) for name, synonym in GROUP_SYNONYMS.items())
+
+CLIENT_METRICS = {
+    "interval.ms": "How often the clients push their metrics.",
+    "match": "Which clients are meant: name=regex, all must match.",
+    "metrics": "Prefixes of the metrics' names that are pushed, * for all.",
+}
+
+_BY_RESOURCE = {
+    ConfigResourceType.TOPIC: TOPIC,
+    ConfigResourceType.BROKER: BROKER,
+    ConfigResourceType.GROUP: GROUP,
+    ConfigResourceType.CLIENT_METRICS: CLIENT_METRICS,
+}
+
+
+def documentation_of(resource_type: int, name: str) -> str | None:
+    """The sentence on a config of a resource, None if there is none."""
+    return _BY_RESOURCE.get(ConfigResourceType(resource_type), {}).get(name)

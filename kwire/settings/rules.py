@@ -1,0 +1,110 @@
+"""What several settings must keep between them, checked as Kafka checks it at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kwire.settings.error import BrokenRule, ConfigError
+
+if TYPE_CHECKING:
+    from kwire.settings.broker import BrokerConfig
+    from kwire.settings.definition import Settings
+
+_MIB = 1024 * 1024
+
+
+def check_together(config: BrokerConfig) -> None:
+    """Raises ConfigError with the first rule that is broken."""
+    for sentence in _broken_rules(config):
+        raise BrokenRule(sentence)
+    for sentence in _broken_group_rules(config):
+        raise ConfigError(sentence)
+
+
+def _broken_rules(config: BrokerConfig) -> Iterator[str]:
+    yield from _broken_log_rules(config)
+    if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
+        yield (
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
+            "prevent unnecessary socket timeouts"
+        )
+    if config.replica_fetch_wait_max_ms > config.replica_lag_time_max_ms:
+        yield (
+            "replica.fetch.wait.max.ms should always be less than or equal to "
+            "replica.lag.time.max.ms to prevent frequent changes in ISR"
+        )
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
+        yield (
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+            "property is set."
+        )
+    if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+        yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
+    if not 0 <= config.offsets_topic_compression_codec <= 4:
+        yield f"Unknown compression type id: {config.offsets_topic_compression_codec}"
+
+
+def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:
+    roll_ms, jitter_ms = config.log_roll_ms, config.log_roll_jitter_ms
+    if roll_ms is not None and roll_ms < 1:
+        yield "log.roll.ms must be greater than or equal to 1"
+    if jitter_ms is not None and jitter_ms < 0:
+        yield "log.roll.jitter.ms must be greater than or equal to 0"
+    retention: int | None
+    for retention in (
+        config.log_retention_ms,
+        config.log_retention_minutes,
+        config.log_retention_hours,
+    ):
+        if retention is None:
+            continue
+        if retention == 0:
+            yield "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+        break
+    if config.log_cleaner_dedupe_buffer_size < _MIB * config.log_cleaner_threads:
+        yield "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+
+
+GROUP_KINDS = ("consumer", "share", "streams")
+
+BOUNDED = {
+    f"group.{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
+    for kind, names in (
+        ("consumer", ()),
+        (
+            "share",
+            ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"),
+        ),
+        ("streams", ()),
+    )
+    for name in (
+        "assignment.interval.ms",
+        "heartbeat.interval.ms",
+        "session.timeout.ms",
+        *names,
+    )
+}
+"""Group setting to its lower and its upper bound, settings themselves."""
+
+
+def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
+    for name, (low, high) in BOUNDED.items():
+        value, lowest, highest = (number(config, one) for one in (name, low, high))
+        if lowest > highest:
+            yield f"{high} must be greater than or equal to {low}"
+        if value < lowest:
+            yield f"{name} must be greater than or equal to {low}"
+        if value > highest:
+            yield f"{name} must be less than or equal to {high}"
+    for kind in GROUP_KINDS:
+        heartbeat = f"group.{kind}.heartbeat.interval.ms"
+        session = f"group.{kind}.session.timeout.ms"
+        if number(config, heartbeat) >= number(config, session):
+            yield f"{heartbeat} must be less than {session}"
+
+
+def number(settings: Settings, name: str) -> int:
+    """The value of a setting that is a number, by its name."""
+    value: int = getattr(settings, name.replace(".", "_"))
+    return value

@@ -1,0 +1,404 @@
+"""All logs of a broker: its log directories, opening and closing, creating and deleting."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log.config import LogConfig
+from kwire.log.directory import log_dir
+from kwire.log.directory.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+)
+from kwire.log.directory.files import Files
+from kwire.log.directory.log_dir import LogDir
+from kwire.log.directory.meta_properties import MetaProperties
+from kwire.log.directory.partition_metadata import new_directory_id
+from kwire.log.directory.shortage import passes
+from kwire.log.error import LogDirError, LogError
+from kwire.log.log import Log
+from kwire.log.producers.state import PRODUCER_ID_EXPIRATION_MS
+from kwire.log.reading.region import OpenFiles
+from kwire.log.recovery import loader, truncation
+from kwire.log.recovery.loader import LogSettings
+from kwire.log.upkeep import moving
+from kwire.log.upkeep.job import Job
+from kwire.log.upkeep.maintenance import DeletedFolder, Intervals, Maintenance
+
+if TYPE_CHECKING:
+    from kwire.log.compaction.cleaner import Cleaner
+
+_logger = logging.getLogger(__name__)
+
+
+CLOSING_THREADS_MAX = 16
+"""They do nothing but wait for the disk; more of them gain nothing.  A log has a handful of files
+open for its flush, so that all together need fewer than the connections had that are gone by now.
+"""
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def open_files_max() -> int:
+    """Half of what the process may open; the other half is for connections."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(64, min(soft, 1 << 20) // 2)
+
+
+def _log_end_offset(log: Log) -> int:
+    return log.log_end_offset
+
+
+class LogManager:
+    """Owns the log directories from construction (which locks them) until `close`.
+
+    `logs` holds what is served, by (topic, partition); `offline_dirs` the directories that failed,
+    with the reason.  `on_dir_offline`, if set, hears of each failure once and is given the logs
+    that went with it; they answer KAFKA_STORAGE_ERROR from then on.
+
+    Raises LogDirLocked when another broker has a directory, LogDirError when none can be used.
+    """
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path | str],
+        *,
+        defaults: LogConfig | None = None,
+        intervals: Intervals | None = None,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        verify_transactions: bool = True,
+        clock: Callable[[], int] = wall_clock_ms,
+        files: Files | None = None,
+        closing_threads_max: int = CLOSING_THREADS_MAX,
+    ) -> None:
+        self.closing_threads_max = closing_threads_max
+        self.defaults = defaults or LogConfig()
+        self.clock = clock
+        self.files = files or Files()
+        self.settings = LogSettings(
+            self.files,
+            OpenFiles(open_files_max()),
+            producer_id_expiration_ms,
+            verify_transactions,
+        )
+        self.logs: dict[TopicPartition, Log] = {}
+        self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self._loaded: set[LogDir] = set()
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """What `replication-offset-checkpoint` said when the logs were loaded."""
+        self.online_dirs: list[LogDir] = []
+        self.offline_dirs: dict[Path, OSError] = {}
+        self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
+        self.moves = moving.Moves(self)
+        self.maintenance = Maintenance(self, intervals or Intervals(), clock())
+        paths = [Path(path) for path in log_dirs]
+        log_dir.check_distinct(paths)
+        self._open_dirs(paths)
+
+    def _open_dirs(self, paths: list[Path]) -> None:
+        try:
+            for path in paths:
+                directory = LogDir(path, self.files)
+                try:
+                    directory.open()
+                except OSError as error:
+                    _logger.error("log directory %s cannot be used: %s", path, error)
+                    self.offline_dirs[path] = error
+                else:
+                    self.online_dirs.append(directory)
+            self._check_online()
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _check_online(self) -> None:
+        if not self.online_dirs:
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+            raise LogDirError(f"none of the log.dirs can be used: {reasons}")
+
+    def _unlock(self) -> None:
+        for directory in self.online_dirs:
+            directory.unlock()
+
+    # Identity
+
+    def identify(self, node_id: int, cluster_id: str, *, zookeeper: bool = False) -> str:
+        """Check `meta.properties` of all directories, or write it; gives the cluster id.
+
+        `cluster_id` is for a first start: an id that is there already wins.  LogDirError if a
+        directory belongs to another node or to another cluster than the others.
+        """
+        found = {directory: directory.identity() for directory in self.online_dirs}
+        for directory, known in found.items():
+            if known is not None and known.node_id not in (None, node_id):
+                raise LogDirError(
+                    f"{directory.path} belongs to broker {known.node_id}, this one is {node_id}: "
+                    "set node.id to match, or use another directory"
+                )
+        clusters = {known.cluster_id for known in found.values() if known and known.cluster_id}
+        if len(clusters) > 1:
+            raise LogDirError(f"the log.dirs belong to several clusters: {sorted(clusters)}")
+        cluster_id = clusters.pop() if clusters else cluster_id
+        for directory, known in found.items():
+            directory_id = known.directory_id if known is not None else None
+            if directory_id is None and not zookeeper:
+                directory_id = new_directory_id()
+            wanted = MetaProperties(0 if zookeeper else 1, node_id, cluster_id, directory_id)
+            if known != wanted:
+                directory.set_identity(wanted)
+        return cluster_id
+
+    def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
+        """Take over altered settings of producers, in all logs that there are and will be."""
+        self.settings = replace(
+            self.settings,
+            producer_id_expiration_ms=expiration_ms,
+            verify_transactions=verify_transactions,
+        )
+        for found in self.logs.values():
+            found.producers.expiration_ms = expiration_ms
+            found.producers.verify_transactions = verify_transactions
+
+    # Opening
+
+    def load(self, config_for: Callable[[str], LogConfig] | None = None) -> None:
+        """Open all logs; recovers them where the last owner did not stop cleanly.
+
+        `config_for` gives a topic's configs.  Blocks; may run in a thread, as long as nothing
+        else uses the manager meanwhile.  LogDirError if two folders claim the same partition, or
+        if no directory is left: the disk may be too full for a recovery.
+        """
+        find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
+        moving.finish_swap(self.online_dirs)
+        for directory in list(self.online_dirs):
+            try:
+                self._load_dir(directory, find_config)
+            except OSError as error:
+                self.dir_failed(directory, error)
+            else:
+                self._loaded.add(directory)
+        self.moves.load()
+        self._check_online()
+
+    def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
+        clean = directory.take_clean_shutdown()
+        recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
+        start_offsets = directory.read_checkpoint(LOG_START_OFFSETS)
+        self.high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARKS))
+        for name in directory.folders():
+            path = directory.path / name
+            if name.endswith(log_dir.DELETE_SUFFIX):
+                delay_ms = self.defaults.file_delete_delay_ms
+                self.maintenance.deleted.append(
+                    DeletedFolder(directory, path, self.clock() + delay_ms)
+                )
+                continue
+            key = log_dir.parse_partition_folder(name)
+            if log_dir.parse_future_folder(name) is not None:
+                continue  # `moves` goes on with it
+            if key is None:
+                _logger.warning("%s is not a partition's folder; leaving it alone", path)
+                continue
+            if key in self.logs:
+                raise LogDirError(
+                    f"partition {name} is in {self.logs[key].dir} and in {path}: remove the copy "
+                    "in the directory that failed last"
+                )
+            log = loader.load(
+                path,
+                *key,
+                config_for(key[0]),
+                self.settings,
+                now_ms=self.clock(),
+                clean=clean,
+                recovery_point=recovery_points.get(key, 0),
+                log_start_offset=start_offsets.get(key, 0),
+            )
+            self.adopt(key, log, directory)
+
+        for key, offset in directory.read_checkpoint(CLEANER_OFFSETS).items():
+            if key in self._logs_in.get(directory, {}):
+                self.logs[key].first_dirty_offset = offset
+
+    def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
+        """Serve a log that is open in `directory`."""
+
+        def failed(error: OSError) -> None:
+            self.dir_failed(directory, error)
+
+        log.on_storage_failure = failed
+        self.logs[key] = log
+        self._logs_in.setdefault(directory, {})[key] = log
+
+    def compacted_topics(self) -> set[str]:
+        """Topics that the cleaner has been at, by its checkpoints; before anything is loaded."""
+        found = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)
+        return {topic for offsets in found for topic, _ in offsets}
+
+    def logs_in(self, directory: LogDir) -> list[Log]:
+        return list(self._logs_in.get(directory, {}).values())
+
+    # Creating and deleting
+
+    def create(
+        self, topic: str, topic_id: bytes, partition: int, config: LogConfig | None = None
+    ) -> Log:
+        """The log of a new partition, in the directory that has the fewest.
+
+        KAFKA_STORAGE_ERROR if no directory can take it, or not now.
+        """
+        key = topic, partition
+        assert key not in self.logs, f"{topic}-{partition} is there already"
+        while self.online_dirs:
+            directory = min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
+            try:
+                path = directory.make_folder(log_dir.partition_folder(topic, partition))
+                log = loader.load(
+                    path,
+                    topic,
+                    partition,
+                    config or self.defaults,
+                    self.settings,
+                    now_ms=self.clock(),
+                    topic_id=topic_id,
+                )
+            except OSError as error:
+                if passes(error):  # what is there of it is loaded the next time
+                    raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+                self.dir_failed(directory, error)
+                continue
+            self.adopt(key, log, directory)
+            return log
+        raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
+
+    def delete(self, topic: str, partition: int) -> None:
+        """Take a partition's log away: its folder is renamed now and removed later."""
+        self.moves.cancel((topic, partition))
+        self.high_watermarks.pop((topic, partition), None)
+        self.retire((topic, partition))
+
+    def retire(self, key: TopicPartition, unique: str | None = None) -> None:
+        """A log is not served any longer; `unique` is for the name that its folder gets."""
+        topic, partition = key
+        log = self.logs.pop(key)
+        directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
+        del self._logs_in[directory][key]
+        log.on_storage_failure = None  # who still reads it finds its files gone: no failure
+        log.take_offline()
+        self.maintenance.cleaner_offsets_changed = True  # a topic of that name may come again
+        if "cleaner" in self.__dict__:
+            self.cleaner.forget(key)
+        for segment in log.segments:
+            segment.discard()
+        try:
+            path = directory.rename_folder(log.dir, log_dir.delete_folder(topic, partition, unique))
+        except OSError as error:
+            self.dir_failed(directory, error)
+            return
+        due_ms = self.clock() + log.config.file_delete_delay_ms
+        self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
+
+    def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
+        """Cut logs to these ends: a follower's must not hold what its leader does not.
+
+        Run each job in a thread, finish it here, then ask for the next; append nothing to these
+        logs before the last.  LogError if a disk refuses.  See `truncation.jobs`.
+        """
+        found = [(self.logs[key], offset) for key, offset in offsets.items()]
+        return truncation.jobs(found, self.maintenance, now_ms)
+
+    # Running
+
+    def maintain(
+        self, now_ms: int, high_watermark_of: Callable[[Log], int] = _log_end_offset
+    ) -> list[Job]:
+        """Retention, removals, flushes and checkpoints that are due at `now_ms`.
+
+        What cannot block is done at once.  Run each job in a thread, then `finish` it here; or
+        all of them with `job.run_all` where nothing waits.
+        """
+        return self.maintenance.due(now_ms, high_watermark_of)
+
+    @cached_property
+    def cleaner(self) -> Cleaner:
+        """What compacts logs; imported when a log is first to be compacted."""
+        from kwire.log.compaction.cleaner import Cleaner
+
+        return Cleaner(self)
+
+    def stop_cleaning(self) -> None:
+        """End the cleaner's workers, if there are any."""
+        if "cleaner" in self.__dict__:
+            self.cleaner.stop()
+
+    def dir_failed(self, directory: LogDir, error: OSError) -> None:
+        """A directory's disk failed: it and its logs go offline, the others stay."""
+        if directory not in self.online_dirs:
+            return
+        _logger.error("log directory %s goes offline: %s", directory.path, error)
+        self.online_dirs.remove(directory)
+        self.offline_dirs[directory.path] = error
+        self.moves.dir_failed(directory)
+        lost = self.logs_in(directory)
+        self._logs_in.pop(directory, None)
+        for log in lost:
+            log.take_offline()
+            del self.logs[log.topic, log.partition]
+        directory.unlock()
+        if self.on_dir_offline is not None:
+            self.on_dir_offline(directory.path, error, lost)
+
+    # Closing
+
+    def close(self, high_watermark_of: Callable[[Log], int] = _log_end_offset) -> None:
+        """A clean stop: all logs durable, checkpoints written, directories marked and unlocked.
+
+        A directory that was not loaded to the end is left as it is: nobody can vouch for it.
+        """
+        self.stop_cleaning()
+        self.moves.close()
+        for directory in [each for each in self.online_dirs if each in self._loaded]:
+            try:
+                self._close_dir(directory, high_watermark_of)
+            except OSError as error:
+                self.dir_failed(directory, error)
+            except LogError as error:  # the directory went offline in the middle
+                _logger.error("%s could not be stopped cleanly: %s", directory.path, error)
+        self._unlock()
+
+    def _close_dir(self, directory: LogDir, high_watermark_of: Callable[[Log], int]) -> None:
+        from kwire.log.upkeep import closing
+
+        logs = self.logs_in(directory)
+        closing.close_all(logs, self.closing_threads_max)
+        self.files.fsync_dir(directory.path)
+        directory.write_checkpoint(RECOVERY_POINTS, {_key(log): log.recovery_point for log in logs})
+        moved = [log for log in logs if log.log_start_offset > log.segments.first.base_offset]
+        directory.write_checkpoint(
+            LOG_START_OFFSETS, {_key(log): log.log_start_offset for log in moved}
+        )
+        directory.write_checkpoint(
+            HIGH_WATERMARKS, {_key(log): high_watermark_of(log) for log in logs}
+        )
+        cleaned = {_key(log): log.first_dirty_offset for log in logs}
+        directory.write_checkpoint(
+            CLEANER_OFFSETS, {key: at for key, at in cleaned.items() if at is not None}
+        )
+        directory.mark_clean_shutdown()
+
+
+def _key(log: Log) -> TopicPartition:
+    return log.topic, log.partition

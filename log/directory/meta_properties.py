@@ -1,0 +1,72 @@
+"""`meta.properties`: whose log directory this is.
+
+Apache Kafka 4 (and 3.9 with KRaft) writes version 1, Apache Kafka 3.9 with ZooKeeper version 0:
+
+    version=1                                   version=0
+    node.id=1                                   broker.id=1
+    cluster.id=AAAAAAAAQACEAgAAAAAAAA           cluster.id=…
+    directory.id=ZFL20n1uLxPHnVaA9v9t3w         (absent)
+
+It is a Java properties file: comment lines start with # or !.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.log.error import LogDirError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kwire.log.directory.files import Files
+
+FILE_NAME = "meta.properties"
+_NODE_ID_KEYS = {0: "broker.id", 1: "node.id"}
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """The identity in one log directory; what is None is not in the file."""
+
+    version: int
+    node_id: int | None
+    cluster_id: str | None
+    directory_id: str | None = None
+
+
+def read(files: Files, directory: Path) -> MetaProperties | None:
+    """None if there is no such file.  LogDirError if it cannot be understood."""
+    path = directory / FILE_NAME
+    try:
+        text = files.read(path).decode("latin-1")
+    except FileNotFoundError:
+        return None
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.lstrip().startswith(("#", "!")):
+            key, _, value = line.partition("=")
+            fields[key.strip()] = value.strip()
+    try:
+        version = int(fields.get("version", "0"))
+        node_id = fields.get(_NODE_ID_KEYS[version])
+        return MetaProperties(
+            version,
+            None if node_id is None else int(node_id),
+            fields.get("cluster.id"),
+            fields.get("directory.id"),
+        )
+    except (ValueError, KeyError) as error:
+        raise LogDirError(f"{path} cannot be understood: {error}") from error
+
+
+def write(files: Files, directory: Path, properties: MetaProperties) -> None:
+    fields = {
+        "version": properties.version,
+        _NODE_ID_KEYS[properties.version]: properties.node_id,
+        "cluster.id": properties.cluster_id,
+        "directory.id": properties.directory_id,
+    }
+    lines = [f"{key}={value}\n" for key, value in fields.items() if value is not None]
+    files.replace(directory / FILE_NAME, "".join(lines).encode("latin-1"))

@@ -1,0 +1,1 @@
+"""The indexes of a segment, and the sorted entries that they share."""

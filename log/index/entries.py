@@ -1,0 +1,140 @@
+"""What the offset index and the time index share: a sorted run of fixed-size entries.
+
+On disk an index is nothing but its entries, without a header or a checksum.  Kafka allocates
+`segment.index.bytes` for the active segment's and cuts the file to its true size when the segment
+is rolled or the broker stops; this one writes exact sizes always, which Kafka reads as well.
+
+Entries of the active segment are kept in memory and written when the segment is rolled, flushed
+or closed: after a kill they are rebuilt from the log, as Kafka's are.  Since a file has no
+checksum, users of an index check what an entry says against the batch it points to (see
+`segment.py`) and rebuild it when that does not hold.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+
+
+class Index:
+    """A sorted run of fixed-size entries, in memory when used and in a file.
+
+    `key` is the number an entry is found by; sub-classes say where in the entry it is.
+    """
+
+    __slots__ = ("_data", "_files", "_key", "_path", "_saved", "base_offset", "entry")
+
+    def __init__(
+        self, path: Path | str, base_offset: int, files: Files, entry: Struct, key: Struct
+    ) -> None:
+        self._path = str(path)  # a Path is several times as large, and most are never looked at
+        self.base_offset = base_offset
+        self.entry = entry
+        self._key = key  # unpacks the key alone from the start of an entry
+        self._files = files
+        self._data: bytearray | None = None  # None: not read yet
+        self._saved = 0  # bytes of _data that the file holds
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
+
+    def move(self, directory: Path) -> None:
+        """The folder has been renamed."""
+        self._path = str(directory / self.path.name)
+
+    @property
+    def data(self) -> bytearray:
+        """All entries; read on first use.
+
+        A torn last entry is left out, and so are the zeros behind the last one that Kafka leaves
+        in the file of an active segment when it is killed.
+        """
+        data = self._data
+        if data is None:
+            try:
+                content = self._files.read(self._path)
+            except FileNotFoundError:
+                content = b""
+            size = self.entry.size
+            used = -(-len(content.rstrip(b"\0")) // size) * size
+            data = self._data = bytearray(content[: min(used, len(content) // size * size)])
+            self._saved = len(data) if len(data) == len(content) else -1
+        return data
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the entries are in memory."""
+        return self._data is not None
+
+    @property
+    def count(self) -> int:
+        return len(self.data) // self.entry.size
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+    def reset(self) -> None:
+        """Forget all entries, as a rebuild starts with none."""
+        self._data = bytearray()
+        self._saved = -1  # the file may hold old ones, even when no new ones come
+
+    def floor(self, key: int) -> int:
+        """The number of the last entry whose key is at most `key`; -1 if there is none."""
+        data = self.data
+        size = self.entry.size
+        unpack = self._key.unpack_from
+        low, high = 0, len(data) // size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, middle * size)[0] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def keep(self, count: int) -> None:
+        """Drop all entries but the first `count`."""
+        data = self.data
+        if count * self.entry.size < len(data):
+            del data[count * self.entry.size :]
+            if self._saved > len(data):
+                self._saved = -1
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the file lacks something."""
+        return self._data is not None and self._saved != len(self._data)
+
+    def save(self) -> OpenFile | None:
+        """Bring the file up to date and return it, or None when it already was.
+
+        The caller hands the file to fsync, in a thread if it likes.
+        """
+        data = self._data
+        if data is None or self._saved == len(data):
+            return None
+        file = self._files.open(self._path)
+        if self._saved < 0:
+            self._files.ftruncate(file.fd, 0)
+            self._saved = 0
+        self._files.write_all(file, memoryview(data)[self._saved :], self._saved)
+        self._saved = len(data)
+        return file
+
+    def create(self) -> None:
+        """Make sure that the file is there: Kafka rebuilds a segment that lacks its index."""
+        self._data = bytearray()
+        self._saved = 0
+        self._files.write(self._path, b"")
+
+    def release(self) -> None:
+        """Give the memory back; the entries are read again when needed."""
+        if not self.dirty:
+            self._data = None

@@ -1,0 +1,164 @@
+"""The transaction index: the transactions whose abort marker is in this segment.
+
+Entry, 34 bytes, big endian (Kafka's AbortedTxn):
+
+    version             int16   0
+    producer id         int64
+    first offset        int64   of the transaction's data in this partition
+    last offset         int64   of the abort marker
+    last stable offset  int64   when the marker was written: the first offset of another transaction
+                                still open then, or the offset after the marker
+
+The file exists only where a transaction was aborted.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.log.directory.shortage import passes
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+
+_logger = logging.getLogger(__name__)
+
+ENTRY = Struct(">hqqqq")
+VERSION = 0
+
+
+class AbortedTxn(NamedTuple):
+    """One aborted transaction; `last_offset` is its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TxnIndex:
+    """The aborted transactions of one segment, ordered by their markers."""
+
+    __slots__ = ("_entries", "_files", "_path", "_saved", "base_offset", "checked", "exists")
+
+    def __init__(
+        self, path: Path | str, base_offset: int, files: Files, *, exists: bool = False
+    ) -> None:
+        self._path = str(path)
+        self.base_offset = base_offset
+        self.exists = exists
+        self._files = files
+        self._entries: list[AbortedTxn] | None = None if exists else []
+        self._saved = 0
+        self.checked = not exists
+        """Whether its entries are known to fit the log (see `aborted`)."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
+
+    def move(self, directory: Path) -> None:
+        """The folder has been renamed."""
+        self._path = str(directory / self.path.name)
+
+    @property
+    def entries(self) -> list[AbortedTxn]:
+        """All entries; read on first use.  Unreadable ones end the list (see `valid`)."""
+        if self._entries is None:
+            data = self._files.read(self.path)
+            self._entries = _decode(data[: len(data) - len(data) % ENTRY.size])
+            self._saved = len(self._entries)
+        return self._entries
+
+    def valid(self) -> bool:
+        """Kafka's check when a segment is loaded: whole entries, within the segment, in order."""
+        if not self.exists:
+            return True
+        data = self._files.read(self.path)
+        if len(data) % ENTRY.size or any(data[at] or data[at + 1] for at in _starts(data)):
+            return False
+        marker = self.base_offset - 1
+        for entry in _decode(data):
+            if not marker < entry.last_offset or entry.first_offset > entry.last_offset:
+                return False
+            marker = entry.last_offset
+        return True
+
+    def append(self, entry: AbortedTxn) -> None:
+        """Add an entry and write it: a read_committed fetch depends on it after a restart.
+
+        Its marker is in the log already, so a full disk refuses nothing here: the entry is written
+        with the next one, or when the segment is rolled or closed.
+        """
+        self.entries.append(entry)
+        try:
+            self.save()
+        except OSError as error:
+            if not passes(error):
+                raise
+            _logger.warning("%s will have its newest entry later: %s", self.path, error)
+
+    def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Those that overlap [from_offset, to_offset), and whether later segments hold no more."""
+        found = []
+        for entry in self.entries:
+            if entry.last_offset >= from_offset and entry.first_offset < to_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= to_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose marker is at or after `offset`."""
+        kept = [entry for entry in self.entries if entry.last_offset < offset]
+        if len(kept) != len(self.entries):
+            self._rewrite(kept)
+
+    def reset(self) -> None:
+        """Forget all entries, as a rebuild starts with none."""
+        if self.exists:
+            self._rewrite([])
+        self.checked = True
+
+    def replace(self, entries: list[AbortedTxn]) -> None:
+        """Put others in the place of all entries, durably: nobody else does that."""
+        self._rewrite(entries, sync=True)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the file lacks something."""
+        return self._entries is not None and self._saved < len(self._entries)
+
+    def save(self) -> OpenFile | None:
+        """Write what the file lacks and return it, or None when the index is empty."""
+        if not self.entries:
+            return None
+        file = self._files.open(self.path)
+        self.exists = True
+        missing = b"".join(ENTRY.pack(VERSION, *entry) for entry in self.entries[self._saved :])
+        self._files.write_all(file, missing, self._saved * ENTRY.size)
+        self._saved = len(self.entries)
+        return file
+
+    def release(self) -> None:
+        """Give the memory back; the entries are read again when needed."""
+        if self.exists and not self.dirty:
+            self._entries = None
+
+    def _rewrite(self, entries: list[AbortedTxn], *, sync: bool = False) -> None:
+        self._entries = entries
+        self._saved = len(entries)
+        data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
+        self._files.write(self.path, data, sync=sync)
+
+
+def _starts(data: bytes) -> range:
+    return range(0, len(data), ENTRY.size)
+
+
+def _decode(data: bytes) -> list[AbortedTxn]:
+    return [AbortedTxn(*fields[1:]) for fields in ENTRY.iter_unpack(data)]

@@ -1,0 +1,1 @@
+"""Looking into the files of a log directory that nobody has open, for `kwire log`."""

@@ -1,0 +1,73 @@
+"""Building a partition's producer state from its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import BatchHeader, records
+from kwire.codecs.control import EndTxnMarker, read_marker
+from kwire.log.reading.region import read_exactly
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.index.txn_index import AbortedTxn
+    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.state import ProducerState
+    from kwire.log.segments import Segments
+
+
+def rebuild(
+    producers: ProducerState,
+    snapshots: Snapshots,
+    segments: Segments,
+    log_start_offset: int,
+    end_offset: int,
+    now_ms: int,
+) -> None:
+    """The state just before `end_offset`: the newest snapshot, then the batches behind it."""
+    snapshots.remove_outside(log_start_offset, end_offset)
+    snapshots.load_latest(producers, log_start_offset, now_ms)
+    for segment in segments.between(producers.end_offset, end_offset):
+        _replay_segment(producers, segment, end_offset)
+    producers.end_offset = end_offset
+    snapshots.take(producers)
+
+
+def _replay_segment(producers: ProducerState, segment: Segment, end_offset: int) -> None:
+    position = segment.floor_position(producers.end_offset)
+    for at, header in segment.headers(position):
+        if header.base_offset >= end_offset:
+            return
+        if header.last_offset >= producers.end_offset:
+            note(producers, segment, at, header)
+
+
+def note(
+    producers: ProducerState, segment: Segment, position: int, header: BatchHeader
+) -> AbortedTxn | None:
+    """Note the batch at `position`; gives the transaction that it aborted."""
+    aborted = None
+    if header.producer_id >= 0:
+        marker = marker_at(segment, position, header)
+        completed = producers.note(header, header.base_offset, marker)
+        if completed is not None:
+            aborted = producers.complete(completed)
+    producers.end_offset = header.last_offset + 1
+    return aborted
+
+
+def marker_of(batch: bytes | bytearray | memoryview, header: BatchHeader) -> EndTxnMarker | None:
+    """The transaction marker in a control batch, None for other batches (or an emptied one)."""
+    if not header.is_control:
+        return None
+    record = next(iter(records(batch)), None)
+    return None if record is None else read_marker(record)
+
+
+def marker_at(segment: Segment, position: int, header: BatchHeader) -> EndTxnMarker | None:
+    """As `marker_of`, for the batch at `position`."""
+    if not header.is_control:
+        return None
+    return marker_of(
+        read_exactly(segment.files, segment.open(), position, header.size_bytes), header
+    )

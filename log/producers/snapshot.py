@@ -1,0 +1,87 @@
+"""Producer state snapshots: `<offset>.snapshot`, the state before that offset.
+
+Kafka's ProducerSnapshot, big endian:
+
+    version  int16   1
+    crc      uint32  CRC-32C of all that follows
+    count    int32
+    count times, 46 bytes:
+        producer id             int64
+        epoch                   int16
+        last sequence           int32   -1 if none
+        last offset             int64   -1 if none
+        offset delta            int32   last offset less first offset of the last batch
+        timestamp               int64   largest of the last batch, or of the last marker
+        coordinator epoch       int32
+        current txn first offset int64  -1 if none
+
+Only the newest batch of a producer is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+import crc32c
+
+from kwire.log.error import CorruptFile
+from kwire.log.producers.entry import ProducerEntry, WrittenBatch
+
+VERSION = 1
+_HEADER = Struct(">hIi")
+_CRC_END = 6
+_ENTRY = Struct(">qhiqiqiq")
+
+
+def encode(entries: Iterable[ProducerEntry]) -> bytes:
+    packed = [
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.last_offset_delta,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+        for entry in sorted(entries, key=lambda entry: entry.producer_id)
+    ]
+    data = bytearray(_HEADER.size)
+    data += b"".join(packed)
+    _HEADER.pack_into(data, 0, VERSION, 0, len(packed))
+    _HEADER.pack_into(data, 0, VERSION, crc32c.crc32c(data[_CRC_END:]), len(packed))
+    return bytes(data)
+
+
+def decode(data: bytes) -> list[ProducerEntry]:
+    """CorruptFile unless every byte is as it was written."""
+    if len(data) < _HEADER.size:
+        raise CorruptFile("a producer snapshot is cut short")
+    version, crc, count = _HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptFile(f"unknown producer snapshot version {version}")
+    if crc32c.crc32c(data[_CRC_END:]) != crc:
+        raise CorruptFile("a producer snapshot's CRC does not hold")
+    if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
+        raise CorruptFile(f"a producer snapshot of {count} entries has {len(data)} bytes")
+    return [_entry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
+
+
+def _entry(
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    txn_first_offset: int,
+) -> ProducerEntry:
+    batches = None
+    if last_offset >= 0:
+        batches = [WrittenBatch(last_sequence, last_offset, offset_delta, timestamp)]
+    return ProducerEntry(
+        producer_id, epoch, coordinator_epoch, timestamp, max(txn_first_offset, -1), batches
+    )

@@ -1,0 +1,110 @@
+"""A piece of a segment file on its way to a client, and the bound on files held open."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+from kwire.log.reading import residency
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+
+
+class Region:
+    """`size_bytes` of a segment file from `position` on, to be sent with sendfile.
+
+    `base_offset` is the offset that was asked for.  The file stays open as long as the region
+    lives, whatever becomes of the segment.  Immutable: it may be handed to another thread.
+    """
+
+    __slots__ = ("_files", "base_offset", "file", "position", "segment_base_offset", "size_bytes")
+
+    def __init__(
+        self,
+        file: OpenFile,
+        position: int,
+        size_bytes: int,
+        base_offset: int,
+        files: Files,
+        segment_base_offset: int,
+    ) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+        self.base_offset = base_offset
+        self.segment_base_offset = segment_base_offset
+        self._files = files
+
+    def fileno(self) -> int:
+        return self.file.fd
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def is_resident(self, start: int, size_bytes: int) -> bool:
+        """Whether the bytes from `start` (within the region) on are in memory; see `residency`."""
+        return residency.is_resident(self.file.fd, self.position + start, size_bytes)
+
+    def read_in(self, start: int, size_bytes: int) -> None:
+        """Bring those bytes into memory; waits for the disk, so it is for a thread."""
+        residency.read_in(self.file.fd, self.position + start, size_bytes)
+
+    def read(self) -> bytes:
+        """The bytes themselves, where sendfile cannot be used (TLS, tests)."""
+        return read_exactly(self._files, self.file, self.position, self.size_bytes)
+
+
+def read_exactly(files: Files, file: OpenFile, position: int, size_bytes: int) -> bytes:
+    """`size_bytes` at `position`, fewer only at the end of the file."""
+    data = files.pread(file.fd, size_bytes, position)
+    while len(data) < size_bytes:  # one pread gives at most 2 GiB
+        more = files.pread(file.fd, size_bytes - len(data), position + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+class Holder(Protocol):
+    """Something that keeps a file open for speed only and can open it again."""
+
+    recently_used: bool
+
+    def release(self) -> None:
+        """Drop the file (and what else was read from disk); a pending Region keeps its own."""
+
+
+class OpenFiles:
+    """At most `limit` files open for reading, by the clock algorithm.
+
+    A broker may hold a hundred thousand segments and may open perhaps a thousand files.  Being
+    used costs a holder one attribute, not a move in a list.
+    """
+
+    __slots__ = ("_holders", "limit")
+
+    def __init__(self, limit: int = 1024) -> None:
+        self.limit = limit
+        self._holders: OrderedDict[int, Holder] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def add(self, holder: Holder) -> None:
+        """`holder` has just opened its file: another may have to close its own."""
+        holders = self._holders
+        holders[id(holder)] = holder
+        turns = 2 * len(holders)  # everyone has lost its second chance by then
+        while len(holders) > self.limit and turns:
+            turns -= 1
+            number, oldest = holders.popitem(last=False)
+            if oldest is holder or (oldest.recently_used and turns > 1):
+                oldest.recently_used = False
+                holders[number] = oldest
+            else:
+                oldest.release()
+
+    def discard(self, holder: Holder) -> None:
+        """`holder` has closed its file for good."""
+        self._holders.pop(id(holder), None)

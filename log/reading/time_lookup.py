@@ -1,0 +1,77 @@
+"""Finding records by their timestamps, for ListOffsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.codecs.batches import BatchHeader, records
+from kwire.log.reading.region import read_exactly
+
+if TYPE_CHECKING:
+    from kwire.log.segment import Segment
+    from kwire.log.segmented_log import SegmentedLog
+
+
+class TimestampOffset(NamedTuple):
+    """A record found; `leader_epoch` is the one it was written in, -1 if not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_at_or_after(log: SegmentedLog, timestamp: int) -> TimestampOffset | None:
+    """The first record from the log start offset on whose timestamp is at least `timestamp`.
+
+    As in Kafka only the first segment is searched whose largest timestamp is large enough.
+    """
+    for segment in log.segments:
+        if segment.largest_timestamp() >= timestamp:
+            return _first_in_segment(segment, timestamp, log.log_start_offset)
+    return None
+
+
+def _first_in_segment(segment: Segment, timestamp: int, start: int) -> TimestampOffset | None:
+    position = max(segment.time_floor_position(timestamp), segment.floor_position(start))
+    for at, header in segment.headers(position):
+        if header.max_timestamp >= timestamp and header.last_offset >= start:
+            found = _first_in_batch(segment, at, header, timestamp, start)
+            if found is not None:
+                return found
+    return None
+
+
+def _first_in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, start: int
+) -> TimestampOffset | None:
+    data = read_exactly(segment.files, segment.open(), position, header.size_bytes)
+    for record in records(data):
+        if record.timestamp >= timestamp and record.offset >= start:
+            return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return None
+
+
+def largest(log: SegmentedLog) -> TimestampOffset | None:
+    """The first record of the log that has the largest timestamp."""
+    best: Segment | None = None
+    for segment in log.segments:
+        if segment.size_bytes and (best is None or segment.max_timestamp > best.max_timestamp):
+            best = segment
+    if best is None:
+        return None
+    timestamp = best.max_timestamp
+    for at, header in best.headers(best.floor_position(best.max_timestamp_offset)):
+        if header.max_timestamp == timestamp:
+            return _largest_in_batch(best, at, header)
+    return None
+
+
+def _largest_in_batch(segment: Segment, position: int, header: BatchHeader) -> TimestampOffset:
+    """The first record with the batch's largest timestamp (a header may have claimed more)."""
+    data = read_exactly(segment.files, segment.open(), position, header.size_bytes)
+    found = max(records(data), key=lambda record: record.timestamp, default=None)
+    if found is None:  # compaction has emptied the batch
+        return TimestampOffset(
+            header.max_timestamp, header.last_offset, header.partition_leader_epoch
+        )
+    return TimestampOffset(found.timestamp, found.offset, header.partition_leader_epoch)

@@ -1,0 +1,78 @@
+"""Walks the batches of a segment file: by their headers alone, or checking each one's CRC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import (
+    HEADER_SIZE,
+    BatchHeader,
+    CorruptBatch,
+    check_crc,
+    read_header,
+)
+from kwire.log.reading.region import read_exactly
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+
+WINDOW_BYTES = 4 * 1024
+"""Read at a time to find one batch: as much as there usually is between two index entries."""
+
+WINDOW_BYTES_MAX = 1024 * 1024
+"""Read at a time when a whole segment is walked; a window grows up to this."""
+
+
+def headers(
+    files: Files, file: OpenFile, position: int, end: int, window_bytes: int = WINDOW_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch from `position`, where one starts, to `end`.
+
+    A batch that is cut short by `end` ends the walk; CorruptBatch where a header cannot be.
+    """
+    window = b""
+    start = position  # of the window in the file
+    while position < end:
+        at = position - start
+        if at + HEADER_SIZE > len(window):
+            if 0 < at < len(window):  # many small batches: the walk may be long
+                window_bytes = min(2 * window_bytes, WINDOW_BYTES_MAX)
+            start, at = position, 0
+            window = read_exactly(files, file, start, min(window_bytes, end - start))
+        header = read_header(window, at)
+        next_position = position + header.length + 12
+        if next_position > end:
+            return
+        yield position, header
+        position = next_position
+
+
+def batches(
+    files: Files, file: OpenFile, position: int, end: int
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and bytes of each batch, its CRC checked, up to the first bad one.
+
+    CorruptBatch says why the walk ended before `end`, also for a batch that is cut short.
+    """
+    window = memoryview(b"")
+    start = position
+    while position < end:
+        at = position - start
+        if at + HEADER_SIZE > len(window):
+            start, at = position, 0
+            window = _window(files, file, start, min(WINDOW_BYTES_MAX, end - start))
+        header = read_header(window, at)
+        size = header.length + 12
+        if position + size > end:
+            raise CorruptBatch(f"a batch of {size} bytes is cut short after {end - position}")
+        if at + size > len(window):
+            start, at = position, 0
+            window = _window(files, file, start, max(size, min(WINDOW_BYTES_MAX, end - start)))
+        check_crc(window, at, header)
+        yield position, header, window[at : at + size]
+        position += size
+
+
+def _window(files: Files, file: OpenFile, position: int, size_bytes: int) -> memoryview:
+    return memoryview(read_exactly(files, file, position, size_bytes))

@@ -1,0 +1,110 @@
+"""Cutting a log's end: a follower's log must not hold what its new leader does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kwire.log.producers import replay
+from kwire.log.segment import Segment
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+    from kwire.log.log import Log
+    from kwire.log.upkeep.job import Job
+    from kwire.log.upkeep.maintenance import Maintenance
+
+
+def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int) -> Iterator[Job]:
+    """Cut each log to its offset, so that a power cut at any moment leaves a log of one piece.
+
+    1. The recovery point on disk is lowered: below it nobody would look at what is left.
+    2. The logs are cut.
+    3. That is made durable: else what is appended then might stand before old segments.
+
+    Apache Kafka cuts first, writes the checkpoint then, and leaves the rest to the file system.
+    """
+    cut = [(log, offset) for log, offset in logs if offset < log.log_end_offset]
+    for log, offset in cut:
+        log.recovery_point = min(log.recovery_point, offset)
+    yield from maintenance.recovery_point_checkpoints({log.dir.parent for log, _ in cut})
+    for log, offset in cut:
+        truncate_to(log, offset, now_ms)
+        try:
+            opened = [log.segments.active.open(), log.files.open_folder(log.dir)]
+        except OSError as error:
+            raise log.storage_failed(error) from error
+        work = partial(_make_durable, log.files, opened)
+        yield maintenance.folder_job(f"truncate {log!r}", log.dir, work)
+
+
+def _make_durable(files: Files, opened: list[OpenFile]) -> None:
+    for file in opened:
+        files.fsync(file.fd)
+
+
+def truncate_to(log: Log, offset: int, now_ms: int) -> bool:
+    """Drop every batch that ends at or after `offset`; False if there was nothing to drop."""
+    log.check_online()
+    if offset >= log.log_end_offset:
+        # An epoch may have begun here without a record; the next leader knows nothing of it.
+        log.epochs.truncate_from_end(log.log_end_offset)
+        return False
+    if offset < log.segments.first.base_offset:
+        truncate_fully(log, offset, now_ms)
+        return True
+    try:
+        behind = [segment for segment in log.segments if segment.base_offset > offset]
+        remove_segments(log, behind, now_ms)
+        active = log.segments.active
+        active.truncate_to(offset, now_ms)
+        log.epochs.truncate_from_end(offset)
+        log.epochs.flush()
+        end = max(active.next_offset(), min(offset, log.log_end_offset))
+        log.log_start_offset = min(log.log_start_offset, offset)
+        replay.rebuild(
+            log.producers, log.snapshots, log.segments, log.log_start_offset, end, now_ms
+        )
+    except OSError as error:
+        raise log.storage_failed(error) from error
+    log.restarted(end)
+    return True
+
+
+def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
+    """Drop all segments and go on with an empty one at `offset`."""
+    log.check_online()
+    try:
+        remove_segments(log, log.segments, now_ms)
+        log.segments.add(
+            Segment.create(log.dir, offset, log.files, log.open_files, log.config, now_ms)
+        )
+        log.epochs.clear()
+        log.epochs.flush()
+        for snapshot in sorted(log.snapshots.offsets):
+            log.snapshots.remove(snapshot)
+        log.producers.clear(offset)
+    except OSError as error:
+        raise log.storage_failed(error) from error
+    log.log_start_offset = offset if log_start_offset is None else log_start_offset
+    log.restarted(offset)
+
+
+def remove_segments(log: Log, segments: Iterable[Segment], now_ms: int) -> None:
+    """Take segments out of the log and rename their files and snapshots to `.deleted`.
+
+    The log file goes last: a segment whose other files are gone is rebuilt, the other way round
+    they would be orphans.
+    """
+    if log.swapping is not None:
+        log.swapping.cancel()
+    for segment in segments:
+        paths = segment.paths()
+        snapshot = log.snapshots.drop(segment.base_offset)
+        if snapshot is not None:
+            paths.insert(0, snapshot)
+        log.segments.remove(segment)
+        segment.discard()
+        log.remove_later(paths, now_ms)
+    log.forget_positions()

@@ -1,0 +1,1 @@
+"""What is done with logs while they are open: flushing, retention, moving, closing."""

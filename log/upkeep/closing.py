@@ -1,0 +1,81 @@
+"""A clean stop: what is only in memory is written, and all of it is made durable.
+
+Each log has a handful of files that an fsync has to wait for.  One after another that is a
+millisecond and a half a log; beside one another the disk makes them durable together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
+
+from kwire.log.upkeep.flush import Flush
+
+if TYPE_CHECKING:
+    from kwire.log.log import Log
+
+
+def close_all(logs: Iterable[Log], threads_max: int) -> None:
+    """Close logs, up to `threads_max` at a time.
+
+    LogError if the disk refuses one of them: the rest are not closed then, but nothing is under
+    way any more.
+    """
+    with ThreadPoolExecutor(threads_max, "closing") as pool:
+        running: dict[Future[None], tuple[Log, Flush]] = {}
+        for log in logs:
+            flush = _prepare(log)
+            if flush is None:
+                _close_files(log)
+                continue
+            running[pool.submit(flush.run)] = log, flush
+            if len(running) == threads_max:
+                _finish_first(running)
+        while running:
+            _finish_first(running)
+
+
+def _finish_first(running: dict[Future[None], tuple[Log, Flush]]) -> None:
+    """Wait until one has run, or several."""
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        log, flush = running.pop(future)
+        future.result()
+        log.flushed(flush)
+        _close_files(log)
+
+
+def close(log: Log) -> None:
+    """Close one log, here and now."""
+    flush = _prepare(log)
+    if flush is not None:
+        flush.run()
+        log.flushed(flush)
+    _close_files(log)
+
+
+def _prepare(log: Log) -> Flush | None:
+    """Write what is only in memory; gives what makes it durable, None if all is."""
+    if log.offline:
+        return None
+    try:
+        segment = log.segments.active
+        written = segment.become_inactive()
+        log.snapshots.take(log.producers)
+        log.epochs.flush()
+        if segment.txn_index.exists:
+            written.append(log.files.open(segment.txn_index.path))
+        if not written and not log.snapshots.unsynced and log.log_end_offset <= log.recovery_point:
+            return None
+        # With what the next start trusts after a clean stop and no flush has: recovery makes it.
+        flush = log.open_flush(at_close=written)
+    except OSError as error:
+        raise log.storage_failed(error) from error
+    log.begin_flush(flush)
+    return flush
+
+
+def _close_files(log: Log) -> None:
+    for segment in log.segments:
+        segment.close()

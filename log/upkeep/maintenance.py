@@ -1,0 +1,239 @@
+"""What a broker does with its logs in the background, and when.
+
+`Maintenance.due` decides on the loop what is to be done and hands out jobs for a thread.  It is
+cheap enough to be called every second.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.log.directory.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
+from kwire.log.directory.log_dir import LogDir, remove_tree
+from kwire.log.directory.shortage import passes
+from kwire.log.error import LogError
+from kwire.log.upkeep.job import Job
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files
+    from kwire.log.directory.manager import LogManager
+    from kwire.log.log import Log
+    from kwire.log.upkeep.flush import Flush
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """How often each thing is done, ms; the names are Kafka's broker configs."""
+
+    log_retention_check_interval_ms: int = 300_000
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    producer_id_expiration_check_interval_ms: int = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFolder:
+    """A deleted partition's folder, to be removed at `due_ms`."""
+
+    directory: LogDir
+    path: Path
+    due_ms: int
+
+
+class Maintenance:
+    """When each thing was done last, and which work is in a thread right now."""
+
+    def __init__(self, manager: LogManager, intervals: Intervals, now_ms: int) -> None:
+        self._manager = manager
+        self._intervals = intervals
+        # Kafka waits 30 s after its start; the first round here comes one interval after it.
+        self._done_ms = dict.fromkeys(Intervals.__slots__, now_ms)
+        self._flushing: set[int] = set()
+        self._writing: set[Path] = set()
+        self.deleted: list[DeletedFolder] = []
+        self.cleaner_offsets_changed = False
+
+    def _is_time(self, name: str, now_ms: int) -> bool:
+        interval: int = getattr(self._intervals, name)
+        if now_ms - self._done_ms[name] < interval:
+            return False
+        self._done_ms[name] = now_ms
+        return True
+
+    def due(self, now_ms: int, high_watermark_of: Callable[[Log], int]) -> list[Job]:
+        """Do what needs no waiting; gives the rest."""
+        logs = list(self._manager.logs.values())
+        if self._is_time("log_retention_check_interval_ms", now_ms):
+            for log in logs:
+                _guarded(log, partial(_retain, log, now_ms, high_watermark_of(log)))
+        if self._is_time("producer_id_expiration_check_interval_ms", now_ms):
+            for log in logs:
+                log.producers.remove_expired(now_ms)
+        jobs = self._removals(logs, now_ms)
+        for log in logs:
+            if _must_flush(log, now_ms) and (job := self.flush_job(log, now_ms)) is not None:
+                jobs.append(job)
+        if self._is_time("log_flush_offset_checkpoint_interval_ms", now_ms):
+            jobs += self._checkpoints(RECOVERY_POINTS, _recovery_point)
+        if self._is_time("log_flush_start_offset_checkpoint_interval_ms", now_ms):
+            jobs += self.start_offset_checkpoints()
+        if self._is_time("replica_high_watermark_checkpoint_interval_ms", now_ms):
+            jobs += self._checkpoints(HIGH_WATERMARKS, high_watermark_of)
+        return jobs + self._cleaner_checkpoints()
+
+    # Flushing
+
+    def flush_job(self, log: Log, now_ms: int) -> Job | None:
+        """Make a log durable; None if it is, or if that is under way already."""
+        if id(log) in self._flushing or log.offline:
+            return None
+        try:
+            flush = log.prepare_flush(now_ms)
+        except LogError:
+            return None
+        if flush is None:
+            return None
+        self._flushing.add(id(log))
+        return Job(f"flush {log!r}", flush.run, partial(self._flushed, log, flush))
+
+    def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
+        self._flushing.discard(id(log))
+        if log.offline:
+            return  # deleted meanwhile, so that its folder has another name; or failed already
+        _guarded(log, partial(log.flushed, flush))
+
+    # Removing
+
+    def _removals(self, logs: Iterable[Log], now_ms: int) -> list[Job]:
+        files = self._manager.files
+        jobs = []
+        for log in logs:
+            paths = [path for each in log.removals if each.due_ms <= now_ms for path in each.paths]
+            if paths:
+                log.removals = [each for each in log.removals if each.due_ms > now_ms]
+                jobs.append(Job(f"remove segments of {log!r}", partial(_remove, files, paths)))
+        due = [folder for folder in self.deleted if folder.due_ms <= now_ms]
+        self.deleted = [folder for folder in self.deleted if folder.due_ms > now_ms]
+        jobs += [Job(f"remove {folder.path}", partial(remove_tree, folder.path)) for folder in due]
+        return jobs
+
+    # Checkpoints
+
+    def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
+        """Of the directories at `paths`, whatever is being written there just now."""
+        return [
+            self._checkpoint(directory, RECOVERY_POINTS, _recovery_point)
+            for directory in self._manager.online_dirs
+            if directory.path in paths
+        ]
+
+    def folder_job(self, what: str, path: Path, work: Callable[[], None]) -> Job:
+        """Work on a partition's folder at `path`, whose directory goes offline if it fails."""
+
+        def finish(error: OSError | None) -> None:
+            for directory in list(self._manager.online_dirs):
+                if error is not None and directory.path == path.parent:
+                    self._manager.dir_failed(directory, error)
+
+        return Job(what, work, finish)
+
+    def start_offset_checkpoints(self) -> list[Job]:
+        """Only those that differ from what the first segment says, as Kafka writes it."""
+        return self._checkpoints(
+            LOG_START_OFFSETS,
+            lambda log: log.log_start_offset,
+            lambda log: log.log_start_offset > log.segments.first.base_offset,
+        )
+
+    def _cleaner_checkpoints(self) -> list[Job]:
+        """How far each log has been compacted; tried again where one is being written."""
+        if not self.cleaner_offsets_changed:
+            return []
+        paths = {directory.path / CLEANER_OFFSETS for directory in self._manager.online_dirs}
+        self.cleaner_offsets_changed = not self._writing.isdisjoint(paths)
+        return self._checkpoints(
+            CLEANER_OFFSETS,
+            lambda log: log.first_dirty_offset or 0,
+            lambda log: log.first_dirty_offset is not None,
+        )
+
+    def _checkpoints(
+        self,
+        name: str,
+        offset_of: Callable[[Log], int],
+        wanted: Callable[[Log], bool] = lambda log: True,
+    ) -> list[Job]:
+        return [
+            self._checkpoint(directory, name, offset_of, wanted)
+            for directory in self._manager.online_dirs
+            if directory.path / name not in self._writing
+        ]
+
+    def _checkpoint(
+        self,
+        directory: LogDir,
+        name: str,
+        offset_of: Callable[[Log], int],
+        wanted: Callable[[Log], bool] = lambda log: True,
+    ) -> Job:
+        path = directory.path / name
+        offsets = {
+            (log.topic, log.partition): offset_of(log)
+            for log in self._manager.logs_in(directory)
+            if wanted(log)
+        }
+        self._writing.add(path)
+        work = directory.checkpoint_writer(name, offsets)
+        return Job(f"write {path}", work, partial(self._written, directory, path))
+
+    def _written(self, directory: LogDir, path: Path, error: OSError | None) -> None:
+        self._writing.discard(path)
+        if error is None:
+            return
+        if passes(error):
+            _logger.warning("%s is not written this time: %s", path, error)
+        else:
+            self._manager.dir_failed(directory, error)
+
+
+def _retain(log: Log, now_ms: int, high_watermark: int) -> None:
+    log.roll_if_due(now_ms)
+    log.delete_expired_segments(now_ms, high_watermark)
+
+
+def _recovery_point(log: Log) -> int:
+    return log.recovery_point
+
+
+def _must_flush(log: Log, now_ms: int) -> bool:
+    """A rolled segment is to be made durable once; an active one by `flush.ms`."""
+    if log.log_end_offset <= log.recovery_point:
+        return False
+    rolled = log.recovery_point < log.segments.active.base_offset
+    return rolled or now_ms - log.last_flush_ms >= log.config.flush_ms
+
+
+def _remove(files: Files, paths: list[Path]) -> None:
+    for path in paths:
+        files.remove(path)
+
+
+def _guarded(log: Log, step: Callable[[], object]) -> None:
+    """One log's failure must not keep the others from their turn; it went offline on its own."""
+    try:
+        step()
+    except LogError as error:
+        _logger.warning("%r: %s", log, error)

@@ -1,0 +1,305 @@
+"""The runtime under group shards: loading, failing, what must be committed, what is given up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.codecs.batches import Record, build, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kwire.coordinators.runtime import ShardState
+from kwire.groups.java import partition_for, string_hash
+from kwire.log import Origin
+from kwire.partitions.partition import Partition
+from tests.handlers.node import NODE_ID, Node, as_received
+
+AnyMessage = Any
+"""A request or response of any kind."""
+
+TOPIC = "__consumer_offsets"
+
+
+@asynccontextmanager
+async def running(directory: Path, **settings: str) -> AsyncIterator[Node]:
+    node = Node(directory, {name.replace("_", "."): value for name, value in settings.items()})
+    async with trio.open_nursery() as nursery:
+        node.broker.groups.start(nursery)
+        node.broker.groups.partitions = 1
+        nursery.start_soon(node.broker.timers.run)
+        yield node
+        nursery.cancel_scope.cancel()
+    node.close()
+
+
+def commit(offset: int, partitions: int = 1, group_id: str = "G") -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequestPartition(index, offset, committed_metadata="")
+                    for index in range(partitions)
+                ],
+            )
+        ],
+    )
+
+
+def committed(node: Node) -> list[int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="G", topics=None)])
+    response = node.call(request, 8)
+    return [p.committed_offset for topic in response.groups[0].topics for p in topic.partitions]
+
+
+def lead(node: Node) -> Partition:
+    """Have the node take up the offsets partition as after an election."""
+    partition = node.partition(TOPIC)
+    node.broker.groups.lead(partition)
+    return partition
+
+
+async def test_state_is_loaded_again(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t", 3)
+        node.create(TOPIC, cleanup_policy="compact")
+        for offset in range(5):
+            node.call(commit(offset, partitions=3), 8)
+        lead(node)
+        assert node.call(HeartbeatRequest(group_id="G"), 4).error_code == ErrorCode.NONE
+        busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert node.call(ListGroupsRequest(), 5).error_code == busy
+        reply = node.call(commit(9, partitions=3), 8)
+        assert {p.error_code for p in reply.topics[0].partitions} == {busy}
+        assert (
+            node.call(
+                OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="G", topics=None)]), 8
+            )
+            .groups[0]
+            .error_code
+            == busy
+        )
+        await trio.testing.wait_all_tasks_blocked()
+        assert committed(node) == [4, 4, 4]
+        assert [g.group_id for g in node.call(ListGroupsRequest(), 5).groups] == ["G"]
+
+
+async def test_loading_lets_others_run(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.coordinators.runtime.LOAD_SLICE_BYTES", 1000)
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC, cleanup_policy="compact")
+        while node.partition(TOPIC).log.size_bytes < 4_000:
+            node.call(commit(node.partition(TOPIC).log_end_offset), 8)
+        lead(node)
+        turns = 0
+        while node.call(ListGroupsRequest(), 5).error_code:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+        assert turns >= 4
+        assert committed(node) == [node.partition(TOPIC).log_end_offset - 1]
+
+
+async def test_records_of_other_kinds_are_skipped(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC, cleanup_policy="compact")
+        node.call(commit(7), 8)
+        append(node, b"\0\x03" + b"\0\x01G", b"\0\0" + bytes(4))  # ConsumerGroupMetadata
+        append(node, b"\x7f\xff", None)
+        lead(node)
+        await trio.testing.wait_all_tasks_blocked()
+        assert committed(node) == [7]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\0\x01", b"\0\x03" + bytes(30)),
+        (b"\0\x01\0\x01G\0\x01t\0\0\0\0", b"\0\x09" + bytes(30)),
+        (b"\0\x01\0\x01G\0\x01t\0\0\0\0", b"\0"),
+        (None, b""),
+    ],
+    ids=["torn key", "unknown version", "torn value", "no key"],
+)
+async def test_a_partition_that_cannot_be_read_is_not_served(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, key: bytes | None, value: bytes
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC)
+        append(node, key, value)
+        lead(node)
+        await trio.testing.wait_all_tasks_blocked()
+        reply = node.call(commit(1), 8)
+        assert reply.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert node.call(ListGroupsRequest(), 5).error_code == ErrorCode.NONE
+        assert node.broker.groups.runtime.shards[0].state is ShardState.FAILED
+
+
+def append(node: Node, key: bytes | None, value: bytes | None) -> None:
+    partition = node.partition(TOPIC)
+    partition.append(build([Record(0, 0, key, value)]), now_ms=0, origin=Origin.COORDINATOR)
+
+
+async def test_replies_wait_until_records_are_committed(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC)
+        partition = node.partition(TOPIC)
+        partition.isr = (1, 2)  # a follower that lags
+        replies: list[AnyMessage] = []
+
+        async def ask(request: AnyMessage) -> None:
+            replies.append(await node.start(request, 8))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, commit(3))
+            await trio.testing.wait_all_tasks_blocked()
+            everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("G", topics=None)])
+            nursery.start_soon(ask, everything)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not replies, "what is not committed is not told"
+            partition.advance_high_watermark(partition.log_end_offset, 0)
+        assert len(replies) == 2
+        assert committed(node) == [3]
+
+
+async def test_replies_are_given_up_after_the_commit_timeout(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path, offsets_commit_timeout_ms="5000") as node:
+        node.create("t")
+        node.create(TOPIC)
+        partition = node.partition(TOPIC)
+        partition.isr = (1, 2)
+        reply, seconds = await node.wait_for(commit(3), 8)
+        error = reply.topics[0].partitions[0].error_code
+        assert (error, seconds) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, 5.0)
+        partition.advance_high_watermark(partition.log_end_offset, 0)  # too late, but harmless
+        assert committed(node) == [3]
+
+
+async def test_who_waits_is_sent_to_the_new_coordinator(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    settings = {"group_initial_rebalance_delay_ms": "60000"}
+    async with running(tmp_path, **settings) as node:
+        node.create(TOPIC)
+        join = JoinGroupRequest(
+            group_id="G",
+            session_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", b"")],
+        )
+        replies: list[AnyMessage] = []
+
+        async def ask() -> None:
+            replies.append(as_received(await node.start(join, 3), 3))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            node.change_leader(TOPIC, 0, leader=2, leader_epoch=1)
+        assert replies[0].error_code == ErrorCode.NOT_COORDINATOR
+        assert node.call(join, 3).error_code == ErrorCode.NOT_COORDINATOR
+        await trio.sleep(120)  # its timers are gone with it
+
+
+async def test_offsets_of_a_deleted_topic_are_forgotten(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t", 60)
+        node.create(TOPIC, max_message_bytes="1024")
+        for first in range(0, 60, 6):
+            request = commit(1)
+            request.topics[0].partitions = [
+                OffsetCommitRequestPartition(index, 1, committed_metadata="")
+                for index in range(first, first + 6)
+            ]
+            node.call(request, 8)
+        before = node.partition(TOPIC).log_end_offset
+        node.delete("t")
+        assert committed(node) == []
+        batches = batches_of(node.partition(TOPIC), before)
+        assert len(batches) > 1, "more than fits into a batch of max.message.bytes"
+        assert sum(batches) == 60
+
+
+def batches_of(partition: Partition, start: int) -> list[int]:
+    end = partition.log_end_offset
+    region = partition.read(start, 1 << 20, max_offset=end, min_one_batch=True)
+    assert region is not None
+    return [header.records_count for _, header in iter_batches(region.read())]
+
+
+async def test_what_is_too_large_for_a_batch_is_refused(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t", 60)
+        node.create(TOPIC, max_message_bytes="1024")
+        reply = node.call(commit(1, partitions=60), 8)
+        errors = {p.error_code for p in reply.topics[0].partitions}
+        assert errors == {ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert committed(node) == []
+
+
+async def test_the_offsets_topic_is_made_when_it_is_looked_for(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    node = Node(tmp_path, {"offsets.topic.num.partitions": "4"})
+    group = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("G", topics=None)])
+    async with trio.open_nursery() as nursery:
+        await node.broker.start(nursery)
+        assert node.call(group, 8).groups[0].error_code == ErrorCode.NOT_COORDINATOR
+        find = FindCoordinatorRequest(coordinator_keys=["G", "H"])
+        found = as_received(await node.start(find, 4), 4)
+        assert [c.node_id for c in found.coordinators] == [NODE_ID, NODE_ID]
+        topic = node.broker.image.topics[TOPIC]
+        assert len(topic.partitions) == 4
+        assert node.partition(TOPIC).log.config.cleanup_policy == {"compact"}
+        assert node.call(group, 8).groups[0].error_code == ErrorCode.NONE
+        again = node.call(FindCoordinatorRequest(coordinator_keys=["G"]), 4)
+        assert again.coordinators == found.coordinators[:1]
+        nursery.cancel_scope.cancel()
+    node.close()
+
+
+def test_groups_go_to_the_partitions_that_java_says() -> None:
+    known: list[tuple[str, int]] = [
+        ("", 0),
+        ("a", 97),
+        ("polygenelubricants", -(1 << 31)),  # the hash without an absolute value
+        ("grüße", 98768023),
+        ("\U0001f600", 1772899),
+    ]
+    for text, value in known:
+        assert string_hash(text) == value, text
+    assert partition_for("polygenelubricants", 50) == 0
+    assert partition_for("a", 50) == 47

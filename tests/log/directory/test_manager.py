@@ -1,0 +1,491 @@
+"""The log directories of a broker."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log import (
+    Intervals,
+    Log,
+    LogConfig,
+    LogDirError,
+    LogDirLocked,
+    LogError,
+    LogManager,
+    run_all,
+)
+from kwire.log.directory.files import Files
+from tests.log.failing_disk import FailingDisk
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = b"0123456789abcdef"
+
+
+class Clock:
+    now_ms = NOW_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+MakeManager = Callable[..., LogManager]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def manager_of(tmp_path: Path, clock: Clock) -> Iterator[MakeManager]:
+    """manager_of("a", "b"): a manager of these directories; what is left open is unlocked."""
+    made: list[LogManager] = []
+
+    def make(*names: str, load: bool = True, files: Files | None = None) -> LogManager:
+        manager = LogManager(
+            [tmp_path / name for name in names or ("a",)], clock=clock, files=files
+        )
+        made.append(manager)
+        if load:
+            manager.load()
+        return manager
+
+    yield make
+    for manager in made:
+        kill(manager)
+
+
+def kill(manager: LogManager) -> None:
+    """What the end of the process does: the locks go, nothing is written."""
+    for directory in manager.online_dirs:
+        directory.unlock()
+
+
+def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
+    manager = manager_of()
+    for index in range(3):
+        append(manager.create("t", TOPIC_ID, index), index + 1)
+    manager.logs["t", 2].delete_records(2, 3)
+    manager.close()
+    directory = tmp_path / "a"
+    assert (directory / "recovery-point-offset-checkpoint").read_text() == (
+        "0\n3\nt 0 1\nt 1 2\nt 2 3\n"
+    )
+    assert (directory / "replication-offset-checkpoint").read_text() == (
+        "0\n3\nt 0 1\nt 1 2\nt 2 3\n"
+    )
+    assert (directory / "log-start-offset-checkpoint").read_text() == "0\n1\nt 2 2\n"
+    stopped = json.loads((directory / ".kafka_cleanshutdown").read_text())
+    assert stopped == {"version": 0, "brokerEpoch": -1}
+    again = manager_of()
+    assert not (directory / ".kafka_cleanshutdown").exists()
+    assert {key: log.log_end_offset for key, log in again.logs.items()} == {
+        ("t", 0): 1,
+        ("t", 1): 2,
+        ("t", 2): 3,
+    }
+    assert again.logs["t", 2].log_start_offset == 2
+    assert again.logs["t", 0].topic_id == TOPIC_ID
+    assert again.high_watermarks["t", 2] == 3
+
+
+def test_a_killed_broker_leaves_no_marker(manager_of: MakeManager, append: Append) -> None:
+    manager = manager_of()
+    append(manager.create("t", TOPIC_ID, 0), 5)
+    kill(manager)
+    again = manager_of()
+    assert again.logs["t", 0].log_end_offset == 5
+    assert again.logs["t", 0].recovery_point == 0
+
+
+def test_what_was_not_loaded_is_not_called_clean(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
+    manager = manager_of()
+    append(manager.create("t", TOPIC_ID, 0), 5)
+    kill(manager)
+    log_file = tmp_path / "a" / "t-0" / "00000000000000000000.log"
+    log_file.write_bytes(log_file.read_bytes() + b"torn")
+    manager_of(load=False).close()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert manager_of().logs["t", 0].log_end_offset == 5
+
+
+def test_topic_configs_are_asked_for(manager_of: MakeManager) -> None:
+    manager = manager_of()
+    manager.create("t-with-dashes", TOPIC_ID, 0)
+    manager.close()
+    again = manager_of(load=False)
+    again.load(lambda topic: LogConfig(retention_ms=len(topic)))
+    assert again.logs["t-with-dashes", 0].config.retention_ms == 13
+
+
+def test_a_second_manager_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+    manager_of("a", "b")
+    with pytest.raises(LogDirLocked, match=r"b is in use: another process holds the lock"):
+        LogManager([tmp_path / "c", tmp_path / "b"])
+    manager_of("c")  # and the directory it had got is free again
+
+
+@pytest.mark.slow
+def test_a_second_process_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+    program = (
+        "import sys; from kwire.log import LogManager\n"
+        "try: LogManager(sys.argv[1:])\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    manager = manager_of()
+    for locked in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "a")],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.startswith("LogDirLocked") == locked, done
+        manager.close()
+
+
+def test_new_partitions_go_where_the_fewest_are(manager_of: MakeManager) -> None:
+    manager = manager_of("a", "b", "c")
+    for index in range(6):
+        manager.create("t", TOPIC_ID, index)
+    where = [manager.logs["t", index].dir.parent.name for index in range(6)]
+    assert sorted(where) == ["a", "a", "b", "b", "c", "c"]
+    for index in range(6):
+        if where[index] == "b":
+            manager.delete("t", index)
+    assert manager.create("u", TOPIC_ID, 0).dir.parent.name == "b"
+
+
+def test_a_partition_in_two_directories_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+    manager = manager_of("a", "b")
+    log = manager.create("t", TOPIC_ID, 0)
+    manager.close()
+    other = "b" if log.dir.parent.name == "a" else "a"
+    shutil.copytree(log.dir, tmp_path / other / "t-0")
+    with pytest.raises(LogDirError, match="remove the copy"):
+        manager_of("a", "b")
+
+
+def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Clock) -> None:
+    """A power cut must not take a whole log directory because of a folder above it."""
+
+    class Recording(Files):
+        def __init__(self) -> None:
+            self.folders: list[Path] = []
+
+        def fsync_dir(self, path: Path | str) -> None:
+            super().fsync_dir(path)
+            self.folders.append(Path(path))
+
+    files = Recording()
+    manager = LogManager([tmp_path / "a" / "b" / "c"], clock=clock, files=files)
+    assert files.folders == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    manager.close()
+
+
+def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(LogDirError, match="twice"):
+        LogManager([tmp_path / "a", tmp_path / "b"])
+
+
+def test_other_folders_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
+    for name in ("lost+found", "__cluster_metadata-0", "a-b", "notes", "t-1x"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    assert manager_of().logs == {}
+
+
+def test_a_deleted_partition_goes_in_two_steps(
+    manager_of: MakeManager, clock: Clock, tmp_path: Path, append: Append
+) -> None:
+    manager = manager_of()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 2)
+    region = log.read(0, 1000, max_offset=2, min_one_batch=True)
+    manager.delete("t", 0)
+    (folder,) = (path for path in (tmp_path / "a").iterdir() if path.is_dir())
+    assert folder.name.startswith("t-0.")
+    assert folder.name.endswith("-delete")
+    assert region is not None
+    assert len(region.read()) == region.size_bytes
+    with pytest.raises(LogError) as caught:
+        append(log)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.create("t", b"another topic id", 0).log_end_offset == 0
+    run_all(manager.maintain(clock.now_ms + 59_999))
+    assert folder.exists()
+    run_all(manager.maintain(clock.now_ms + 60_000))
+    assert not folder.exists()
+
+
+def test_an_interrupted_deletion_goes_on(
+    manager_of: MakeManager, clock: Clock, tmp_path: Path
+) -> None:
+    manager = manager_of()
+    manager.create("t" * 249, TOPIC_ID, 0)
+    manager.delete("t" * 249, 0)
+    kill(manager)
+    again = manager_of()
+    assert again.logs == {}
+    run_all(again.maintain(clock.now_ms + 60_000))
+    assert not [path for path in (tmp_path / "a").iterdir() if path.is_dir()]
+
+
+class TestIdentity:
+    CLUSTER = "AAAAAAAAQACEAgAAAAAAAA"
+
+    def test_is_written_once_and_checked_then(self, manager_of: MakeManager) -> None:
+        manager = manager_of("a", "b")
+        assert manager.identify(1, self.CLUSTER) == self.CLUSTER
+        first = [directory.identity() for directory in manager.online_dirs]
+        assert len({known.directory_id for known in first if known}) == 2
+        assert manager.identify(1, "another") == self.CLUSTER
+        assert [directory.identity() for directory in manager.online_dirs] == first
+
+    def test_another_brokers_directory_is_refused(self, manager_of: MakeManager) -> None:
+        manager_of().identify(1, self.CLUSTER)
+        manager = manager_of("b")
+        manager.identify(1, self.CLUSTER)
+        with pytest.raises(LogDirError, match="belongs to broker 1, this one is 2"):
+            manager.identify(2, self.CLUSTER)
+
+    def test_directories_of_two_clusters_are_refused(self, manager_of: MakeManager) -> None:
+        one, other = manager_of("a"), manager_of("b")
+        one.identify(1, self.CLUSTER)
+        other.identify(1, "another")
+        kill(one)
+        kill(other)
+        with pytest.raises(LogDirError, match="several clusters"):
+            manager_of("a", "b").identify(1, "x")
+
+    def test_with_zookeeper(self, manager_of: MakeManager, tmp_path: Path) -> None:
+        manager_of().identify(4, self.CLUSTER, zookeeper=True)
+        text = (tmp_path / "a" / "meta.properties").read_text()
+        assert text == f"version=0\nbroker.id=4\ncluster.id={self.CLUSTER}\n"
+
+
+class TestUpkeep:
+    def test_checkpoints(
+        self, manager_of: MakeManager, clock: Clock, append: Append, tmp_path: Path
+    ) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0)
+        append(log, 7)
+        log.flush()
+        run_all(manager.maintain(clock.now_ms + 4_999))
+        assert not list((tmp_path / "a").glob("*-checkpoint"))
+        run_all(manager.maintain(clock.now_ms + 5_000, lambda log: 6))
+        assert (tmp_path / "a" / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 6\n"
+        run_all(manager.maintain(clock.now_ms + 60_000))
+        assert (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 7\n"
+        assert (tmp_path / "a" / "log-start-offset-checkpoint").read_text() == "0\n0\n"
+
+    def test_retention(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, LogConfig(retention_ms=1000))
+        append(log, 7)
+        run_all(manager.maintain(clock.now_ms + 299_999))
+        assert log.log_start_offset == 0
+        run_all(manager.maintain(clock.now_ms + 300_000))
+        assert (log.log_start_offset, len(log.removals)) == (7, 1)
+        paths = log.removals[0].paths
+        run_all(manager.maintain(clock.now_ms + 360_000))
+        assert log.removals == []
+        assert not any(path.exists() for path in paths)
+
+    def test_flush_ms(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+        append(log, 7)
+        run_all(manager.maintain(clock.now_ms + 99))
+        assert log.recovery_point == 0
+        jobs = manager.maintain(clock.now_ms + 100)
+        assert log.recovery_point == 0
+        assert manager.maintain(clock.now_ms + 100) == [], "one flush of a log at a time"
+        append(log, 1)
+        run_all(jobs)
+        assert log.recovery_point == 7, "what came meanwhile is not durable"
+        run_all(manager.maintain(clock.now_ms + 200))
+        assert log.recovery_point == 8
+
+    def test_a_log_deleted_under_its_flush_is_no_failed_disk(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+        append(log)
+        (job,) = [job for job in manager.maintain(clock.now_ms + 100) if "flush" in job.what]
+        manager.delete("t", 0)
+        run_all([job])
+        assert not manager.offline_dirs
+        manager.create("t", TOPIC_ID, 0, LogConfig())
+
+    def test_a_rolled_segment_is_made_durable(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, LogConfig(segment_bytes=100))
+        append(log)
+        assert manager.maintain(clock.now_ms) == []
+        append(log)
+        assert len(log.segments) == 2
+        run_all(manager.maintain(clock.now_ms))
+        assert log.recovery_point == 2
+
+    def test_producers_expire(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0)
+        append(log, producer_id=1, producer_epoch=0, base_sequence=0)
+        run_all(manager.maintain(clock.now_ms + 600_000))
+        assert log.active_producers()
+        run_all(manager.maintain(clock.now_ms + 86_400_000))
+        assert not log.active_producers()
+
+    def test_intervals_are_settings(self, tmp_path: Path, clock: Clock) -> None:
+        intervals = Intervals(replica_high_watermark_checkpoint_interval_ms=1)
+        manager = LogManager([tmp_path / "a"], clock=clock, intervals=intervals)
+        run_all(manager.maintain(clock.now_ms + 1))
+        assert (tmp_path / "a" / "replication-offset-checkpoint").exists()
+        manager.close()
+
+
+class TestFailingDisk:
+    """One directory's disk fails: its partitions answer KAFKA_STORAGE_ERROR, the others go on."""
+
+    @pytest.fixture
+    def disk(self) -> FailingDisk:
+        return FailingDisk("/a/")
+
+    @pytest.fixture
+    def manager(self, manager_of: MakeManager, disk: FailingDisk) -> LogManager:
+        manager = manager_of("a", "b", files=disk)
+        for index in range(4):
+            manager.create("t", TOPIC_ID, index)
+        return manager
+
+    def on(self, manager: LogManager, name: str) -> list[Log]:
+        return [log for log in manager.logs.values() if log.dir.parent.name == name]
+
+    @pytest.mark.parametrize("call", ["pwrite", "short write"])
+    def test_writing(
+        self, manager: LogManager, disk: FailingDisk, append: Append, call: str,
+        manager_of: MakeManager,
+    ) -> None:  # fmt: skip
+        failed, good = self.on(manager, "a"), self.on(manager, "b")
+        for log in (*failed, *good):
+            append(log, 3)
+        disk.calls, disk.broken = (call,), True
+        size = failed[0].segments.active.path.stat().st_size
+        with pytest.raises(LogError) as caught:
+            append(failed[0], 100)
+        assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+        assert failed[0].segments.active.path.stat().st_size == size, "the part that got there"
+        for log in failed:
+            with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+                append(log)
+            with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+                log.read(0, 100, max_offset=3, min_one_batch=True)
+        for log in good:
+            assert append(log).first_offset == 3
+        assert [path.name for path in manager.offline_dirs] == ["a"]
+        assert sorted(manager.logs) == sorted((log.topic, log.partition) for log in good)
+        run_all(manager.maintain(NOW_MS + 10**6))
+        manager.close()
+        again = manager_of("a", "b")
+        assert sorted(log.log_end_offset for log in again.logs.values()) == [3, 3, 4, 4]
+
+    def test_the_owner_is_told_once(
+        self, manager: LogManager, disk: FailingDisk, append: Append
+    ) -> None:
+        told: list[tuple[str, int]] = []
+        manager.on_dir_offline = lambda path, error, logs: told.append((path.name, len(logs)))
+        disk.calls, disk.broken = ("pwrite",), True
+        for log in self.on(manager, "a"):
+            with pytest.raises(LogError):
+                append(log)
+        assert told == [("a", 2)]
+
+    def test_reading(self, manager: LogManager, disk: FailingDisk, append: Append) -> None:
+        log = self.on(manager, "a")[0]
+        for _ in range(3):
+            append(log)
+        disk.calls, disk.broken = ("pread",), True
+        with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+            log.read(1, 100, max_offset=3, min_one_batch=True)
+        assert [path.name for path in manager.offline_dirs] == ["a"]
+
+    def test_fsync(
+        self, manager: LogManager, disk: FailingDisk, append: Append, clock: Clock
+    ) -> None:
+        log = self.on(manager, "a")[0]
+        log.update_config(LogConfig(flush_ms=1))
+        append(log)
+        disk.calls, disk.broken = ("fsync",), True
+        run_all(manager.maintain(clock.now_ms + 1))
+        assert [path.name for path in manager.offline_dirs] == ["a"]
+        assert log.recovery_point == 0
+
+    def test_flushing_every_message(
+        self, manager: LogManager, disk: FailingDisk, append: Append
+    ) -> None:
+        """A batch that could not be made durable is not acknowledged."""
+        log = self.on(manager, "a")[0]
+        log.update_config(LogConfig(flush_messages=1))
+        disk.calls, disk.broken = ("fsync",), True
+        with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+            append(log)
+
+    def test_rolling(self, manager: LogManager, disk: FailingDisk, append: Append) -> None:
+        log = self.on(manager, "a")[0]
+        append(log)
+        log.update_config(LogConfig(segment_bytes=100))
+        disk.calls, disk.broken = ("open",), True
+        with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+            append(log)
+        assert log.log_end_offset == 1
+
+    def test_new_partitions_go_elsewhere(self, manager: LogManager, disk: FailingDisk) -> None:
+        disk.calls, disk.broken = ("open",), True
+        for index in range(10, 14):
+            assert manager.create("t", TOPIC_ID, index).dir.parent.name == "b"
+        disk.word = "/"
+        with pytest.raises(LogError) as caught:
+            manager.create("t", TOPIC_ID, 14)
+        assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_checkpoints(self, manager: LogManager, disk: FailingDisk) -> None:
+        disk.calls, disk.broken = ("rename",), True
+        run_all(manager.maintain(NOW_MS + 60_000))
+        assert [path.name for path in manager.offline_dirs] == ["a"]
+
+    def test_a_stop_with_a_failing_disk(
+        self, manager: LogManager, disk: FailingDisk, append: Append, tmp_path: Path
+    ) -> None:
+        for log in list(manager.logs.values()):
+            append(log)
+        disk.calls, disk.broken = ("fsync",), True
+        manager.close()
+        assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+        assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "file").write_text("")
+    manager = LogManager([tmp_path / "file" / "x", tmp_path / "good"], clock=clock)
+    assert list(manager.offline_dirs) == [tmp_path / "file" / "x"]
+    manager.close()
+    with pytest.raises(LogDirError, match=r"none of the log\.dirs can be used"):
+        LogManager([tmp_path / "file" / "x"], clock=clock)

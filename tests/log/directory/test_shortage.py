@@ -1,0 +1,302 @@
+"""A disk that is full for a while, a process that may open no more files for a while.
+
+What finds no room is refused with KAFKA_STORAGE_ERROR and leaves no trace; everything else is
+served, and when there is room again all is as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.control import ControlType, control_batch
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager
+from kwire.log.directory.shortage import PASSING
+from kwire.log.origin import Origin
+from kwire.log.upkeep.job import run_all
+from tests.log.failing_disk import FailingDisk
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
+
+TOPIC_ID = b"0123456789abcdef"
+
+NOW_MS = 1_700_000_000_000
+FULL, NO_DESCRIPTORS = errno.ENOSPC, errno.EMFILE
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk("/")
+
+
+@pytest.fixture
+def log(open_log: OpenLog, disk: FailingDisk) -> Log:
+    return open_log(LogConfig(segment_bytes=320, index_interval_bytes=0), files=disk)
+
+
+def short_of(disk: FailingDisk, code: int, *calls: str) -> None:
+    disk.calls, disk.error, disk.broken = calls, OSError(code, "made up"), True
+
+
+def refused(log: Log, batch: bytearray) -> None:
+    """The append is refused, and neither log nor batch is changed."""
+    before, end, names = bytes(batch), log.log_end_offset, file_names(log)
+    with pytest.raises(LogError) as caught:
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (bytes(batch), log.log_end_offset, file_names(log)) == (before, end, names)
+    assert not log.offline
+
+
+def file_names(log: Log) -> set[str]:
+    """Of what belongs to segments."""
+    return {path.name for path in log.dir.iterdir() if path.name[0].isdigit()}
+
+
+@pytest.mark.parametrize("call", ["write", "rename"])
+def test_a_topic_id_is_adopted_when_there_is_room(
+    open_log: OpenLog, disk: FailingDisk, append: Append, call: str
+) -> None:
+    append(open_log(topic_id=bytes(16), files=disk))
+    log = open_log(topic_id=bytes(16), files=disk)
+    short_of(disk, FULL, call)
+    with pytest.raises(LogError) as caught:
+        log.adopt_topic_id(TOPIC_ID)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.offline
+    assert log.topic_id == bytes(16)
+    disk.broken = False
+    log.adopt_topic_id(TOPIC_ID)
+    assert open_log(topic_id=bytes(16)).topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("call", ["pwrite", "short write"])
+@pytest.mark.parametrize("code", sorted(PASSING))
+def test_a_refused_append_can_be_made_later(
+    log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, read_all: ReadAll,
+    call: str, code: int,
+) -> None:  # fmt: skip
+    append(log, 2)
+    batch = make_batch(1)
+    short_of(disk, code, call)
+    refused(log, batch)
+    disk.broken = False
+    assert log.append(batch, leader_epoch=0, now_ms=NOW_MS).first_offset == 2
+    assert [record.offset for record in read_all(log)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "suffix"),
+    [
+        (FULL, "pwrite", ".snapshot"),
+        (FULL, "short write", ".snapshot"),
+        (NO_DESCRIPTORS, "write", ".index"),
+        (NO_DESCRIPTORS, "write", ".timeindex"),
+        (NO_DESCRIPTORS, "write", ".snapshot"),
+        (NO_DESCRIPTORS, "open", ".log"),
+    ],
+)
+def test_a_segment_that_cannot_be_made_leaves_nothing(
+    log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, read_all: ReadAll,
+    open_log: OpenLog, code: int, call: str, suffix: str,
+) -> None:  # fmt: skip
+    end, batch = fill_segment(log, append, make_batch)
+    disk.word = f"{end:020d}{suffix}"
+    short_of(disk, code, call)
+    refused(log, batch)
+    assert not [name for name in file_names(log) if name.startswith(f"{end:020d}")]
+    disk.broken = False
+    assert log.append(batch, leader_epoch=0, now_ms=NOW_MS).first_offset == end
+    assert [segment.base_offset for segment in log.segments] == [0, end]
+    again = open_log(LogConfig(segment_bytes=320))
+    assert [record.offset for record in read_all(again)] == list(range(end + 1))
+    assert again.producers.entries[7].next_sequence == end + 1
+
+
+@pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
+def test_an_index_that_cannot_be_completed(
+    log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch, code: int, call: str
+) -> None:
+    """The old segment's, as it is rolled; it goes on being the active one until it can be."""
+    end, batch = fill_segment(log, append, make_batch)
+    disk.word = f"{0:020d}.timeindex"
+    short_of(disk, code, call)
+    refused(log, batch)
+    refused(log, batch)
+    disk.broken = False
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, end]
+    assert log.segments.first.time_index.count == 1
+
+
+def fill_segment(log: Log, append: Append, make_batch: MakeBatch) -> tuple[int, bytearray]:
+    """The end of a log whose next batch begins a segment, and that batch."""
+    batch = make_batch(1, producer_id=7, producer_epoch=0, base_sequence=0)
+    while log.segments.active.size_bytes + len(batch) <= 320:
+        append(log, producer_id=7, producer_epoch=0, base_sequence=log.log_end_offset)
+    end = log.log_end_offset
+    return end, make_batch(1, producer_id=7, producer_epoch=0, base_sequence=end)
+
+
+CHANGED = {
+    "as it is": LogConfig(),
+    "stamped": LogConfig(message_timestamp_type="LogAppendTime"),
+    "compressed": LogConfig(compression_type="lz4"),
+}
+
+
+@pytest.mark.parametrize("config", CHANGED.values(), ids=list(CHANGED))
+def test_a_batch_that_is_changed_for_its_topic_comes_back_as_it_was(
+    open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch, config: LogConfig
+) -> None:
+    """Produce's quick way hands what it was refused to the thorough one."""
+    log = open_log(config, files=disk)
+    batch = make_batch(3, producer_id=7, producer_epoch=0, base_sequence=0)
+    short_of(disk, FULL, "pwrite")
+    refused(log, batch)
+    disk.broken = False
+    assert log.append(batch, leader_epoch=0, now_ms=NOW_MS).last_offset == 2
+    late = make_batch(1, producer_id=7, producer_epoch=0, base_sequence=5)
+    before = bytes(late)
+    with pytest.raises(LogError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        log.append(late, leader_epoch=0, now_ms=NOW_MS)
+    assert bytes(late) == before
+
+
+def test_flush_messages_refuses_before_it_writes(
+    open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch
+) -> None:
+    """An answer of KAFKA_STORAGE_ERROR says to producers that the batch is not there."""
+    log = open_log(LogConfig(flush_messages=1), files=disk)
+    batch = make_batch(1)
+    short_of(disk, NO_DESCRIPTORS, "open_folder")
+    refused(log, batch)
+    disk.broken = False
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert log.recovery_point == 1
+
+
+def test_a_flush_that_cannot_open_its_files_loses_none_of_them(
+    log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch
+) -> None:
+    end, batch = fill_segment(log, append, make_batch)
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    short_of(disk, NO_DESCRIPTORS, "open_folder")
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.flush()
+    assert (log.snapshots.unsynced, log.recovery_point) == ({end}, 0)
+    disk.broken = False
+    log.flush()
+    assert (log.snapshots.unsynced, log.recovery_point) == (set(), end + 1)
+
+
+def test_a_leader_epoch_is_written_as_soon_as_it_can_be(
+    log: Log, disk: FailingDisk, append: Append, make_batch: MakeBatch
+) -> None:
+    append(log, leader_epoch=0)
+    batch = make_batch(1)
+    short_of(disk, FULL, "pwrite")
+    disk.word = "leader-epoch-checkpoint"
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.append(batch, leader_epoch=3, now_ms=NOW_MS)
+    disk.broken = False
+    log.append(batch, leader_epoch=3, now_ms=NOW_MS)
+    assert "3 1" in (log.dir / "leader-epoch-checkpoint").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
+def test_an_aborted_transaction_is_known_before_its_index_has_it(
+    log: Log, disk: FailingDisk, append: Append, open_log: OpenLog, code: int, call: str
+) -> None:
+    """Its marker is in the log, so nothing can be refused any more."""
+    append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    disk.word = ".txnindex"
+    short_of(disk, code, call)
+    marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.segments.active.release()
+    assert log.aborted_transactions(0, 3) == [(7, 0)]
+    disk.broken = False
+    log.close()
+    again = open_log(clean=True, recovery_point=3)
+    assert again.aborted_transactions(0, 3) == [(7, 0)]
+
+
+def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append) -> None:
+    append(log, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.segments.active.release()
+    short_of(disk, NO_DESCRIPTORS, "open", "read")
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.read(0, 1000, max_offset=3, min_one_batch=True)
+    with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
+        log.aborted_transactions(0, 3)
+    disk.broken = False
+    assert log.read(0, 1000, max_offset=3, min_one_batch=True) is not None
+    assert log.aborted_transactions(0, 3) == [(7, 0)]
+
+
+@pytest.fixture
+def manager(tmp_path: Path, disk: FailingDisk) -> Iterator[LogManager]:
+    made = LogManager([tmp_path / "data"], files=disk, clock=lambda: NOW_MS)
+    yield made
+    made.close()
+
+
+def test_a_partition_that_cannot_be_made_is_made_later(
+    manager: LogManager, disk: FailingDisk
+) -> None:
+    short_of(disk, NO_DESCRIPTORS, "open")
+    with pytest.raises(LogError) as caught:
+        manager.create("t", TOPIC_ID, 0)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not manager.offline_dirs
+    disk.broken = False
+    assert manager.create("t", TOPIC_ID, 0).log_end_offset == 0
+
+
+def test_a_checkpoint_is_written_the_next_time(manager: LogManager, disk: FailingDisk) -> None:
+    manager.create("t", TOPIC_ID, 0)
+    path = manager.online_dirs[0].path / "recovery-point-offset-checkpoint"
+    short_of(disk, FULL, "pwrite")
+    run_all(manager.maintain(NOW_MS + 60_000))
+    assert not path.exists()
+    disk.broken = False
+    run_all(manager.maintain(NOW_MS + 120_000))
+    assert path.exists()
+    assert not manager.offline_dirs
+
+
+def test_a_deleted_partition_whose_new_name_cannot_be_fsynced(
+    manager: LogManager, disk: FailingDisk
+) -> None:
+    manager.create("t", TOPIC_ID, 0)
+    short_of(disk, NO_DESCRIPTORS, "open_folder")
+    manager.delete("t", 0)
+    assert not manager.offline_dirs
+    assert [folder.path.exists() for folder in manager.maintenance.deleted] == [True]
+
+
+def test_no_start_without_room_for_the_recovery(
+    manager: LogManager, disk: FailingDisk, append: Append
+) -> None:
+    """A broker that serves nothing helps nobody: it says why and ends, to be started again."""
+    append(manager.create("t", TOPIC_ID, 0))
+    path = manager.online_dirs[0].path
+    manager.online_dirs[0].unlock()  # as if killed
+    again = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    short_of(disk, FULL, "pwrite")
+    with pytest.raises(LogDirError, match=r"none of the log\.dirs can be used: .*made up"):
+        again.load()
+    disk.broken = False
+    later = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    later.load()
+    assert later.logs["t", 0].log_end_offset == 1
+    later.close()

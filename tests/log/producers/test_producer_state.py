@@ -1,0 +1,330 @@
+"""Idempotent and transactional producers: the answers of Apache Kafka 4.3.1 to the same batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.control import ControlType, control_batch
+from kwire.codecs.errors import ErrorCode
+from kwire.log import AppendResult, Log, LogConfig, LogError, Origin, Verification
+from kwire.log.producers.entry import BATCHES_KEPT
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append, MakeBatch, OpenLog
+
+NOW_MS = 1_700_000_000_000
+LAST = 2**31 - 1
+EXPIRATION_MS = 86_400_000
+
+
+class Producer:
+    """Appends batches of one producer id."""
+
+    def __init__(self, log: Log, make_batch: MakeBatch, producer_id: int = 7) -> None:
+        self.log = log
+        self.make_batch = make_batch
+        self.producer_id = producer_id
+        self.proof: Verification | None = None
+
+    def send(
+        self, sequence: int, count: int = 1, *, epoch: int = 0, transactional: bool = False
+    ) -> AppendResult:
+        batch = self.make_batch(
+            count,
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        return self.log.append(batch, leader_epoch=0, now_ms=NOW_MS, verification=self.proof)
+
+    def refused(self, sequence: int, *, epoch: int = 0, transactional: bool = False) -> ErrorCode:
+        with pytest.raises(LogError) as caught:
+            self.send(sequence, epoch=epoch, transactional=transactional)
+        assert caught.value.log_start_offset == self.log.log_start_offset
+        return caught.value.error
+
+    def end(
+        self,
+        kind: ControlType,
+        *,
+        epoch: int = 0,
+        coordinator_epoch: int = 1,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        marker = control_batch(
+            kind,
+            coordinator_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=epoch,
+            timestamp=NOW_MS,
+        )
+        return self.log.append(
+            marker,
+            leader_epoch=0,
+            now_ms=NOW_MS,
+            origin=Origin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+
+
+@pytest.fixture
+def log(open_log: OpenLog) -> Log:
+    return open_log()
+
+
+@pytest.fixture
+def producer(log: Log, make_batch: MakeBatch) -> Producer:
+    return Producer(log, make_batch)
+
+
+def test_sequences_follow_one_another(producer: Producer) -> None:
+    assert [producer.send(sequence, 2).first_offset for sequence in (0, 2, 4)] == [0, 2, 4]
+    assert producer.refused(7) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.refused(5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.send(6).first_offset == 6
+
+
+def test_an_unknown_producer_may_begin_anywhere(producer: Producer) -> None:
+    producer.send(9)
+    assert producer.refused(11) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not producer.send(10).duplicate
+
+
+def test_the_last_five_batches_are_known(producer: Producer) -> None:
+    for number in range(BATCHES_KEPT + 1):
+        producer.send(2 * number, 2)
+    for number in range(1, BATCHES_KEPT + 1):
+        again = producer.send(2 * number, 2)
+        assert (again.duplicate, again.first_offset, again.last_offset) == (
+            True,
+            2 * number,
+            2 * number + 1,
+        )
+    assert producer.refused(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_part_of_a_batch_is_no_duplicate(producer: Producer) -> None:
+    producer.send(0, 4)
+    assert producer.refused(0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.refused(3) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_epochs(producer: Producer) -> None:
+    producer.send(0)
+    assert producer.refused(3, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer.send(0, epoch=1)
+    assert producer.refused(1, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.send(1, epoch=1).first_offset == 2
+
+
+def test_sequences_start_again_at_zero(producer: Producer) -> None:
+    producer.send(LAST)
+    producer.send(0)
+    again = producer.send(LAST)
+    assert (again.duplicate, again.first_offset) == (True, 0)
+
+
+def test_a_batch_may_reach_over_the_last_sequence(producer: Producer) -> None:
+    producer.send(LAST - 1, 3)  # LAST - 1, LAST, 0
+    assert producer.send(LAST - 1, 3).duplicate
+    assert producer.send(1, 3).first_offset == 3
+
+
+def test_producers_do_not_mix(log: Log, make_batch: MakeBatch) -> None:
+    first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
+    first.send(0)
+    second.send(5)
+    first.send(1)
+    second.send(6)
+    assert [entry.last_sequence for entry in log.active_producers()] == [1, 6]
+
+
+def test_a_reopened_log_knows_the_last_batch(
+    open_log: OpenLog, producer: Producer, make_batch: MakeBatch
+) -> None:
+    for number in range(3):
+        producer.send(number)
+    producer.log.close()
+    again = Producer(open_log(clean=True), make_batch)
+    assert again.send(2).duplicate
+    assert again.send(3).first_offset == 3
+
+
+def test_a_killed_log_knows_the_last_five(
+    open_log: OpenLog, producer: Producer, make_batch: MakeBatch
+) -> None:
+    for number in range(6):
+        producer.send(number)
+    again = Producer(open_log(), make_batch)
+    assert [again.send(number).first_offset for number in range(1, 6)] == [1, 2, 3, 4, 5]
+
+
+def test_idle_producers_expire(producer: Producer, open_log: OpenLog) -> None:
+    producer.send(0)
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS - 1)
+    assert producer.log.active_producers()
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert not producer.log.active_producers()
+    assert producer.send(5).first_offset == 1  # not known any more: any sequence is taken
+    producer.log.close()
+    late = open_log(clean=True, now_ms=NOW_MS + EXPIRATION_MS)
+    assert not late.active_producers()
+
+
+def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None:
+    producer.send(0, transactional=True)
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert producer.log.active_producers()
+    producer.end(ControlType.ABORT)
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert not producer.log.active_producers()
+
+
+def test_a_transaction_is_unstable_until_its_marker_is_replicated(
+    producer: Producer, append: Append
+) -> None:
+    log = producer.log
+    append(log, 2)
+    producer.send(0, 3, transactional=True)
+    append(log)
+    assert log.first_unstable_offset == 2
+    producer.end(ControlType.COMMIT)
+    unstable = [log.first_unstable_offset]
+    for high_watermark in (6, 7):
+        log.high_watermark_advanced(high_watermark)
+        unstable.append(log.first_unstable_offset)
+    assert unstable == [2, 2, None]
+    assert log.aborted_transactions(0, 7) == []
+
+
+def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> None:
+    first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
+    first.send(0, transactional=True)  # offset 0
+    second.send(0, transactional=True)  # 1
+    first.end(ControlType.ABORT)  # 2
+    second.send(1, transactional=True)  # 3
+    second.end(ControlType.ABORT)  # 4
+    first.send(1, transactional=True)  # 5
+    first.end(ControlType.COMMIT)  # 6
+    assert log.aborted_transactions(0, 7) == [(1, 0), (2, 1)]
+    assert log.aborted_transactions(3, 7) == [(2, 1)]
+    assert log.aborted_transactions(5, 7) == []
+    assert log.aborted_transactions(0, 1) == [(1, 0)]
+
+
+def test_aborted_transactions_are_in_the_order_of_their_markers(
+    log: Log, make_batch: MakeBatch
+) -> None:
+    """Not of their first records; Apache Kafka's Fetch tells them so as well."""
+    first, second = Producer(log, make_batch, 1), Producer(log, make_batch, 2)
+    first.send(0, transactional=True)  # offset 0
+    second.send(0, transactional=True)  # 1
+    second.end(ControlType.ABORT)  # 2
+    first.end(ControlType.ABORT)  # 3
+    assert log.aborted_transactions(0, 4) == [(2, 1), (1, 0)]
+
+
+def test_a_transaction_must_not_be_left_by_plain_batches(producer: Producer) -> None:
+    producer.send(0, transactional=True)
+    assert producer.refused(1) is ErrorCode.INVALID_TXN_STATE
+    producer.end(ControlType.ABORT)
+    assert producer.send(1).first_offset == 2
+
+
+def test_markers_of_the_past_are_refused(producer: Producer) -> None:
+    producer.send(0, epoch=3, transactional=True)
+    with pytest.raises(LogError, match="INVALID_PRODUCER_EPOCH"):
+        producer.end(ControlType.COMMIT, epoch=2)
+    producer.end(ControlType.COMMIT, epoch=3, coordinator_epoch=5)
+    producer.send(1, epoch=3, transactional=True)
+    with pytest.raises(LogError, match="TRANSACTION_COORDINATOR_FENCED"):
+        producer.end(ControlType.COMMIT, epoch=3, coordinator_epoch=4)
+    assert producer.end(ControlType.COMMIT, epoch=3, coordinator_epoch=5).first_offset == 3
+
+
+def test_with_transaction_version_2_a_marker_raises_the_epoch(producer: Producer) -> None:
+    """KIP-1228: the same epoch is a late marker, unless nothing is open (KAFKA-19999)."""
+    producer.send(0, transactional=True)
+    with pytest.raises(LogError, match="INVALID_PRODUCER_EPOCH"):
+        producer.end(ControlType.COMMIT, epoch=0, transaction_version=2)
+    producer.end(ControlType.COMMIT, epoch=1, transaction_version=2)
+    producer.end(ControlType.COMMIT, epoch=1, transaction_version=2)
+    assert producer.send(0, epoch=1, transactional=True).first_offset == 3
+
+
+def test_a_marker_without_data_changes_nothing_for_readers(producer: Producer) -> None:
+    producer.end(ControlType.ABORT)
+    assert producer.log.first_unstable_offset is None
+    assert producer.log.aborted_transactions(0, 1) == []
+    assert producer.log.active_producers()[0].coordinator_epoch == 1
+
+
+def test_late_transactions_are_told(producer: Producer) -> None:
+    producer.send(0, transactional=True)
+    state = producer.log.producers
+    timeout_ms = 900_000
+    assert not state.has_late_txn(NOW_MS + timeout_ms + 300_000, timeout_ms)
+    assert state.has_late_txn(NOW_MS + timeout_ms + 300_001, timeout_ms)
+
+
+class TestVerification:
+    """KIP-890: a transaction's first batch needs the coordinator's word."""
+
+    @pytest.fixture
+    def log(self, open_log: OpenLog) -> Log:
+        return open_log(LogConfig(), verify_transactions=True)
+
+    def test_unverified(self, producer: Producer) -> None:
+        assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+
+    def prove(
+        self, producer: Producer, sequence: int = 0, *, epoch: int = 0, version_2: bool = False
+    ) -> Verification | None:
+        return producer.log.start_verification(
+            producer.producer_id, sequence, epoch, supports_epoch_bump=version_2, now_ms=NOW_MS
+        )
+
+    def test_once_is_enough(self, producer: Producer) -> None:
+        producer.proof = self.prove(producer)
+        assert producer.send(0, transactional=True).first_offset == 0
+        producer.proof = None
+        assert self.prove(producer, 1) is None
+        assert producer.send(1, transactional=True).first_offset == 1
+
+    def test_a_proof_ends_with_its_transaction(self, producer: Producer) -> None:
+        """An answer that a marker has overtaken proves nothing."""
+        producer.proof = self.prove(producer)
+        producer.end(ControlType.ABORT)
+        assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+
+    def test_another_producers_proof_is_none(
+        self, producer: Producer, make_batch: MakeBatch
+    ) -> None:
+        other = Producer(producer.log, make_batch, 8)
+        self.prove(producer)
+        producer.proof = self.prove(other)
+        assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
+
+    def test_the_first_batch_asked_for_comes_first(self, producer: Producer) -> None:
+        producer.proof = self.prove(producer, 0)
+        self.prove(producer, 4)
+        refused = producer.refused(4, transactional=True)
+        assert refused is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert producer.send(0, transactional=True).first_offset == 0
+
+    def test_version_2_begins_with_sequence_0(self, producer: Producer) -> None:
+        producer.proof = self.prove(producer, 3, version_2=True)
+        refused = producer.refused(3, transactional=True)
+        assert refused is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def test_a_stale_epoch_is_told_first(self, producer: Producer) -> None:
+        producer.send(0, epoch=2)
+        assert producer.refused(0, epoch=1, transactional=True) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_marker_of_no_coordinator_is_refused(producer: Producer) -> None:
+    with pytest.raises(LogError, match="TRANSACTION_COORDINATOR_FENCED"):
+        producer.end(ControlType.COMMIT, coordinator_epoch=-2)

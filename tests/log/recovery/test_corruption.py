@@ -1,0 +1,255 @@
+"""One damaged byte, or one byte too few, anywhere: what is opened is what was there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.batches import iter_batches
+from kwire.codecs.control import ControlType, control_batch
+from kwire.log import Log, LogConfig, LogManager, Origin
+from kwire.log.directory import checkpoints
+
+if TYPE_CHECKING:
+    from tests.log.conftest import MakeBatch, OpenLog, ReadAll
+
+NOW_MS = 1_700_000_000_000
+CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=1)
+BUILT = (".index", ".timeindex", ".txnindex")
+DAMAGES = (0x01, 0x80)
+
+
+def fill(log: Log, make_batch: MakeBatch) -> None:
+    """Two epochs, an idempotent producer, transactions that overlap: two aborted, one open."""
+    for number in range(8):
+        epoch = number // 4
+        plain = make_batch(
+            2, timestamp=NOW_MS + number, producer_id=1, producer_epoch=0, base_sequence=2 * number
+        )
+        log.append(plain, leader_epoch=epoch, now_ms=NOW_MS)
+        begun = make_batch(
+            3,
+            timestamp=NOW_MS + number,
+            producer_id=10 + number // 2,
+            producer_epoch=0,
+            base_sequence=3 * (number % 2),
+            transactional=True,
+        )
+        log.append(begun, leader_epoch=epoch, now_ms=NOW_MS)
+        if number in (3, 6):
+            abort = control_batch(
+                ControlType.ABORT,
+                0,
+                producer_id=10 + number // 3,
+                producer_epoch=0,
+                timestamp=NOW_MS + number,
+            )
+            log.append(abort, leader_epoch=epoch, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+
+
+@pytest.fixture
+def killed(open_log: OpenLog, make_batch: MakeBatch, log_dir: Path) -> Path:
+    """A log whose owner died: its last segment's indexes were never written."""
+    log = open_log(CONFIG)
+    fill(log, make_batch)
+    assert len(log.segments) > 2
+    return log_dir
+
+
+def built(directory: Path) -> dict[str, bytes]:
+    """What can be built anew; an empty file is as good as none."""
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(directory.iterdir())
+        if (path.suffix in BUILT or path.name == checkpoints.LEADER_EPOCHS) and path.stat().st_size
+    }
+
+
+@pytest.mark.slow
+def test_after_every_cut_all_is_as_if_nothing_more_had_been_written(
+    killed: Path, open_log: OpenLog, tmp_path: Path
+) -> None:
+    last = max(killed.glob("*.log"))
+    whole = last.read_bytes()
+    ends = [0, *(at + header.size_bytes for at, header in iter_batches(whole))]
+    wanted = [replayed(killed, last, end, open_log, tmp_path / f"fresh-{end}") for end in ends]
+    assert len({len(files) for files in wanted}) > 1, "a transaction index on the way"
+    for size in range(len(whole) + 1):
+        directory = Path(shutil.copytree(killed, tmp_path / f"cut-{size}"))
+        (directory / last.name).write_bytes(whole[:size])
+        open_log(CONFIG, directory=directory, recovery_point=int(last.stem)).close()
+        kept = max(number for number, end in enumerate(ends) if end <= size)
+        assert (directory / last.name).read_bytes() == whole[: ends[kept]]
+        assert built(directory) == wanted[kept], size
+        shutil.rmtree(directory)
+
+
+def replayed(
+    killed: Path, last: Path, end: int, open_log: OpenLog, directory: Path
+) -> dict[str, bytes]:
+    """What a log builds that is given the same batches, the last segment's up to `end`."""
+    directory.mkdir()
+    log = open_log(CONFIG, directory=directory)
+    for path in sorted(killed.glob("*.log")):
+        data = path.read_bytes()[: end if path == last else None]
+        if int(path.stem) != log.segments.active.base_offset:
+            log.roll(NOW_MS)
+        for at, header in iter_batches(data):
+            batch = bytearray(data[at : at + header.size_bytes])
+            log.append_as_follower(batch, leader_epoch=5, now_ms=NOW_MS)
+    log.close()
+    return built(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("suffix", "clean"),
+    [
+        (".index", True),
+        (".index", False),
+        (".timeindex", True),
+        (".timeindex", False),
+        (".txnindex", True),
+        (".txnindex", False),
+        (".snapshot", True),
+        (".snapshot", False),
+    ],
+)
+def test_every_damaged_byte_beside_the_segments_is_mended_or_harmless(
+    suffix: str, clean: bool, killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
+) -> None:
+    log = open_log(CONFIG)
+    wanted = answers(log, read_all)
+    log.close()
+    files = [path for path in sorted(killed.glob(f"*{suffix}")) if path.stat().st_size]
+    for path in (files[0], files[-1]):
+        whole = path.read_bytes()
+        for at in range(len(whole)):
+            for damage in DAMAGES:
+                directory = Path(shutil.copytree(killed, tmp_path / "damaged"))
+                data = bytearray(whole)
+                data[at] ^= damage
+                (directory / path.name).write_bytes(data)
+                again = open_log(CONFIG, directory=directory, clean=clean)
+                assert answers(again, read_all) == wanted, (path.name, at, damage)
+                shutil.rmtree(directory)
+
+
+STANDING_STILL = [0, 1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_time_index_whose_entries_move_among_equal_timestamps(
+    open_log: OpenLog, make_batch: MakeBatch, log_dir: Path, tmp_path: Path
+) -> None:
+    config = LogConfig(index_interval_bytes=1)
+    log = open_log(config)
+    for moved_ms in STANDING_STILL:
+        batch = make_batch(1, timestamp=NOW_MS + moved_ms)
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.close()
+    wanted = [STANDING_STILL.index(moved_ms) for moved_ms in range(5)]
+    path = log_dir / "00000000000000000000.timeindex"
+    whole = path.read_bytes()
+    assert len(whole) == 4 * 12
+    for at in range(len(whole)):
+        for value in range(16):
+            directory = Path(shutil.copytree(log_dir, tmp_path / "damaged"))
+            data = bytearray(whole)
+            data[at] = value
+            (directory / path.name).write_bytes(data)
+            again = open_log(config, directory=directory, clean=True)
+            largest = again.max_timestamp_offset()
+            assert largest is not None
+            assert largest.offset == wanted[-1]
+            found = [again.offset_for_timestamp(NOW_MS + moved_ms) for moved_ms in range(5)]
+            assert [each and each.offset for each in found] == wanted, (at, value)
+            shutil.rmtree(directory)
+
+
+def answers(log: Log, read_all: ReadAll) -> list[object]:
+    """What clients are told from indexes and snapshots."""
+    end = log.log_end_offset
+    return [
+        [log.offset_for_timestamp(NOW_MS + number) for number in range(9)],
+        [len(read_all(log, offset)) for offset in range(end)],
+        [log.aborted_transactions(offset, end) for offset in range(end)],
+        sorted(log.producers.entries),
+        [(e.producer_id, e.next_sequence, e.txn_first_offset) for e in log.active_producers()],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clean", [True, False])
+def test_every_damaged_byte_of_the_leader_epochs(
+    clean: bool, killed: Path, open_log: OpenLog, tmp_path: Path
+) -> None:
+    path = killed / checkpoints.LEADER_EPOCHS
+    whole = path.read_bytes()
+    log = open_log(CONFIG)
+    last, end = log.segments.active.base_offset, log.log_end_offset
+    log.close()
+    wanted = checkpoints.decode_epochs(whole)
+    assert len(wanted) == 2
+    for at in range(len(whole)):
+        for damage in (0x01, 0x02, 0x04, 0x08, 0x80):
+            directory = Path(shutil.copytree(killed, tmp_path / "damaged"))
+            data = bytearray(whole)
+            data[at] ^= damage
+            (directory / path.name).write_bytes(data)
+            point = end if clean else last
+            again = open_log(CONFIG, directory=directory, clean=clean, recovery_point=point)
+            assert [again.end_offset_for_epoch(epoch) for epoch in range(3)] == [
+                (0, wanted[1][1]), (1, end), (-1, -1)
+            ], (at, damage)  # fmt: skip
+            known = [again.epoch_for(offset) for offset in (0, wanted[1][1], end - 1)]
+            assert known == [0, 1, 1], (at, damage)
+            again.close()
+            written = (directory / path.name).read_bytes()
+            assert checkpoints.decode_epochs(written) == wanted, (at, damage)
+            shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("damaged", [99, 7, 10])
+def test_no_damaged_log_start_offset_empties_a_log(
+    damaged: int, killed: Path, open_log: OpenLog
+) -> None:
+    log = open_log(CONFIG)
+    end = log.log_end_offset
+    log.close()
+    again = open_log(CONFIG, clean=True, recovery_point=end, log_start_offset=damaged)
+    assert again.log_end_offset == end
+    assert again.log_start_offset == (0 if damaged > end else damaged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.CLEANER_OFFSETS],
+)
+def test_every_damaged_byte_of_a_checkpoint_is_mended_or_harmless(
+    name: str, killed: Path, open_log: OpenLog, read_all: ReadAll, tmp_path: Path
+) -> None:
+    log = open_log(CONFIG, directory=Path(shutil.copytree(killed, tmp_path / "reference")))
+    wanted = answers(log, read_all)
+    log.close()
+    indexes = built(tmp_path / "reference")
+    last = max(killed.glob("*.log"))
+    whole = checkpoints.encode([f"t 0 {int(last.stem)}"])
+    for at in range(len(whole)):
+        for damage in DAMAGES:
+            data = bytearray(whole)
+            data[at] ^= damage
+            root = tmp_path / "dir"
+            shutil.copytree(killed, root / "t-0")
+            (root / name).write_bytes(data)
+            manager = LogManager([root], defaults=CONFIG, clock=lambda: NOW_MS)
+            manager.load()
+            found = answers(manager.logs["t", 0], read_all)
+            manager.close()
+            assert found == wanted, (name, at, damage)
+            assert built(root / "t-0") == indexes, (name, at, damage)
+            shutil.rmtree(root)

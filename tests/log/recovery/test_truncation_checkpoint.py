@@ -1,0 +1,128 @@
+"""A recovery point that truncation lowers is lower on the disk before anything else comes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import Record, build, iter_batches, records
+from kwire.log import Log, LogConfig, LogManager
+from kwire.log.directory import checkpoints
+from kwire.log.directory.files import Files
+from kwire.log.upkeep.job import Job, run_all
+from tests.log.crashing_disk import CrashingDisk, PowerCut
+
+TOPIC_ID = b"0123456789abcdef"
+NOW_MS = 1_700_000_000_000
+LATER_MS = NOW_MS + 60_000
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
+FLUSHED, KEPT, WRITTEN = 12, 2, 14
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> CrashingDisk:
+    (tmp_path / "data").mkdir()
+    return CrashingDisk(tmp_path / "data")
+
+
+def opened(disk: CrashingDisk) -> LogManager:
+    manager = LogManager([disk.root], defaults=CONFIG, files=disk, clock=lambda: NOW_MS)
+    manager.identify(1, "cluster")
+    manager.load()
+    return manager
+
+
+def append(log: Log, count: int, by: str) -> None:
+    for _ in range(count):
+        record = Record(0, NOW_MS, None, f"{by}{log.log_end_offset}".encode(), [])
+        log.append(build([record]), leader_epoch=0, now_ms=NOW_MS)
+
+
+def values(log: Log) -> list[str]:
+    found: list[str] = []
+    while region := log.read(
+        len(found), 1 << 20, max_offset=log.log_end_offset, min_one_batch=True
+    ):
+        data = region.read()
+        for position, header in iter_batches(data):
+            assert header.base_offset == len(found), "no hole"
+            found += [(record.value or b"").decode() for record in records(data, position)]
+    return found
+
+
+def checkpoint(root: Path) -> int:
+    return checkpoints.read_offsets(Files(), root / checkpoints.RECOVERY_POINTS)["t", 0]
+
+
+@pytest.fixture
+def flushed(disk: CrashingDisk) -> LogManager:
+    """A log of several segments whose recovery point is at its end, also on disk."""
+    manager = opened(disk)
+    append(manager.create("t", TOPIC_ID, 0, CONFIG), FLUSHED, "old")
+    manager.logs["t", 0].flush()
+    run_all(manager.maintain(LATER_MS))
+    assert checkpoint(disk.root) == FLUSHED
+    return manager
+
+
+def truncate(manager: LogManager) -> list[Job]:
+    """Do it; gives the jobs that it took."""
+    done = []
+    for job in manager.truncate({("t", 0): KEPT}, NOW_MS):
+        run_all([job])
+        done.append(job)
+    return done
+
+
+def test_it_is_written_with_the_truncation(flushed: LogManager, disk: CrashingDisk) -> None:
+    truncate(flushed)
+    assert checkpoint(disk.root) == KEPT
+    assert truncate(flushed) == [], "nothing more to cut"
+
+
+def test_one_that_was_made_ready_before_does_not_overwrite_it(
+    flushed: LogManager, disk: CrashingDisk
+) -> None:
+    stale = flushed.maintain(LATER_MS + 60_000)
+    truncate(flushed)
+    run_all(stale)
+    assert checkpoint(disk.root) == KEPT
+
+
+def left(manager: LogManager, disk: CrashingDisk, seed: int) -> list[str]:
+    """What a power cut leaves of the log now."""
+    for directory in manager.online_dirs:
+        directory.unlock()
+    found = opened(disk.left(disk.root.with_name("left"), random.Random(seed)))
+    return values(found.logs["t", 0])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nothing_old_follows_what_was_appended_since(
+    seed: int, flushed: LogManager, disk: CrashingDisk
+) -> None:
+    """None of it was flushed, so that none of it may be trusted unseen."""
+    truncate(flushed)
+    append(flushed.logs["t", 0], WRITTEN, "new")
+    again = left(flushed, disk, seed)
+    whole = [f"{'old' if at < KEPT else 'new'}{at}" for at in range(KEPT + WRITTEN)]
+    assert len(again) >= KEPT
+    assert again == whole[: len(again)]
+
+
+@pytest.mark.parametrize("cut_after", range(1, 12))
+@pytest.mark.parametrize("seed", range(5))
+def test_in_the_middle_of_it(
+    cut_after: int, seed: int, flushed: LogManager, disk: CrashingDisk
+) -> None:
+    disk.cut_after(cut_after)
+    try:
+        truncate(flushed)
+    except PowerCut:
+        disk.cut_after(None)
+    disk.cut_after(None)
+    again = left(flushed, disk, seed)
+    assert again == [f"old{at}" for at in range(len(again))]
+    assert len(again) >= KEPT

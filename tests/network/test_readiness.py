@@ -1,0 +1,195 @@
+"""Who has something to read is served, fairly, and cannot take the others along."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.network.readiness import Patience, ReadySockets, WaitingSockets
+from tests.inside import RawClient, running_broker
+
+both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
+Kind = type[ReadySockets] | type[WaitingSockets]
+
+
+class Peer:
+    """One end of a connection that counts what its other end sends, until it is told enough."""
+
+    def __init__(self, enough: int) -> None:
+        self.far, self.near = socket.socketpair()
+        self.near.setblocking(False)
+        self.enough = enough
+        self.received = b""
+        self.failure: Exception | None = None
+        self.held: list[bool] = []
+        self.sent = 0
+        self.has_room = True
+
+    def readable(self, *, hold: bool) -> bool:
+        self.held.append(hold)
+        if self.failure is not None:
+            raise self.failure
+        self.received += self.near.recv(1)
+        return len(self.received) < self.enough
+
+    def send(self) -> bool:
+        self.sent += 1
+        return self.has_room
+
+
+@pytest.fixture
+def peers() -> Iterator[list[Peer]]:
+    made = [Peer(enough) for enough in (3, 2, 1)]
+    yield made
+    for peer in made:
+        with closing(peer.far), closing(peer.near):
+            pass
+
+
+@both_kinds
+async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        async with trio.open_nursery() as serving:
+            for peer in peers:
+                serving.start_soon(ready.serve, peer.near.fileno(), peer)
+                peer.far.send(b"abcd")
+        assert [peer.received for peer in peers] == [b"abc", b"ab", b"a"]
+        peers[0].enough = 4  # and again, for what was left
+        await ready.serve(peers[0].near.fileno(), peers[0])
+        assert peers[0].received == b"abcd"
+        nursery.cancel_scope.cancel()
+
+
+@both_kinds
+async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    failing, other, _ = peers
+    failing.failure = ConnectionResetError("gone")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        failing.far.send(b"a")
+        with pytest.raises(ConnectionResetError):
+            await ready.serve(failing.near.fileno(), failing)
+        other.far.send(b"ab")
+        await ready.serve(other.near.fileno(), other)
+        nursery.cancel_scope.cancel()
+
+
+@both_kinds
+async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    peer = peers[0]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        with trio.move_on_after(0.01):
+            await ready.serve(peer.near.fileno(), peer)
+        peer.far.send(b"abc")
+        await trio.testing.wait_all_tasks_blocked()
+        assert peer.received == b""
+        await ready.serve(peer.near.fileno(), peer)
+        assert peer.received == b"abc"
+        nursery.cancel_scope.cancel()
+
+
+@both_kinds
+async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> None:
+    ready = kind()
+    peer = peers[2]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        peer.far.close()
+        peer.enough = 0
+        await ready.serve(peer.near.fileno(), peer)
+        assert peer.received == b""
+        nursery.cancel_scope.cancel()
+
+
+@both_kinds
+async def test_a_broker_serves_with_either(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.network.listener.ready_sockets", kind)
+    async with running_broker(tmp_path) as broker:
+        client = await RawClient.connect(broker)
+        for _ in range(3):
+            told = await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+            assert told.error_code == ErrorCode.NONE
+
+
+@both_kinds
+async def test_a_client_without_pause_leaves_the_others_their_turn(
+    kind: Kind, peers: list[Peer]
+) -> None:
+    ready = kind()
+    busy = peers[0]
+    busy.enough = 1000
+    busy.far.send(1000 * b"a")
+    turns = 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        nursery.start_soon(ready.serve, busy.near.fileno(), busy)
+        with trio.fail_after(5):
+            while turns < 100:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]) -> None:
+    ready = ReadySockets()
+    for peer in peers:
+        peer.enough = 2
+        peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        for peer in peers:
+            nursery.start_soon(ready.serve, peer.near.fileno(), peer)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ready.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [(peer.held, peer.sent) for peer in peers] == 3 * [([True], 1)]
+        peers[1].far.send(b"b")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (peers[1].held, peers[1].sent) == ([True, False], 1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
+    ready = ReadySockets()
+    stuck, other, _ = peers
+    stuck.has_room = False
+    for peer in (stuck, other):
+        peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.serve, other.near.fileno(), other)
+        async with trio.open_nursery() as serving:
+            serving.start_soon(ready.serve, stuck.near.fileno(), stuck)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(ready.run)
+        assert (stuck.received, stuck.sent) == (b"a", 1)
+        assert (other.received, other.sent) == (b"a", 1)
+        nursery.cancel_scope.cancel()
+
+
+def test_looking_in_vain_is_tried_ever_less() -> None:
+    patience = Patience()
+    tried = 0
+    for _ in range(1000):
+        if patience.is_worthwhile():
+            tried += 1
+            patience.learn(rewarded=False)
+    assert 10 < tried < 30
+    while not patience.is_worthwhile():
+        pass
+    patience.learn(rewarded=True)
+    assert patience.is_worthwhile()
+    assert patience.is_worthwhile()

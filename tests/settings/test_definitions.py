@@ -1,0 +1,81 @@
+"""The declared settings are those of Apache Kafka 4.3.1, as its own ConfigDefs list them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.settings.broker import BrokerConfig
+from kwire.settings.client_metrics_settings import ClientMetricsSettings
+from kwire.settings.definition import Settings, UpdateMode
+from kwire.settings.definitions import documentation
+from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
+from kwire.settings.group_settings import GroupResourceSettings
+from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
+from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.values import ConfigType
+
+KAFKA = [
+    line.split("\t")
+    for line in (Path(__file__).parent / "kafka-4.3.1.tsv").read_text().splitlines()[1:]
+]
+DECLARED: dict[str, type[Settings]] = {
+    "broker": BrokerConfig,
+    "topic": TopicSettings,
+    "group": GroupResourceSettings,
+}
+OWN_DEFAULTS = {"node.id": "1", "process.roles": "", "controller.listener.names": ""}
+"""What Kafka requires and this broker does without."""
+MODES = {
+    "read-only": UpdateMode.READ_ONLY,
+    "per-broker": UpdateMode.PER_BROKER,
+    "cluster-wide": UpdateMode.CLUSTER_WIDE,
+    "": UpdateMode.READ_ONLY,
+}
+
+
+@pytest.mark.parametrize("resource", DECLARED)
+def test_all_settings_are_declared_and_no_other(resource: str) -> None:
+    theirs = {row[1] for row in KAFKA if row[0] == resource}
+    assert set(DECLARED[resource].DEFINITIONS) == theirs
+
+
+@pytest.mark.parametrize("resource", DECLARED)
+def test_each_is_declared_as_kafka_declares_it(resource: str) -> None:
+    for _, name, kind, default, importance, mode, internal in (
+        row for row in KAFKA if row[0] == resource
+    ):
+        definition = DECLARED[resource].DEFINITIONS[name]
+        assert definition.kind is ConfigType[kind], name
+        expected = OWN_DEFAULTS.get(name) if default == "<required>" else default
+        assert str(definition.default_text or "") == ("" if expected == "null" else expected), name
+        assert (definition.default is None) == (expected == "null"), name
+        assert definition.importance.name == importance, name
+        assert definition.mode is MODES[mode], name
+        assert definition.internal == (internal == "internal"), name
+
+
+@pytest.mark.parametrize("settings", [*DECLARED.values(), ClientMetricsSettings])
+def test_defaults_are_valid_and_survive_being_written(settings: type[Settings]) -> None:
+    for definition in settings.DEFINITIONS.values():
+        if definition.name == "process.roles":
+            continue  # a KRaft node has a role; this broker is none
+        assert definition.parse(definition.default_text) == definition.default
+
+
+def test_synonyms_name_settings() -> None:
+    assert TOPIC_SYNONYMS.keys() <= TopicSettings.DEFINITIONS.keys()
+    for synonyms in TOPIC_SYNONYMS.values():
+        assert {synonym.name for synonym in synonyms} <= BrokerConfig.DEFINITIONS.keys()
+    assert GROUP_SYNONYMS.keys() == GroupResourceSettings.DEFINITIONS.keys()
+
+
+def test_documentation_is_of_settings() -> None:
+    assert documentation.TOPIC.keys() <= TopicSettings.DEFINITIONS.keys()
+    public = {name for name, each in TopicSettings.DEFINITIONS.items() if not each.internal}
+    assert public <= documentation.TOPIC.keys()
+    assert documentation.GROUP.keys() == GroupResourceSettings.DEFINITIONS.keys()
+    extra = documentation.BROKER.keys() - BrokerConfig.DEFINITIONS.keys()
+    assert extra <= GroupResourceSettings.DEFINITIONS.keys()
+    assert documentation.CLIENT_METRICS.keys() == ClientMetricsSettings.DEFINITIONS.keys()

@@ -1,0 +1,225 @@
+"""Where settings come from, which win, and what is said about those that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.settings import BrokerConfig, ConfigError, load
+from kwire.settings.environment import setting_name, settings_from
+
+COMBINED_NODE = """
+# what config/server.properties of Apache Kafka 4 says
+process.roles=broker,controller
+node.id=7
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,\\
+    SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+"""
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    return path
+
+
+def test_a_combined_kraft_node_is_a_broker_without_its_controller_listener(tmp_path: Path) -> None:
+    config = load(write(tmp_path, COMBINED_NODE))
+    assert config.node_id == config.broker_id == 7
+    assert [(e.listener, e.host, e.port) for e in config.listeners] == [("PLAINTEXT", "", 9092)]
+    assert [(e.listener, e.host, e.port) for e in config.advertised_listeners] == [
+        ("PLAINTEXT", "localhost", 9092)
+    ]
+    assert config.log_dirs == ("/tmp/kraft-combined-logs",)
+    assert config.notes == (
+        "listener CONTROLLER is left out: there is no KRaft controller to listen for",
+    )
+
+
+def test_nothing_given_is_kafkas_defaults_on_localhost() -> None:
+    config = load()
+    assert config.notes == ()
+    assert config.explicit == {}
+    assert config.node_id == 1
+    assert config.log_dirs == ("/tmp/kafka-logs",)
+    assert config.num_partitions == 1
+    assert config.offsets_topic_replication_factor == 3
+    assert config.advertised_listeners[0].host == "localhost"
+
+
+def test_the_command_line_goes_before_the_environment_before_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, "num.partitions=2\nlog.retention.hours=3\nbackground.threads=4\n")
+    environ = {"KAFKA_LOG_RETENTION_HOURS": "5", "KAFKA_BACKGROUND_THREADS": "6", "HOME": "/root"}
+    config = load(path, {"background.threads": "7"}, environ)
+    assert (config.num_partitions, config.log_retention_hours) == (2, 5)
+    assert config.background_threads == 7
+    assert config.text("background.threads") == "7"
+    assert config.text("num.io.threads") == "8"
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("KAFKA_LOG_DIRS", "log.dirs"),
+        ("KAFKA_ADVERTISED_LISTENERS", "advertised.listeners"),
+        ("KAFKA_SOME__NAME", "some_name"),
+        ("KAFKA_SOME___NAME", "some-name"),
+        ("KAFKA_LISTENER_NAME_CLIENT_SSL_KEY_PASSWORD", "listener.name.client.ssl.key.password"),
+    ],
+)
+def test_variables_are_named_as_the_image_of_kafka_names_them(variable: str, name: str) -> None:
+    assert setting_name(variable) == name
+
+
+def test_variables_of_the_jvm_are_no_settings() -> None:
+    assert settings_from({"KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_OPTS": "", "PATH": "/bin"}) == {}
+
+
+def test_unknown_names_of_a_file_are_told_with_the_nearest_known_one(tmp_path: Path) -> None:
+    config = load(write(tmp_path, "num.partition=3\nqqqqqqqq=1\n"))
+    assert config.num_partitions == 1
+    assert config.notes == (
+        "unknown setting num.partition: did you mean num.partitions?",
+        "unknown setting qqqqqqqq",
+    )
+
+
+def test_unknown_names_on_the_command_line_are_mistakes() -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown setting log\.segment\.byte: did you mean log\.segment\.bytes\?"
+    ):
+        load(overrides={"log.segment.byte": "2000000"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.external.max.connections",
+        "listener.name.sasl.plain.sasl.jaas.config",
+        "rsm.config.anything",
+        "config.providers.file.class",
+    ],
+)
+def test_names_with_a_prefix_are_known(name: str) -> None:
+    assert load(overrides={name: "1"}).explicit[name] == "1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"num.partitions": "0"},
+            "Invalid value 0 for configuration num.partitions: Value must be at least 1",
+        ),
+        (
+            {"node.id": "1", "broker.id": "2"},
+            "You must set `node.id` to the same value as `broker.id`.",
+        ),
+        (
+            {"process.roles": "controller"},
+            "process.roles=controller: kwire is a broker and needs that role",
+        ),
+        (
+            {"log.retention.hours": "0"},
+            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        ),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+        (
+            {"replica.socket.timeout.ms": "100"},
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to "
+            "prevent unnecessary socket timeouts",
+        ),
+        (
+            {"max.connections.per.ip": "0"},
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides "
+            "property is set.",
+        ),
+        (
+            {"queued.max.request.bytes": "100"},
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+        ),
+        ({"offsets.topic.compression.codec": "9"}, "Unknown compression type id: 9"),
+        (
+            {"log.cleaner.dedupe.buffer.size": "5"},
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        ),
+        (
+            {"group.consumer.heartbeat.interval.ms": "99999"},
+            "group.consumer.heartbeat.interval.ms must be less than or equal to "
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            {"group.consumer.session.timeout.ms": "1000"},
+            "group.consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load(overrides=settings)
+    assert str(refused.value) == sentence
+
+
+def test_an_authorizer_is_refused_rather_than_ignored() -> None:
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name"):
+        load(overrides={"authorizer.class.name": name})
+    load(overrides={"authorizer.class.name": ""})
+
+
+def test_a_quorum_of_others_is_not_joined() -> None:
+    voters = "1@a:9093,2@b:9093,3@c:9093"
+    config = load(overrides={"controller.quorum.voters": voters})
+    assert config.notes == ("the KRaft quorum is not joined: this broker keeps its own metadata",)
+
+
+def test_either_id_is_the_other() -> None:
+    assert load(overrides={"broker.id": "5"}).node_id == 5
+    assert load(overrides={"node.id": "5"}).broker_id == 5
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    config = load()
+    with pytest.raises(AttributeError, match="immutable"):
+        config.num_partitions = 2
+
+
+def test_dynamic_settings_are_a_new_configuration() -> None:
+    static = load(overrides={"num.io.threads": "3", "log.retention.hours": "5"})
+    changed = static.with_dynamic(
+        {"num.io.threads": "4", "message.max.bytes": "5", "unknown.to.kafka": "x"},
+        {"num.io.threads": "6", "log.retention.ms": "7"},
+    )
+    assert (static.num_io_threads, changed.num_io_threads) == (3, 6)
+    assert (changed.message_max_bytes, changed.log_retention_ms) == (5, 7)
+    assert changed.log_retention_hours == 168, "what it stands for is said by log.retention.ms now"
+    assert changed.explicit == static.explicit
+    assert changed.with_dynamic({}).num_io_threads == 3
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms must be unlimited"):
+        static.with_dynamic({"log.retention.ms": "0"})
+
+
+def test_dynamic_settings_leave_the_bound_ports_alone() -> None:
+    bound = BrokerConfig({"listeners": "PLAINTEXT://localhost:0"}).with_bound_ports(
+        {"PLAINTEXT": 4711}
+    )
+    changed = bound.with_dynamic({"message.max.bytes": "5"})
+    assert [endpoint.port for endpoint in changed.listeners] == [4711]
+    assert [endpoint.port for endpoint in changed.advertised_listeners] == [4711]

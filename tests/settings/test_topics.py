@@ -1,0 +1,86 @@
+"""The configs of a topic: its own, over those of the broker, over Kafka's."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from kwire.log import LogConfig
+from kwire.settings import BrokerConfig, ConfigError, topic_log_config
+from kwire.settings.groups import group_settings
+from kwire.settings.topic_settings import TopicSettings
+
+
+def test_every_topic_config_is_a_field_of_the_log_and_has_its_default() -> None:
+    public = {each.attribute for each in TopicSettings.DEFINITIONS.values() if not each.internal}
+    assert public == {field.name for field in fields(LogConfig)}
+    assert topic_log_config(BrokerConfig(), {}) == LogConfig()
+
+
+@pytest.mark.parametrize(
+    ("broker", "name", "expected"),
+    [
+        ({"log.retention.hours": "5"}, "retention_ms", 18_000_000),
+        ({"log.retention.hours": "5", "log.retention.minutes": "7"}, "retention_ms", 420_000),
+        (
+            {"log.retention.hours": "5", "log.retention.minutes": "7", "log.retention.ms": "9"},
+            "retention_ms",
+            9,
+        ),
+        ({"log.retention.hours": "-1"}, "retention_ms", -1),
+        ({"log.retention.ms": "-2"}, "retention_ms", -1),
+        ({"log.roll.hours": "3"}, "segment_ms", 10_800_000),
+        ({"log.roll.hours": "3", "log.roll.ms": "5"}, "segment_ms", 5),
+        ({"log.roll.jitter.hours": "1"}, "segment_jitter_ms", 3_600_000),
+        ({"log.flush.scheduler.interval.ms": "9"}, "flush_ms", 9),
+        (
+            {"log.flush.scheduler.interval.ms": "9", "log.flush.interval.ms": "8"},
+            "flush_ms",
+            8,
+        ),
+        ({"log.segment.bytes": "2000000"}, "segment_bytes", 2_000_000),
+        ({"message.max.bytes": " 7 "}, "max_message_bytes", 7),
+        ({"compression.type": "zstd"}, "compression_type", "zstd"),
+        ({"log.cleanup.policy": "compact,delete"}, "cleanup_policy", {"compact", "delete"}),
+        ({"log.cleaner.min.cleanable.ratio": "0.25"}, "min_cleanable_dirty_ratio", 0.25),
+        ({"log.preallocate": "true"}, "preallocate", True),
+    ],
+)
+def test_broker_settings_are_defaults(broker: dict[str, str], name: str, expected: object) -> None:
+    assert getattr(topic_log_config(BrokerConfig(broker), {}), name) == expected
+
+
+def test_a_topics_own_configs_win() -> None:
+    broker = BrokerConfig({"log.retention.hours": "5"})
+    config = topic_log_config(broker, {"retention.ms": "1", "cleanup.policy": "compact"})
+    assert (config.retention_ms, config.cleanup_policy) == (1, frozenset({"compact"}))
+
+
+def test_a_dynamic_setting_replaces_what_the_file_says_in_another_unit() -> None:
+    broker = BrokerConfig({"log.retention.minutes": "5"}).with_dynamic({"log.retention.ms": "9"})
+    assert topic_log_config(broker, {}).retention_ms == 9
+
+
+def test_tests_may_have_smaller_segments_than_topics() -> None:
+    config = topic_log_config(BrokerConfig(), {"internal.segment.bytes": "500"})
+    assert config.segment_bytes == 500
+
+
+def test_configs_that_contradict_each_other_are_refused() -> None:
+    overrides = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}
+    with pytest.raises(ConfigError) as refused:
+        topic_log_config(BrokerConfig(), overrides)
+    assert str(refused.value) == (
+        "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)"
+    )
+
+
+def test_group_configs_keep_within_the_brokers_bounds() -> None:
+    broker = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
+    assert group_settings(broker, {}).consumer_session_timeout_ms == 50_000
+    for value, bound in (("1", "greater than or equal to group.consumer.min"), ("999999", "less")):
+        with pytest.raises(ConfigError, match=f"consumer.session.timeout.ms must be {bound}"):
+            group_settings(broker, {"consumer.session.timeout.ms": value})
+    with pytest.raises(ConfigError, match=r"streams\.num\.standby\.replicas must be less"):
+        group_settings(broker, {"streams.num.standby.replicas": "3"})

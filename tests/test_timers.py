@@ -1,0 +1,145 @@
+"""kwire.timers and kwire.coordinators.promise on a clock that jumps."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.coordinators.promise import Promise
+from kwire.timers import Timers
+
+
+async def test_fires_in_order_of_time_then_of_setting(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    timers, fired = Timers(), []
+    timers.after(300, lambda: fired.append(("c", trio.current_time())))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        timers.after(100, lambda: fired.append(("a", trio.current_time())))
+        timers.after(100, lambda: fired.append(("b", trio.current_time())))
+        timers.after(-5, lambda: fired.append(("past", trio.current_time())))
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert fired == [("past", 0.0), ("a", 0.1), ("b", 0.1), ("c", 0.3)]
+
+
+async def test_an_earlier_timer_wakes_the_sleeper(autojump_clock: trio.testing.MockClock) -> None:
+    timers, fired = Timers(), []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        timers.after(5_000, lambda: fired.append("late"))
+        await trio.sleep(1)
+        timers.after(500, lambda: fired.append("early"))
+        await trio.sleep(0.6)
+        assert fired == ["early"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_moving_and_cancelling(autojump_clock: trio.testing.MockClock) -> None:
+    timers, fired = Timers(), []
+
+    def at_time(name: str) -> None:
+        fired.append((name, round(trio.current_time(), 3)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        later = timers.after(100, lambda: at_time("later"))
+        later.move(400)
+        sooner = timers.after(400, lambda: at_time("sooner"))
+        sooner.move(50)
+        back = timers.after(100, lambda: at_time("back"))
+        back.move(900)
+        back.move(200)
+        gone = timers.after(100, lambda: at_time("gone"))
+        gone.cancel()
+        again = timers.after(100, lambda: at_time("again"))
+        again.cancel()
+        again.move(300)
+        await trio.sleep(2)
+        assert fired == [("sooner", 0.05), ("back", 0.2), ("again", 0.3), ("later", 0.4)]
+        sooner.move(2500)
+        await trio.sleep(1)
+        assert fired[-1] == ("sooner", 2.5)
+        nursery.cancel_scope.cancel()
+
+
+async def test_heartbeats_do_not_grow_the_heap(autojump_clock: trio.testing.MockClock) -> None:
+    timers = Timers()
+    session = timers.after(1_000, lambda: None)
+    for when_ms in range(1_000, 50_000):
+        session.move(when_ms)
+    assert len(timers._heap) == 1
+
+
+async def test_a_failing_callback_is_told_and_spares_the_others(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    timers, fired = Timers(), []
+
+    def fail() -> None:
+        raise RuntimeError("a defect")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        timers.after(100, fail)
+        timers.after(100, lambda: timers.after(100, lambda: fired.append("child")))
+        with caplog.at_level(logging.ERROR, logger="kwire.timers"):
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert fired == ["child"]
+    assert "unhandled error in a timer" in caplog.text
+
+
+async def test_a_promise_wakes_who_waits(autojump_clock: trio.testing.MockClock) -> None:
+    promise: Promise[str] = Promise()
+    got: list[str] = []
+
+    async def wait() -> None:
+        got.append(await promise.wait())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.sleep(1)
+        assert not got
+        promise.resolve("value")
+    assert got == ["value"]
+    assert await promise.wait() == "value"
+    with pytest.raises(AssertionError):
+        promise.resolve("again")
+
+
+async def test_a_promise_outlives_who_waited(autojump_clock: trio.testing.MockClock) -> None:
+    promise: Promise[str] = Promise()
+    with trio.move_on_after(1) as scope:
+        await promise.wait()
+    assert scope.cancelled_caught
+    promise.resolve("nobody hears it")
+    assert promise.value == "nobody hears it"
+
+
+async def test_others_have_their_turn_between_those_that_are_due(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What shards of a coordinator do in slices would be one long piece of work otherwise."""
+    timers, woken = Timers(), trio.Event()
+    done: list[str] = []
+
+    async def other() -> None:
+        await woken.wait()
+        done.append("other")
+
+    timers.after(100, woken.set)
+    for name in ("second", "third"):  # it is not said which of two that are ready goes first
+        timers.after(100, partial(done.append, name))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        nursery.start_soon(other)
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert sorted(done) == ["other", "second", "third"]
+    assert done[-1] == "third"
