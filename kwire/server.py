@@ -2,8 +2,9 @@
 
 Start: lock and read the log directories, read the metadata, open the partitions, bind every
 listener, then accept.  Nothing is accepted before everything is there, so a client that gets in is
-served.  Stop (SIGTERM or SIGINT): stop accepting, let replies under way out, then close the logs,
-which writes the marker of a clean shutdown.  A second signal stops at once, like a crash.
+served.  Stop (SIGTERM, SIGINT, or the end of standard input where that is asked for): stop
+accepting, let replies under way out, then close the logs, which writes the marker of a clean
+shutdown.  A second signal stops at once, like a crash.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -39,15 +41,21 @@ _YOUNG_GENERATION = 20_000
 collecting every 700 as Python does by default is only cost on the hot path."""
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Broker], None] | None = None) -> None:
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Broker], None] | None = None,
+    *,
+    exit_on_eof: bool = False,
+) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
+    `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        trio.run(_run_until_signal, config, on_ready)
+        trio.run(_run_until_told, config, on_ready, exit_on_eof)
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
     finally:
@@ -62,8 +70,8 @@ def _sole_cause(problem: BaseException) -> BaseException:
     return problem
 
 
-async def _run_until_signal(
-    config: BrokerConfig, on_ready: Callable[[Broker], None] | None
+async def _run_until_told(
+    config: BrokerConfig, on_ready: Callable[[Broker], None] | None, exit_on_eof: bool
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -75,6 +83,8 @@ async def _run_until_signal(
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(_stop_on_signal, stop)
+        if exit_on_eof:
+            nursery.start_soon(_stop_on_eof, stop)
         broker: Broker = await nursery.start(serve_to_the_end)
         if on_ready is not None:
             on_ready(broker)
@@ -89,6 +99,20 @@ async def _stop_on_signal(stop: trio.Event) -> None:
     for each in STOP_SIGNALS:
         signal.signal(each, _stop_at_once)
     stop.set()
+
+
+async def _stop_on_eof(stop: trio.Event) -> None:
+    """In a thread: of the files that may be standard input the loop can wait for some only."""
+    await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+    log.info("standard input has ended: shutting down")
+    stop.set()
+
+
+def _read_to_the_end() -> None:
+    if sys.stdin is None:
+        return  # it was closed from the start
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
 
 
 def _stop_at_once(number: int, frame: FrameType | None) -> None:

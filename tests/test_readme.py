@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import metadata
 from pathlib import Path
 
 from kwire.cli.app import COMMANDS
@@ -35,6 +36,12 @@ def test_the_table_of_requests_is_the_registry(rewrite: bool) -> None:
         README.write_text(before + BEGIN + table() + END + after)
         return
     assert found == table(), "the README lags behind kwire/routes.py: pytest --rewrite"
+
+
+def test_pip_show_tells_the_licence_in_a_word() -> None:
+    about = metadata("kwire")
+    assert about["License"] == "Apache-2.0"
+    assert about.get_all("License-File") == ["LICENSE"]
 
 
 def test_every_command_is_named() -> None:

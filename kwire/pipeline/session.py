@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kwire.pipeline import jars, java
 from kwire.pipeline.errors import PipelineError, SparkMissing, sentence_of
+from kwire.pipeline.extras import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise SparkMissing("PySpark is not installed: pip install 'kwire[spark]'") from None
+        raise SparkMissing(f"PySpark is not installed: {how_to_install('spark')}") from None
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return

@@ -1,18 +1,24 @@
-"""`kwire serve` as a child process: start, wait until it answers, stop, kill, start again."""
+"""`kwire serve` as a child process: start, wait until it answers, stop, kill, start again.
+
+The broker ends with the process that started it, whatever becomes of that one: it holds the other
+end of the broker's standard input, which ends when the kernel closes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import IO, Final
 
 START_TIMEOUT_S: Final = 30.0
 """A start takes a fraction of a second; a machine at work on other things may need far more."""
@@ -27,6 +33,18 @@ API_VERSIONS_V0: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 """Size, api key 18, version 0, correlation id 0, null client id: the smallest whole request."""
 
 _ports = random.SystemRandom()
+
+_lifelines: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
+"""Our ends of the brokers' standard inputs."""
+
+
+def _drop_lifelines() -> None:
+    """In a process forked from this one: it must not keep the brokers alive."""
+    for lifeline in list(_lifelines):
+        lifeline.close()
+
+
+os.register_at_fork(after_in_child=_drop_lifelines)
 
 
 class BrokerStartError(RuntimeError):
@@ -56,12 +74,15 @@ class BrokerProcess:
 
     It keeps its port and its data directory, so that clients find it again after `restart`.
     `settings` are broker settings by Kafka's names; they go before those chosen here.
+    It shuts down when the process that started it ends, also by kill -9.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.directory = directory
-        self.data_dir = directory / "data"
-        self.log_path = directory / "broker.log"
+    def __init__(
+        self, directory: str | os.PathLike[str], settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.directory = Path(directory)
+        self.data_dir = self.directory / "data"
+        self.log_path = self.directory / "broker.log"
         self.port = free_port()
         self.settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -96,7 +117,7 @@ class BrokerProcess:
     def command(self) -> list[str]:
         """The command line this broker is started with."""
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]
-        return [sys.executable, "-m", "kwire.cli", "serve", *sets]
+        return [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof", *sets]
 
     def start(self) -> None:
         """Start the process and return once it replies to a request."""
@@ -104,12 +125,15 @@ class BrokerProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(), bufsize=0, stdin=subprocess.PIPE, stdout=log, stderr=log
             )
+        assert self._process.stdin is not None
+        _lifelines.add(self._process.stdin)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answers("127.0.0.1", self.port):
             if self._process.poll() is not None:
-                status, self._process = self._process.returncode, None
+                status = self._process.returncode
+                self._end(signal.SIGKILL)
                 raise BrokerStartError(f"the broker ended with status {status}:\n{self.log}")
             if time.monotonic() > deadline:
                 self.kill()
@@ -139,6 +163,9 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
 
     def __enter__(self) -> BrokerProcess:
         self.start()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +70,43 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(BrokerStartError, match=r"num\.partitions"):
         broker.start()
     assert not broker.running
+
+
+def test_a_path_may_be_text(tmp_path: Path) -> None:
+    with BrokerProcess(str(tmp_path / "there")) as broker:
+        assert broker.data_dir == tmp_path / "there" / "data"
+        assert broker.data_dir.is_dir()
+
+
+PARENT = """
+import os, sys, time
+from kwire.testing import BrokerProcess
+
+broker = BrokerProcess(sys.argv[1])
+broker.start()
+worker = os.fork()
+if worker == 0:
+    time.sleep(600)
+    os._exit(0)
+print(worker, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    """Although a process that was forked from the parent lives on."""
+    with subprocess.Popen([sys.executable, "-c", PARENT, tmp_path], stdout=subprocess.PIPE) as one:
+        assert one.stdout is not None
+        worker = int(one.stdout.readline())
+        one.send_signal(signal.SIGKILL)
+        one.wait()
+    deadline = time.monotonic() + 60
+    try:
+        while not (tmp_path / "data" / ".kafka_cleanshutdown").exists():
+            assert time.monotonic() < deadline, (tmp_path / "broker.log").read_text()
+            time.sleep(0.05)
+    finally:
+        os.kill(worker, signal.SIGKILL)
 
 
 def test_a_free_port_is_free() -> None:

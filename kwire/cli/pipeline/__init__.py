@@ -39,7 +39,8 @@ def command() -> None:
     """Archive, replay, mirror, audit and query topics with Spark.
 
     The jobs work with any Kafka cluster and on any Spark master (--master, all cores of this
-    machine by default).  They need PySpark (pip install 'kwire[spark]') and Java.
+    machine by default).  They need Java, and PySpark: in kwire's folder,
+    pip install '.[spark]' or make env-dev.
 
     \b
       kwire pipeline archive orders payments --to /data/archive
