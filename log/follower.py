@@ -86,11 +86,14 @@ class _Run:
         log = self._log
         segment = log.segments.active
         size = segment.size_bytes + self._size
-        return bool(size) and (
-            size + header.size_bytes > log.config.segment_bytes
-            or segment.indexes_full
-            or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or log.is_due(segment, header.max_timestamp, self._now_ms)
+        too_far = header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        return too_far or (
+            bool(size)
+            and (
+                size + header.size_bytes > log.config.segment_bytes
+                or segment.indexes_full
+                or log.is_due(segment, header.max_timestamp, self._now_ms)
+            )
         )
 
     def write(self) -> None:

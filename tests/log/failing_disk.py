@@ -64,3 +64,15 @@ class FailingDisk(Files):
     def rename(self, source: Path | str, target: Path | str) -> None:
         self._check("rename", str(source))
         super().rename(source, target)
+
+
+class PiecemealDisk(Files):
+    """Takes no more than `piece_bytes` of a write at a time, as a disk or a signal may have it."""
+
+    def __init__(self, piece_bytes: int) -> None:
+        self.piece_bytes = piece_bytes
+
+    def pwrite(  # type: ignore[override]  # a plain function there
+        self, fd: int, data: Buffer, pos: int
+    ) -> int:
+        return Files.pwrite(fd, memoryview(data)[: self.piece_bytes], pos)

@@ -9,6 +9,7 @@ import pytest
 from kwire.codecs.batches import Compression, TimestampType, check_crc, read_header
 from kwire.codecs.errors import ErrorCode
 from kwire.log import AppendResult, LogConfig, LogError
+from tests.log.failing_disk import PiecemealDisk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,24 @@ def test_offset_and_epoch_are_written_into_the_callers_buffer(
     assert frame[:6] == b"before"
     assert frame[-6:] == b"behind"
     assert log.segments.active.path.read_bytes().endswith(frame[6:-6])
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 30, 70])
+def test_a_batch_that_is_written_in_pieces(
+    open_log: OpenLog, append: Append, read_all: ReadAll, make_batch: MakeBatch, piece_bytes: int
+) -> None:
+    """The system may take less than it is given: the rest goes behind it, wherever that is."""
+    config = LogConfig(index_interval_bytes=0, segment_bytes=700)
+    log = open_log(config, files=PiecemealDisk(piece_bytes))
+    for size in (100, 200, 300, 400):
+        append(log, size=size)
+    batch = make_batch(base_offset=4, partition_leader_epoch=0, size=90)
+    log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.close()
+    killed, stopped = open_log(config), open_log(config, clean=True, recovery_point=5)
+    for found in (log, killed, stopped):
+        assert [len(record.value or b"") for record in read_all(found)] == [100, 200, 300, 400, 90]
+        assert [read_all(found, at)[0].offset for at in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: Path) -> None:

@@ -9,11 +9,11 @@ import pytest
 from kwire.codecs.batches import Record, build
 from kwire.codecs.control import ControlType, control_batch
 from kwire.log import Log, LogConfig, LogManager
-from kwire.log.directory import checkpoints
+from kwire.log.directory import checkpoints, log_dir
 from kwire.log.error import CorruptFile
 from kwire.log.origin import Origin
 from kwire.log.upkeep.job import run_all
-from tests.log.crashing_disk import CrashingDisk
+from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = 1_700_000_000_000
@@ -101,6 +101,44 @@ def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: Crash
     assert again.producers.entries[7].next_sequence == 2
     assert again.aborted_transactions(0, 2) == [(7, 0)]
     assert again.segments.first.max_timestamp == NOW_MS
+
+
+@pytest.mark.slow
+def test_a_stop_that_says_it_was_clean_has_written_what_the_next_start_goes_by(
+    tmp_path: Path,
+) -> None:
+    """The power goes at each step of a stop: where the marker is left, so are its checkpoints."""
+    marked = steps = 0
+    while True:
+        root = tmp_path / str(steps)
+        root.mkdir()
+        disk = CrashingDisk(root)
+        manager = opened(disk)
+        log = manager.create("t", TOPIC_ID, 0)
+        for _ in range(3):
+            append(log)
+        log.delete_records(2, 3)
+        log.first_dirty_offset = 1
+        disk.cut_after(steps)
+        try:
+            manager.close()
+        except PowerCut:
+            kill(manager)
+        else:
+            break
+        steps += 1
+        left = disk.left(root.with_name("left" + root.name))
+        if not (left.root / log_dir.CLEAN_SHUTDOWN).exists():
+            continue
+        marked += 1
+        again = opened(left)
+        log = again.logs["t", 0]
+        assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (2, 3, 3), steps
+        assert log.first_dirty_offset == 1
+        assert again.high_watermarks == {("t", 0): 3}
+        kill(again)
+    assert steps > 10
+    assert marked == 0, "nothing comes after the marker"
 
 
 def test_a_checkpoint_that_is_cut_within_its_last_number() -> None:

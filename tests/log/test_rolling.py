@@ -11,7 +11,7 @@ from kwire.log import Log, LogConfig
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.log.conftest import Append, MakeBatch, OpenLog
+    from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
 
 NOW_MS = 1_700_000_000_000
 AGE_MS = 600_000
@@ -71,6 +71,43 @@ def test_by_offsets_that_an_index_cannot_hold(open_log: OpenLog, make_batch: Mak
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
         log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
     assert bases(log) == [0, 2**31, 2**32]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize(("end", "rolled"), [(2**31 - 2, []), (2**31 - 1, [2**31 - 1])])
+def test_by_the_last_offset_of_a_batch(
+    open_log: OpenLog, append: Append, make_batch: MakeBatch, read_all: ReadAll,
+    leads: bool, end: int, rolled: list[int],
+) -> None:  # fmt: skip
+    """The first of a batch's offsets may be one that an index can hold, and the last one not."""
+    log = open_log(LogConfig(index_interval_bytes=0))
+    for base in (0, end - 1):
+        batch = make_batch(base_offset=base, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    if leads:
+        append(log, 2)
+    else:
+        batch = make_batch(2, base_offset=end, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert bases(log) == [0, *rolled]
+    found = open_log(LogConfig(index_interval_bytes=0))  # recovery goes by the same rule
+    for each in (log, found):
+        assert [record.offset for record in read_all(each)] == [0, end - 1, end, end + 1]
+        assert [record.offset for record in read_all(each, end + 1)] == [end + 1]
+
+
+def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
+    open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll
+) -> None:
+    """All before it may have been compacted away."""
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), index_interval_bytes=0)
+    log = open_log(config)
+    for base in (2**31 + 5, 2**31 + 6, 2**31 + 7):
+        batch = make_batch(base_offset=base, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    for each in (log, open_log(config)):
+        assert [record.offset for record in read_all(each)] == [2**31 + n for n in (5, 6, 7)]
+        assert [record.offset for record in read_all(each, 2**31 + 7)] == [2**31 + 7]
 
 
 def test_altered_segment_ms_holds_for_the_segment_in_use(open_log: OpenLog, append: Append) -> None:

@@ -185,10 +185,19 @@ async def test_the_quick_way_waits_too(tmp_path: Path, disk: SlowDisk) -> None:
         for _ in range(3):  # now it is learnt
             assert error_of(await client.ask(produce(), 7, ProduceResponse)) == 0
         partition.log.update_config(replace(broker.log_config(TOPIC), flush_messages=1))
+        answers: list[ProduceResponse] = []
+
+        async def write() -> None:
+            answers.append(await client.ask(produce(), 7, ProduceResponse))
+
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.ask, produce(), 7, ProduceResponse)
+            nursery.start_soon(write)
             await disk.until_held()
+            # An answer that did not wait was sent before the fsync began, so before this one.
+            assert await high_watermark(await RawClient.connect(broker)) == 7
+            assert answers == []
             disk.go.release()
+        assert [error_of(answer) for answer in answers] == [0]
         assert disk.calls == 1
         disk.open = True
 

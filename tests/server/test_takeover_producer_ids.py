@@ -1,0 +1,40 @@
+"""A directory that is taken over: nobody is given a producer id that somebody there has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kwire.broker import Broker
+from kwire.codecs.batches import Record, build
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.log import LogManager
+from tests.inside import RawClient, running_broker
+
+TOPIC_ID = b"0123456789abcdef"
+NOW_MS = Broker.now_ms()  # producers are forgotten after a day
+LARGEST = 41_999
+
+
+async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> None:
+    """Logs alone, no KRaft metadata: the largest id that they mention is somebody's already."""
+    logs = LogManager([tmp_path], clock=lambda: NOW_MS, verify_transactions=False)
+    logs.identify(1, "cluster")
+    logs.load()
+    log = logs.create("t", TOPIC_ID, 0)
+    for producer_id in (7, LARGEST, 12):
+        batch = build(
+            [Record(0, NOW_MS, None, b"v", [])],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    logs.close()
+    async with running_broker(tmp_path, {"node.id": "1"}) as broker:
+        client = await RawClient.connect(broker)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        given = [
+            (await client.ask(request, 4, InitProducerIdResponse)).producer_id for _ in range(3)
+        ]
+        assert min(given) > LARGEST
+        assert len(set(given)) == 3
