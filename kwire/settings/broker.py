@@ -50,8 +50,8 @@ class BrokerConfig(
 ):
     """`config.num_partitions` is the value of `num.partitions`, and so on.
 
-    `explicit` is what was given, by name, file and command line together; names of the forms that
-    `is_open_ended` knows are in it too.  What IncrementalAlterConfigs sets comes on top of it by
+    `explicit` is what was given, by name, file and command line together; names that `plugins.py`
+    knows are in it too.  What IncrementalAlterConfigs sets comes on top of it by
     `with_dynamic`, which makes another BrokerConfig: read the broker's when you need a value and
     do not keep it.  `listeners` are what is bound, without those of a KRaft controller;
     `advertised_listeners` are what clients are told.  `notes` tell what in the given settings is
@@ -193,9 +193,6 @@ def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
     return {**explicit, "node.id": either, "broker.id": either}
 
 
-_OPEN_ENDED = ("rlmm.config.", "rsm.config.", "config.providers.")
-
-
 def definition_of(name: str) -> Definition | None:
     """The definition of a broker setting, with or without a listener's prefix.
 
@@ -210,11 +207,6 @@ def definition_of(name: str) -> Definition | None:
         if definition is not None:
             return definition
     return None
-
-
-def is_open_ended(name: str) -> bool:
-    """Settings that hand something through to a plug-in: any name goes."""
-    return name.startswith(_OPEN_ENDED)
 
 
 def update_mode(name: str) -> UpdateMode:

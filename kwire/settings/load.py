@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kwire.settings.broker import BrokerConfig, definition_of, is_open_ended
+from kwire.settings.broker import BrokerConfig, definition_of
 from kwire.settings.environment import settings_from
 from kwire.settings.error import ConfigError
+from kwire.settings.plugins import NAMES, owner_of
 from kwire.settings.properties import read_properties
 
 NOTHING: Mapping[str, str] = {}
@@ -24,28 +25,27 @@ def load(
     written for another version have them; in `overrides` they are mistakes.  Raises ConfigError.
     """
     notes: list[str] = []
-    unknown = [name for name in overrides if not is_known(name)]
-    if unknown:
-        raise ConfigError(unknown_sentence(unknown[0]))
     file = read_properties(path) if path is not None else {}
-    given = {**file, **settings_from(environ)}
-    for name in [name for name in given if not is_known(name)]:
+    given = {**file, **settings_from(environ), **overrides}
+    for name in [name for name in given if not is_known(name, given)]:
+        if name in overrides:
+            raise ConfigError(unknown_sentence(name))
         notes.append(unknown_sentence(name))
         del given[name]
-    given.update(overrides)
     _refuse_unsafe(given)
     return BrokerConfig(given, notes=[*notes, *_quorum_notes(given)])
 
 
-def is_known(name: str) -> bool:
-    return definition_of(name) is not None or is_open_ended(name)
+def is_known(name: str, given: Mapping[str, str] = NOTHING) -> bool:
+    """Whether it is a broker's or that of a class of Apache Kafka's, beside what else is given."""
+    return definition_of(name) is not None or owner_of(name, given) is not None
 
 
 def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
     """`name` is unknown; did you mean ...?"""
     from difflib import get_close_matches  # 3 ms, and only a mistake needs it
 
-    close = get_close_matches(name, list(known) or list(BrokerConfig.DEFINITIONS), n=1)
+    close = get_close_matches(name, list(known) or [*BrokerConfig.DEFINITIONS, *NAMES], n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"unknown setting {name}{hint}"
 

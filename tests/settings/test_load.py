@@ -113,10 +113,33 @@ def test_unknown_names_on_the_command_line_are_mistakes() -> None:
         "listener.name.sasl.plain.sasl.jaas.config",
         "rsm.config.anything",
         "config.providers.file.class",
+        "metrics.context.team",
     ],
 )
 def test_names_with_a_prefix_are_known(name: str) -> None:
     assert load(overrides={name: "1"}).explicit[name] == "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+        "metrics.jmx.include",
+        "listener.name.sasl.oauthbearer.sasl.oauthbearer.header.urlencode",
+        "follower.replication.throttled.rate",
+    ],
+)
+def test_settings_of_apache_kafkas_own_classes_are_known(name: str, tmp_path: Path) -> None:
+    assert load(overrides={name: "1"}).explicit[name] == "1"
+    assert load(write(tmp_path, f"{name}=1\n")).explicit[name] == "1"
+
+
+def test_the_prefix_of_a_plugins_settings_may_be_chosen() -> None:
+    chosen = {"remote.log.storage.manager.impl.prefix": "mine."}
+    assert load(overrides={**chosen, "mine.bucket": "b"}).explicit["mine.bucket"] == "b"
+    with pytest.raises(ConfigError, match=r"unknown setting mine\.bucket"):
+        load(overrides={"mine.bucket": "b"})
 
 
 @pytest.mark.parametrize(
