@@ -33,7 +33,8 @@ def session(
 ) -> Iterator[SparkSession]:
     """Spark of this process: what it prints goes to `log`; where it runs already, as it is.
 
-    Whoever started it stops it.
+    Whoever started it stops it. Its Python workers are this Python, unless PYSPARK_PYTHON names
+    another: PySpark's own choice is whatever `python3` is on PATH, which may have no packages.
     """
     from pyspark.sql import SparkSession
 
@@ -41,6 +42,7 @@ def session(
     if running is not None:
         yield running
         return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("kwire conformance")
     for name, value in {**SETTINGS, **settings}.items():
         builder = builder.config(name, value)

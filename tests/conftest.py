@@ -9,14 +9,20 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 import trio
 import trio.testing
 
+from kwire import pipeline
 from kwire.conformance import java
+from kwire.pipeline.session import AVRO
 from kwire.testing import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest_plugins = ["kwire.conformance.pytest_apache"]
 
@@ -172,6 +178,23 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
     broker.start()
     yield broker
     finish(broker)
+
+
+SPARK_SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark on two cores with the connector and Avro; one for all tests: it starts slowly, and a
+    process has one session, so that two ways to make it would depend on which test comes first."""
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    options = pipeline.SparkOptions("local[2]", SPARK_SETTINGS, log, modules=(AVRO,))
+    with pipeline.session("tests", options) as session:
+        yield session
 
 
 @pytest.fixture

@@ -11,6 +11,9 @@ RAISED = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*): (?P<said>.+)$",
 """The end of a Python traceback; what runs in Spark's workers comes back as one."""
 SPARK_CLASS = re.compile(r"^(?:[a-z]\w*\.)+([A-Z]\w*(?:Exception|Error)):\s*", re.MULTILINE)
 
+NO_MODULE = re.compile(r"^No module named '(?P<module>[\w.]+)'$")
+"""What Python says where a package is missing: ours are there, so it is the workers' Python."""
+
 LOST = ("KAFKA_DATA_LOSS", "KafkaIllegalStateException: Some data may have been lost")
 """What Spark's Kafka source says under failOnDataLoss; its tasks say it in the second way."""
 
@@ -59,6 +62,11 @@ def _raised(text: str) -> str | None:
     if not raised:
         return None
     last = raised[-1]
+    if last["name"] == ModuleNotFoundError.__name__ and (missing := NO_MODULE.match(last["said"])):
+        return (
+            f"the Python of Spark's workers has no {missing['module']}: install it there, or name"
+            " a Python that has it in PYSPARK_PYTHON before the session is made"
+        )
     return (
         last["said"] if last["module"].startswith("kwire.") else f"{last['name']}: {last['said']}"
     )

@@ -1,4 +1,4 @@
-"""One Spark session, and a broker whose upkeep does not dawdle.
+"""A broker whose upkeep does not dawdle, and Spark reading from it.
 
 On another broker (`--bootstrap HOST:PORT`) what waits for the upkeep takes as long as that lets it
 wait; Apache Kafka keeps up with the settings of UPKEEP.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.conformance import spark as judge
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.spark.connector.cluster import Cluster
@@ -27,13 +26,6 @@ UPKEEP = {
     "log.initial.task.delay.ms": "100",
     "log.retention.check.interval.ms": "100",
     "log.cleaner.backoff.ms": "100",
-}
-SETTINGS = {
-    # tests/pipeline comes with Avro: of both, whoever is first in a process starts its Spark
-    "spark.jars.packages": f"{judge.CONNECTOR},org.apache.spark:spark-avro_2.13:{judge.VERSION}",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.sql.streaming.stopTimeout": "30s",
 }
 
 
@@ -55,13 +47,6 @@ def bootstrap(
     broker.start()
     yield broker.bootstrap
     finish(broker)
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
-    with judge.session(log, SETTINGS) as session:
-        yield session
 
 
 @pytest.fixture
