@@ -6,10 +6,8 @@ user's cache directory. A folder of jars that is there already is named by KWIRE
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
-import random
 import shutil
 import signal
 import socket
@@ -22,6 +20,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from kwire.conformance import java
+from kwire.conformance.ports import free_port
 
 VERSION = "4.3.1"
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
@@ -195,16 +194,6 @@ def run(
         text=True,
         timeout=timeout_s,
     )
-
-
-def free_port() -> int:
-    """A TCP port nobody listens on now, below those the kernel gives to outgoing connections."""
-    ports = random.SystemRandom().sample(range(20_000, 32_000), 200)
-    for port in ports:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("", port))
-            return port
-    raise ApacheKafkaError("none of 200 ports between 20000 and 32000 is free")
 
 
 class ApacheKafka:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kwire.conformance.apache_kafka import ApacheKafka, free_port
+from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.ports import free_port
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0

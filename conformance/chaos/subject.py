@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kwire.conformance import apache_kafka
-from kwire.conformance.apache_kafka import ApacheKafka, free_port
+from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.ports import free_port
 from kwire.conformance.wire.broker import Broker, NotReady
 
 START_TIMEOUT_S = 60.0

@@ -6,6 +6,7 @@ with BrokerProcess(tmp_path) as broker:
 
 from __future__ import annotations
 
-from kwire.testing.process import BrokerProcess, BrokerStartError, free_port
+from kwire.testing.ports import free_port
+from kwire.testing.process import BrokerProcess, BrokerStartError
 
 __all__ = ["BrokerProcess", "BrokerStartError", "free_port"]

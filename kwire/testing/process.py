@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -20,19 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
+from kwire.testing.ports import free_port
+
 START_TIMEOUT_S: Final = 30.0
 """A start takes a fraction of a second; a machine at work on other things may need far more."""
 STOP_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.01
 
-PORTS: Final = range(20_000, 32_000)
-"""Below the range the kernel gives to outgoing connections (from 32768 on): a port that was found
-free here is not taken by somebody's client between the look and the broker's bind."""
-
 API_VERSIONS_V0: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
 """Size, api key 18, version 0, correlation id 0, null client id: the smallest whole request."""
-
-_ports = random.SystemRandom()
 
 _lifelines: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
 """Our ends of the brokers' standard inputs."""
@@ -49,16 +44,6 @@ os.register_at_fork(after_in_child=_drop_lifelines)
 
 class BrokerStartError(RuntimeError):
     """The broker ended, or did not answer in time; the message holds what it logged."""
-
-
-def free_port() -> int:
-    """A TCP port nobody listens on now, on any interface."""
-    for _ in range(200):
-        port = _ports.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("", port))
-            return port
-    raise BrokerStartError(f"no free port found between {PORTS.start} and {PORTS.stop}")
 
 
 def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pytest
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
-from kwire.testing import BrokerProcess, BrokerStartError, free_port
+from kwire.testing import BrokerProcess, BrokerStartError
 
 pytestmark = pytest.mark.slow  # each starts a process
 
@@ -107,8 +106,3 @@ def test_a_broker_ends_with_a_parent_that_is_killed(tmp_path: Path) -> None:
             time.sleep(0.05)
     finally:
         os.kill(worker, signal.SIGKILL)
-
-
-def test_a_free_port_is_free() -> None:
-    with socket.create_server(("127.0.0.1", free_port())):
-        pass

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from kwire.conformance.apache_kafka import command, free_port
+from kwire.conformance.apache_kafka import command
+from kwire.conformance.ports import free_port
 from kwire.testing.process import answers
 from tests.log.interchange.filling import SETTINGS, until
 

@@ -1,0 +1,83 @@
+"""A free port is given to one asker, and whoever serves on it can have it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from kwire.conformance import ports as of_conformance
+from kwire.testing import ports as of_testing
+
+BOTH = pytest.mark.parametrize("ports", [of_testing, of_conformance], ids=["testing", "judge"])
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no port is held")
+
+ASK = """
+import random, sys
+from kwire.{room} import ports
+ports._ports = random.Random(7)
+print(ports.free_port(), flush=True)
+sys.stdin.read()
+"""
+
+
+@BOTH
+def test_a_free_port_is_free(ports: ModuleType) -> None:
+    for host in ("127.0.0.1", ""):
+        with (
+            socket.create_server((host, ports.free_port())) as server,
+            socket.create_connection(server.getsockname()[:2]),
+        ):
+            pass
+
+
+@BOTH
+def test_a_port_is_free_again_after_its_server(ports: ModuleType) -> None:
+    port = ports.free_port()
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+
+
+@ON_LINUX
+@pytest.mark.slow
+def test_processes_that_draw_the_same_are_given_different_ports() -> None:
+    """What two runs at once did by chance: neither listens yet when the other one looks."""
+    asked = [
+        subprocess.Popen(
+            [sys.executable, "-c", ASK.format(room=room)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for room in ("testing", "conformance", "testing")
+    ]
+    given = [asker.stdout.readline() for asker in asked if asker.stdout]
+    for asker in asked:
+        asker.communicate()
+    assert len(set(given)) == len(asked), given
+
+
+@BOTH
+@ON_LINUX
+def test_not_more_are_held_than_a_process_can_have(
+    ports: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "HELD_MAX", 2)
+    free_port: Callable[[], int] = ports.free_port
+    while len(ports._held) > 2:  # of other tests
+        ports.os.close(ports._held.popleft())
+    first = free_port()
+    free_port()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("", first))
+    free_port()
+    assert len(ports._held) == 2
+    with socket.socket() as other:
+        other.bind(("", first))
