@@ -5,33 +5,36 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from kwire.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.offline import with_offline
-from kwire.cluster.store import StoreError, VersionConflict
+from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller import topic_creation
 from kwire.coordinators.groups import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.metadata.changes import Conflict, Decision, decide_all
+from kwire.metadata.delta import ClusterDelta, between
+from kwire.metadata.election import offline_decisions
+from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.refusal import Refusal
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.partitions.fetch_sessions import FetchSessions
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
-from kwire.refusal import Refusal
 from kwire.settings import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.timers import Timers
-from kwire.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
     from kwire.coordinators.transactions import TransactionCoordinator
+    from kwire.metadata.image import ResourceKey
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -53,6 +56,8 @@ class Broker:
         logs.on_dir_offline = self._dir_failed
         self.image = ClusterImage(cluster_id)
         self.node_id: int = config.node_id
+        self.topic_names: dict[bytes, str] = {}
+        """By topic id, as in `image`; a plain dict, for Fetch and Produce look here each time."""
         self.partitions: dict[str, dict[int, Partition]] = {}
         self._unopened: set[str] = set()
         self._absent: set[tuple[str, int]] = set()
@@ -85,7 +90,7 @@ class Broker:
         if topic is not None:
             self.groups.partitions = len(topic.partitions)
         self._note_absent(image)
-        self.apply_image(image)
+        self.apply_image(image, between(self.image, image))
         self.store.watch(self.apply_image)
         await self.store.register(
             BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
@@ -127,7 +132,7 @@ class Broker:
         return partition
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        return self.image.names_by_id.get(topic_id)
+        return self.topic_names.get(topic_id)
 
     def high_watermark_of(self, found: Log) -> int:
         """Up to where `found` is committed, for its checkpoint and for retention."""
@@ -136,21 +141,22 @@ class Broker:
 
     # -- what the cluster decides
 
-    async def commit(self, change: Callable[[ClusterImage], ClusterImage]) -> ClusterImage:
-        """Commit `change(latest image)`, made anew when somebody else was faster.
+    async def commit(self, decisions: Sequence[Decision]) -> None:
+        """Commit what `decisions` change, each asked anew when somebody else was faster.
 
-        `change` must decide by the image it is given; it returns that same image for "nothing to
-        do".  When this returns, the new image is applied here.
+        A decision must go by the image it is given.  When this returns, what they decided last is
+        applied here.  Raises StoreError.
         """
-        while True:
-            latest = self.image
-            wanted = change(latest)
-            if wanted is latest:
-                return latest
+        while decisions:
+            changes, deciders = decide_all(self.image, decisions)
+            if not changes:
+                return
             try:
-                return await self.store.commit(latest.version, wanted)
-            except VersionConflict:
-                continue
+                await self.store.commit(changes)
+            except Conflict as conflict:
+                decisions = decisions[deciders[conflict.made] :]
+            else:
+                return
 
     async def create_internal_topic(self, name: str) -> None:
         """Make a coordinator's topic, if it is not there yet; where that fails the log says why."""
@@ -167,24 +173,23 @@ class Broker:
             if not self.producer_ids:
                 self.producer_ids.add(await self.store.allocate_producer_ids(BLOCK_SIZE))
 
-    def apply_image(self, image: ClusterImage) -> None:
-        """Make what this broker hosts follow `image`: partitions appear, change or go away."""
-        before, self.image = self.image, image
-        if image.configs is not before.configs:
-            self._apply_configs(before)
-        if image.topics is before.topics:
-            return
-        gone = []
-        for name, old in before.topics.items():
-            new = image.topics.get(name)
-            if new is None or new.id != old.id:
-                self._drop_topic(name)
-                gone.append((name, old.id))
-        if gone:
-            self.groups.topics_deleted(gone)
-        for name, topic in image.topics.items():
-            if topic is not before.topics.get(name):
-                self._host_topic(topic)
+    def apply_image(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Make what this broker hosts follow `image`: partitions appear, change or go away.
+
+        `delta` led to it from the image before; this costs what that is long.
+        """
+        self.image = image
+        for name in delta.deleted:
+            self._drop_topic(name)
+        for topic_id in delta.deleted.values():
+            self.topic_names.pop(topic_id, None)
+        if delta.configs:
+            self._apply_configs(delta.configs)
+        if delta.deleted:
+            self.groups.topics_deleted([*delta.deleted.items()])
+        for topic in delta.topics.values():
+            self.topic_names[topic.id] = topic.name
+            self._host_topic(topic, delta.partitions[topic.name])
 
     def _note_absent(self, image: ClusterImage) -> None:
         """Partitions whose logs may be in a directory that is offline: they are not made anew.
@@ -203,7 +208,7 @@ class Broker:
     async def _tell_offline(self) -> None:
         """Partitions whose disk has failed get no leader, those whose disk is back have one."""
         try:
-            await self.commit(lambda image: with_offline(image, self.node_id, self._offline()))
+            await self.commit(offline_decisions(self.image, self.node_id, self._offline()))
         except StoreError as problem:
             log.error("which partitions are offline is told to nobody: %s", problem)
 
@@ -225,9 +230,10 @@ class Broker:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _host_topic(self, topic: TopicImage) -> None:
+    def _host_topic(self, topic: TopicImage, indexes: Iterable[int]) -> None:
         config = self.log_config(topic.name)
-        for index, state in enumerate(topic.partitions):
+        for index in indexes:
+            state = topic.partitions[index]
             if self.node_id not in state.replicas or (topic.name, index) in self._absent:
                 continue
             try:
@@ -254,7 +260,7 @@ class Broker:
         for name in sorted(names):
             topic = self.image.topics.get(name)
             if topic is not None and self.logs.online_dirs:
-                self._host_topic(topic)
+                self._host_topic(topic, range(len(topic.partitions)))
 
     def _leadership_changed(self, partition: Partition) -> None:
         """Have the coordinator that lives in it serve its partition from now on, or no longer."""
@@ -310,17 +316,12 @@ class Broker:
         overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
 
-    def _apply_configs(self, before: ClusterImage) -> None:
-        """Topics and this broker live by the new configs from now on."""
+    def _apply_configs(self, changed: Collection[ResourceKey]) -> None:
+        """Topics and this broker live by the new configs of `changed` from now on."""
         image = self.image
-        changed = {
-            key
-            for key in image.configs.keys() | before.configs.keys()
-            if image.configs.get(key) is not before.configs.get(key)
-        }
         own = (ConfigResourceType.BROKER, str(self.node_id))
         everyone = (ConfigResourceType.BROKER, CLUSTER_DEFAULT)
-        if changed & {own, everyone}:
+        if own in changed or everyone in changed:
             try:
                 self.config = self.static_config.with_dynamic(
                     image.configs_of(*everyone), image.configs_of(*own)

@@ -7,14 +7,14 @@ responses: nobody may change it.
 
 from __future__ import annotations
 
-from kwire.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kwire.topic_names import INTERNAL_TOPICS
+from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.topic_names import INTERNAL_TOPICS
 
 
 def leader_seen(

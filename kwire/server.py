@@ -29,7 +29,7 @@ from kwire.startup import open_broker
 if TYPE_CHECKING:
     from types import FrameType
 
-    from kwire.cluster.image import Endpoint
+    from kwire.metadata.image import Endpoint
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.server")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,14 +13,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker import Broker
-from kwire.cluster.local import FILE_NAME, LocalStore, random_uuid, uuid_text
+from kwire.cluster.local import FILE_NAME, LocalStore
+from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.log import Intervals, LogDirError, LogManager
 from kwire.log.directory.shortage import passes
 from kwire.partitions import cleaning, moving
 from kwire.settings import ConfigResourceType, topic_log_config
 
 if TYPE_CHECKING:
-    from kwire.cluster.image import ClusterImage
+    from kwire.metadata.image import ClusterImage
     from kwire.settings import BrokerConfig
     from kwire.takeover import Takeover
 
@@ -44,7 +46,7 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         verify_transactions=config.transaction_partition_verification_enable,
     )
     logs.defaults = topic_log_config(config, {})
-    cluster_id = logs.identify(config.node_id, uuid_text(random_uuid()))
+    cluster_id = logs.identify(config.node_id, uuid_text(random_uuid(os.urandom)))
     store = _metadata(config, logs, cluster_id)
     image = await store.load()
     takeover = _takeover(config, logs, image)

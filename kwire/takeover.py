@@ -13,23 +13,25 @@ directories.  In ZooKeeper mode they are not on disk:
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.local import random_uuid
 from kwire.codecs.batches import Record, iter_batches, records
+from kwire.codecs.uuids import random_uuid
 from kwire.controller.topic_creation import by_default
 from kwire.log import Log, LogManager
 from kwire.log.directory import kraft_metadata
+from kwire.metadata.changes import Change, CreateTopic, SetConfigs, TakeProducerIds
+from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.topic_settings import TopicSettings
-from kwire.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from kwire.txn.records import UnreadableRecord, decode
 
 if TYPE_CHECKING:
-    from kwire.cluster.image import ResourceKey
     from kwire.cluster.store import MetadataStore
+    from kwire.metadata.image import ResourceKey
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.takeover")
@@ -71,15 +73,13 @@ class Takeover:
     async def commit(self, store: MetadataStore, image: ClusterImage) -> ClusterImage:
         """Make the topics of the logs that are open now the cluster's.  Raises StoreError."""
         topics = list(self._topics())
-        await store.allocate_producer_ids(self._producer_ids_used())  # nobody is given these
-        wanted = image.with_topics(topics)
-        for topic in topics:
-            configs = self.configs_of(topic.name)
-            wanted = wanted.with_configs(ConfigResourceType.TOPIC, topic.name, configs)
+        changes: list[Change] = [CreateTopic(each, self.configs_of(each.name)) for each in topics]
         for (kind, name), values in self._of_brokers().items():
-            wanted = wanted.with_configs(kind, name, values)
+            changes.append(SetConfigs(kind, name, image.configs_of(kind, name), values))
+        # nobody is given these
+        changes.append(TakeProducerIds(image.next_producer_id, self._producer_ids_used()))
         log.info("found %d topics without metadata and took them over", len(topics))
-        return await store.commit(image.version, wanted)
+        return await store.commit(changes)
 
     def _of_brokers(self) -> dict[ResourceKey, Mapping[str, str]]:
         """What was set on all brokers or on this one while they ran."""
@@ -99,7 +99,7 @@ class Takeover:
                 log.warning("%s is left alone: it lacks some of its partitions", name)
                 continue
             known = {found.topic_id for found in partitions.values()} - {ZERO_UUID}
-            topic_id = known.pop() if known else random_uuid()
+            topic_id = known.pop() if known else random_uuid(os.urandom)
             states = (self._partition(partitions[index]) for index in sorted(partitions))
             yield TopicImage(name, topic_id, tuple(states))
 

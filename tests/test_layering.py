@@ -14,15 +14,18 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
+ROOMS = {**FOLDERS, "kwire.metadata": "kwire/metadata"}
+"""Import name -> folder of every room: the top folders, and the pure ones inside the broker's."""
 LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 
 MAY_IMPORT: dict[str, set[str]] = {
     "kwire.codecs": set(),
     "kwire.log": {"kwire.codecs"},
-    "kwire.groups": {"kwire.codecs"},
-    "kwire.txn": {"kwire.codecs"},
+    "kwire.metadata": {"kwire.codecs"},
+    "kwire.groups": {"kwire.codecs", "kwire.metadata"},
+    "kwire.txn": {"kwire.codecs", "kwire.metadata"},
     "kwire.conformance": {"kwire.codecs"},
-    "kwire": {"kwire.codecs", "kwire.log", "kwire.groups", "kwire.txn"},
+    "kwire": {"kwire.codecs", "kwire.log", "kwire.metadata", "kwire.groups", "kwire.txn"},
 }
 
 DOORS: dict[str, str] = {"kwire/cli/conformance.py": "kwire.conformance"}
@@ -35,7 +38,7 @@ CLOSED: dict[str, set[str]] = {
 }
 """Sub-packages that may import less of kwire than their room."""
 
-PURE = {"kwire.codecs", "kwire.groups", "kwire.txn"}
+PURE = {"kwire.codecs", "kwire.groups", "kwire.metadata", "kwire.txn"}
 IO_MODULES = {
     "asyncio", "kazoo", "multiprocessing", "os", "random", "secrets", "select", "selectors",
     "signal", "socket", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
@@ -68,9 +71,9 @@ IMPORT_NAMES = {"python_snappy": "snappy"}
 
 def modules() -> Iterator[tuple[str, Path]]:
     """(room, file) of every module that is installed."""
-    for package, folder in FOLDERS.items():
+    for folder in FOLDERS.values():
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield package, path
+            yield owner_of_file(path), path
 
 
 def relative(path: Path) -> str:
@@ -80,18 +83,18 @@ def relative(path: Path) -> str:
 def import_name(path: Path) -> str:
     """`log/segment.py` -> `kwire.log.segment`."""
     package = owner_of_file(path)
-    rest = path.relative_to(ROOT / FOLDERS[package]).with_suffix("").parts
+    rest = path.relative_to(ROOT / ROOMS[package]).with_suffix("").parts
     return ".".join((package, *(part for part in rest if part != "__init__")))
 
 
 def owner_of_file(path: Path) -> str:
-    folder = relative(path).split("/")[0]
-    return next(package for package, name in FOLDERS.items() if name == folder)
+    owners = (room for room, folder in ROOMS.items() if relative(path).startswith(folder + "/"))
+    return max(owners, key=len)
 
 
 def owner(module: str) -> str:
     """The room that an imported name belongs to; empty where it is not of kwire."""
-    owners = (p for p in FOLDERS if module == p or module.startswith(p + "."))
+    owners = (p for p in ROOMS if module == p or module.startswith(p + "."))
     return max(owners, key=len, default="")
 
 

@@ -2,22 +2,20 @@
 
 One process of a single node keeps it in a file (`kwire.cluster.local`), a cluster in ZooKeeper.
 Nothing outside `kwire.cluster` may ask which one it is; tests/cluster/test_store_contract.py says
-what both must do.
+what all must do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kwire.cluster.image import BrokerImage, ClusterImage
+from kwire.metadata.changes import Change
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import BrokerImage, ClusterImage
 
-Watcher = Callable[[ClusterImage], None]
-"""Called on the trio loop with each new image, in the order of their versions."""
-
-
-class VersionConflict(Exception):
-    """The metadata changed since the image that a commit was made from; load and decide again."""
+Watcher = Callable[[ClusterImage, ClusterDelta], None]
+"""Called on the trio loop with each new image and what is new in it, in the order of versions."""
 
 
 class StoreError(Exception):
@@ -25,20 +23,23 @@ class StoreError(Exception):
 
 
 class MetadataStore(Protocol):
-    """Compare-and-set storage of one `ClusterImage`.
+    """What keeps the cluster's metadata, and tells everybody the same story of its changes.
 
-    What may wait for a disk or a server is async.  An image that `commit` returned or a watcher
-    was given is durable.
+    The unit is the change: each is made whole or not at all, and only where its precondition
+    holds.  There is no compare-and-set of the whole image: ZooKeeper has a version for each znode,
+    a KRaft quorum a log of records.  What may wait for a disk or a server is async.  An image that
+    `commit` returned or a watcher was given is durable.
     """
 
     async def load(self) -> ClusterImage:
         """The latest committed image."""
 
-    async def commit(self, expected_version: int, image: ClusterImage) -> ClusterImage:
-        """Make `image` the latest if the latest still has `expected_version`.
+    async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        """Make `changes`, in their order; returns an image that has them, once watchers saw it.
 
-        Returns it with its new version, after the watchers have seen it.
-        Raises VersionConflict, StoreError; nothing is changed then.
+        Raises Conflict at the first one whose precondition does not hold: it says how many before
+        it are made.  The image that is in the way has been published then.  Raises StoreError; what
+        is made then is not known, where the store is another machine.
         """
 
     def watch(self, watcher: Watcher) -> None:

@@ -10,22 +10,24 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kwire.cluster.image import ClusterImage
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
-from kwire.refusal import Refusal
+from kwire.metadata.changes import Decision, SetConfigs
+from kwire.metadata.image import ClusterImage
+from kwire.metadata.refusal import Refusal
+from kwire.metadata.topic_names import why_invalid
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.check import check_broker, check_client_metrics, check_group, check_topic
-from kwire.topic_names import why_invalid
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
 
 log = logging.getLogger("kwire.configs")
 
-SetConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
+EditConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set on a resource to what is to be set on it.  Raises Refusal."""
 
 
@@ -45,7 +47,7 @@ class Change:
 
     resource_type: int
     resource_name: str
-    set_configs: SetConfigs
+    edit: EditConfigs
     refusal: Refusal | None = None
 
     @property
@@ -78,34 +80,32 @@ async def commit_changes(broker: Broker, changes: Sequence[Change]) -> None:
     if not wanted:
         return
 
-    def change(image: ClusterImage) -> ClusterImage:
-        return with_changes(broker, image, wanted)
-
     try:
-        await broker.commit(change)
+        await broker.commit(decisions(broker, wanted))
     except StoreError as problem:
         log.error("configs are not changed: %s", problem)
         for each in wanted:
             each.refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
 
 
-def with_changes(broker: Broker, image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
-    """`image` with the changes in it, the same one if there are none."""
-    for change in changes:
-        before = image.configs_of(*change.key)
-        try:
-            # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
-            after = change.set_configs(before)
-            check_resource(broker, change.resource_type, change.resource_name)
-            _check(broker, image, change, after)
-            _check_exists(image, change)
-        except Refusal as refusal:
-            change.refusal = refusal
-            continue
-        change.refusal = None
-        if after != before:
-            image = image.with_configs(*change.key, after)
-    return image
+def decisions(broker: Broker, changes: Iterable[Change]) -> list[Decision]:
+    """How each resource's change is decided; one that cannot be made gets its `refusal`."""
+    return [partial(_decide, broker, change) for change in changes]
+
+
+def _decide(broker: Broker, change: Change, image: ClusterImage) -> SetConfigs | None:
+    before = image.configs_of(*change.key)
+    try:
+        # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
+        after = change.edit(before)
+        check_resource(broker, change.resource_type, change.resource_name)
+        _check(broker, image, change, after)
+        _check_exists(image, change)
+    except Refusal as refusal:
+        change.refusal = refusal
+        return None
+    change.refusal = None
+    return SetConfigs(*change.key, before, after) if after != before else None
 
 
 def check_resource(broker: Broker, kind: int, name: str) -> None:

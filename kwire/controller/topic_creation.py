@@ -7,26 +7,27 @@ brokers, so that a single broker works without any settings.
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.local import random_uuid
 from kwire.codecs.errors import ErrorCode
-from kwire.placement import check_manual, new_partition, place
-from kwire.refusal import Refusal
-from kwire.settings import BrokerConfig, ConfigResourceType
-from kwire.settings.check import check_new_topic_configs
-from kwire.topic_names import (
+from kwire.codecs.uuids import random_uuid
+from kwire.metadata.changes import CreateTopic, Decision
+from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.placement import check_manual, new_partition, place
+from kwire.metadata.refusal import Refusal
+from kwire.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     why_invalid,
 )
+from kwire.settings import BrokerConfig
+from kwire.settings.check import check_new_topic_configs
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -54,12 +55,13 @@ class NewTopic:
         return config.num_partitions if self.num_partitions == DEFAULT else self.num_partitions
 
 
-def with_topic(
-    image: ClusterImage, config: BrokerConfig, wanted: NewTopic, names: Collection[str]
-) -> tuple[ClusterImage, TopicImage]:
-    """`image` with the new topic in it.  Raises Refusal.
+def creation(
+    image: ClusterImage, config: BrokerConfig, wanted: NewTopic, like: Sequence[str]
+) -> CreateTopic:
+    """The change that makes a new topic.  Raises Refusal.
 
-    `names` are the topics that its name must not collide with.
+    `like` are the topics of whose names its own differs by `.` and `_` alone, which is refused:
+    in Kafka's metric names these are one character.
     """
     name = wanted.name
     if name == CLUSTER_METADATA_TOPIC:
@@ -71,27 +73,14 @@ def with_topic(
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name in image.topics:
         raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    _refuse_collision(name, names)
+    if like:
+        raise Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {like[0]}",
+        )
     configs = check_new_topic_configs(config, wanted.configs)
     partitions = _partitions(image, config, wanted)
-    topic = TopicImage(name, random_uuid(), tuple(partitions))
-    image = image.with_topics([topic])
-    if configs:
-        image = image.with_configs(ConfigResourceType.TOPIC, name, configs)
-    return image, topic
-
-
-def _refuse_collision(name: str, names: Collection[str]) -> None:
-    """`.` and `_` are one character in Kafka's metric names, so names may not differ by that."""
-    if "." not in name and "_" not in name:
-        return
-    folded = name.replace(".", "_")
-    for other in names:
-        if len(other) == len(name) and other.replace(".", "_") == folded:
-            raise Refusal(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
-            )
+    return CreateTopic(TopicImage(name, random_uuid(os.urandom), tuple(partitions)), configs)
 
 
 def _partitions(
@@ -152,29 +141,32 @@ async def create_on_first_use(broker: Broker, names: Collection[str]) -> None:
     Raises StoreError.
     """
 
-    def change(image: ClusterImage) -> ClusterImage:
-        for name in names:
+    def decision(name: str) -> Decision:
+        def decide(image: ClusterImage) -> CreateTopic | None:
             if name in image.topics:
-                continue
+                return None
             wanted = by_default(broker.config, name, len(image.brokers))
-            with suppress(Refusal):
-                image, _ = with_topic(image, broker.config, wanted, image.topics)
-        return image
+            try:
+                return creation(image, broker.config, wanted, image.names_like(name))
+            except Refusal:
+                return None
 
-    await broker.commit(change)
+        return decide
+
+    await broker.commit([decision(name) for name in names])
 
 
 async def create_internal_topic(broker: Broker, name: str) -> None:
     """Make sure that a coordinator's topic exists.  Raises Refusal, StoreError."""
     assert name in INTERNAL_TOPICS, name
 
-    def change(image: ClusterImage) -> ClusterImage:
+    def decide(image: ClusterImage) -> CreateTopic | None:
         if name in image.topics:
-            return image
+            return None
         wanted = by_default(broker.config, name, len(image.brokers))
-        return with_topic(image, broker.config, wanted, ())[0]
+        return creation(image, broker.config, wanted, ())
 
-    await broker.commit(change)
+    await broker.commit([decide])
 
 
 def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:

@@ -28,9 +28,9 @@ from kwire.coordinators.markers import MarkerSender, Settle, Write
 from kwire.coordinators.promise import Promise
 from kwire.coordinators.runtime import CoordinatorRuntime, Shard, ShardState, Ticket
 from kwire.groups.java import partition_for
+from kwire.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.partitions.partition import Partition
 from kwire.partitions.txn_marker import MarkerWriter, TxnMarker
-from kwire.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.txn.effects import Effects, Markers, ProducerAnswer
 from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization

@@ -20,7 +20,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.context import Context
 from kwire.coordinators.promise import Promise
-from kwire.topic_names import GROUP_METADATA_TOPIC
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.txn.api_versions import client_transaction_version, told_error
 
 

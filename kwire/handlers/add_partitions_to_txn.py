@@ -34,7 +34,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
 )
 from kwire.context import Context
 from kwire.coordinators.promise import Promise
-from kwire.topic_names import INTERNAL_TOPICS
+from kwire.metadata.topic_names import INTERNAL_TOPICS
 from kwire.txn.api_versions import client_transaction_version, told_error
 
 BROKERS_SINCE = 4

@@ -28,12 +28,13 @@ from kwire.codecs.messages.alter_configs import (
 from kwire.context import Context
 from kwire.controller.config_changes import (
     Change,
-    SetConfigs,
+    EditConfigs,
     commit_changes,
+    decisions,
     refuse_repeated,
     refuse_unclear,
-    with_changes,
 )
+from kwire.metadata.changes import decide_all
 
 
 def handle(
@@ -42,7 +43,8 @@ def handle(
     changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
     if request.validate_only:
-        with_changes(broker, broker.image, [each for each in changes if each.refusal is None])
+        clear = [each for each in changes if each.refusal is None]
+        decide_all(broker.image, decisions(broker, clear))
         return _response(changes)
     return _commit(broker, changes)
 
@@ -56,7 +58,7 @@ def _change(resource: AlterConfigsResource) -> Change:
     return Change(resource.resource_type, resource.resource_name, _replacement(resource.configs))
 
 
-def _replacement(configs: list[AlterableConfig]) -> SetConfigs:
+def _replacement(configs: list[AlterableConfig]) -> EditConfigs:
     def set_configs(before: Mapping[str, str]) -> dict[str, str]:
         nulls = [config.name for config in configs if config.value is None]
         refuse_unclear([config.name for config in configs], nulls)

@@ -18,10 +18,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable
-from dataclasses import replace
 
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_partitions import (
@@ -32,8 +30,10 @@ from kwire.codecs.messages.create_partitions import (
 )
 from kwire.context import Context
 from kwire.controller.topic_creation import PARTITIONS_MAX
-from kwire.placement import check_manual, new_partition, place
-from kwire.refusal import Refusal
+from kwire.metadata.changes import AddPartitions, decide_all
+from kwire.metadata.image import ClusterImage, PartitionImage
+from kwire.metadata.placement import check_manual, new_partition, place
+from kwire.metadata.refusal import Refusal
 
 log = logging.getLogger("kwire.topics")
 
@@ -46,8 +46,9 @@ def handle(
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_refused(name, duplicate) for name in times if times[name] > 1]
     if request.validate_only:
-        _, results = _decide(broker.image, wanted)
-        return CreatePartitionsResponse(results=repeated + results)
+        growths = [_Growth(topic) for topic in wanted]
+        decide_all(broker.image, growths)
+        return CreatePartitionsResponse(results=repeated + [each.result for each in growths])
     return _create(broker, wanted, repeated)
 
 
@@ -56,43 +57,41 @@ async def _create(
     wanted: list[CreatePartitionsTopic],
     repeated: list[CreatePartitionsTopicResult],
 ) -> CreatePartitionsResponse:
-    results: list[CreatePartitionsTopicResult] = []
-
-    def change(image: ClusterImage) -> ClusterImage:
-        nonlocal results
-        image, results = _decide(image, wanted)
-        return image
-
+    growths = [_Growth(topic) for topic in wanted]
     try:
-        await broker.commit(change)
+        await broker.commit(growths)
     except StoreError as problem:
         log.error("partitions are not created: %s", problem)
         refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
-        results = [_refused(topic.name, refusal) for topic in wanted]
-    return CreatePartitionsResponse(results=repeated + results)
+        return CreatePartitionsResponse(
+            results=repeated + [_refused(topic.name, refusal) for topic in wanted]
+        )
+    return CreatePartitionsResponse(results=repeated + [each.result for each in growths])
 
 
 def _refused(name: str, refusal: Refusal) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name, refusal.error, refusal.message)
 
 
-def _decide(
-    image: ClusterImage, wanted: list[CreatePartitionsTopic]
-) -> tuple[ClusterImage, list[CreatePartitionsTopicResult]]:
-    changed: list[TopicImage] = []
-    results = []
-    for topic in wanted:
+class _Growth:
+    """The decision on one topic; `result` is what is answered of it."""
+
+    def __init__(self, wanted: CreatePartitionsTopic) -> None:
+        self._wanted = wanted
+        self.result = CreatePartitionsTopicResult(wanted.name)
+
+    def __call__(self, image: ClusterImage) -> AddPartitions | None:
         try:
-            changed.append(_grown(image, topic))
+            change = _added(image, self._wanted)
         except Refusal as refusal:
-            results.append(_refused(topic.name, refusal))
-        else:
-            results.append(CreatePartitionsTopicResult(topic.name))
-    return (image.with_topics(changed) if changed else image), results
+            self.result = _refused(self._wanted.name, refusal)
+            return None
+        self.result = CreatePartitionsTopicResult(self._wanted.name)
+        return change
 
 
-def _grown(image: ClusterImage, wanted: CreatePartitionsTopic) -> TopicImage:
-    """The topic with its new partitions.  Raises Refusal."""
+def _added(image: ClusterImage, wanted: CreatePartitionsTopic) -> AddPartitions:
+    """The topic's new partitions.  Raises Refusal."""
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -116,7 +115,7 @@ def _grown(image: ClusterImage, wanted: CreatePartitionsTopic) -> TopicImage:
     else:
         assigned = [each.broker_ids for each in wanted.assignments]
         added = _assigned(image, assigned, count, size)
-    return replace(topic, partitions=(*topic.partitions, *added))
+    return AddPartitions(topic.name, topic.id, have, tuple(added))
 
 
 def _assigned(

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Awaitable
 
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage, TopicImage
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
@@ -34,8 +33,10 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.context import Context
-from kwire.controller.topic_creation import PARTITIONS_MAX, NewTopic, with_topic
-from kwire.refusal import Refusal
+from kwire.controller.topic_creation import PARTITIONS_MAX, NewTopic, creation
+from kwire.metadata.changes import CreateTopic, decide_all
+from kwire.metadata.image import ClusterImage, TopicImage
+from kwire.metadata.refusal import Refusal
 from kwire.settings.entries import BrokerLayers, new_topic_entries
 
 log = logging.getLogger("kwire.topics")
@@ -55,28 +56,25 @@ def handle(
     duplicates = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_refused(name, duplicates) for name in times if times[name] > 1]
     if request.validate_only:
-        _, results = _decide(broker, broker.image, wanted)
-        return CreateTopicsResponse(topics=results + repeated)
+        creations = _creations(broker, wanted)
+        decide_all(broker.image, creations)
+        return CreateTopicsResponse(topics=[each.result for each in creations] + repeated)
     return _create(broker, wanted, repeated)
 
 
 async def _create(
     broker: Broker, wanted: list[NewTopic], repeated: list[CreatableTopicResult]
 ) -> CreateTopicsResponse:
-    results: list[CreatableTopicResult] = []
-
-    def change(image: ClusterImage) -> ClusterImage:
-        nonlocal results
-        image, results = _decide(broker, image, wanted)
-        return image
-
+    creations = _creations(broker, wanted)
     try:
-        await broker.commit(change)
+        await broker.commit(creations)
     except StoreError as problem:
         log.error("topics are not created: %s", problem)
         refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
-        results = [_refused(topic.name, refusal) for topic in wanted]
-    return CreateTopicsResponse(topics=results + repeated)
+        return CreateTopicsResponse(
+            topics=[_refused(topic.name, refusal) for topic in wanted] + repeated
+        )
+    return CreateTopicsResponse(topics=[each.result for each in creations] + repeated)
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:
@@ -89,19 +87,36 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _decide(
-    broker: Broker, before: ClusterImage, wanted: list[NewTopic]
-) -> tuple[ClusterImage, list[CreatableTopicResult]]:
-    image, results = before, []
-    layers = BrokerLayers(broker.config, before, broker.node_id)
-    for topic in wanted:
+class _Creation:
+    """The decision on one topic; `result` is what is answered of it.
+
+    `made` are the topics of this request: as in Kafka, a name may be like those of its neighbours.
+    """
+
+    def __init__(self, broker: Broker, wanted: NewTopic, made: set[str]) -> None:
+        self._broker = broker
+        self._wanted = wanted
+        self._made = made
+        self.result = CreatableTopicResult(name=wanted.name)
+
+    def __call__(self, image: ClusterImage) -> CreateTopic | None:
+        name = self._wanted.name
+        self._made.discard(name)
+        like = [other for other in image.names_like(name) if other not in self._made]
         try:
-            image, made = with_topic(image, broker.config, topic, before.topics)
+            change = creation(image, self._broker.config, self._wanted, like)
         except Refusal as refusal:
-            results.append(_refused(topic.name, refusal))
-        else:
-            results.append(_made(layers, topic, made))
-    return image, results
+            self.result = _refused(name, refusal)
+            return None
+        self._made.add(name)
+        layers = BrokerLayers(self._broker.config, image, self._broker.node_id)
+        self.result = _made(layers, self._wanted, change.topic)
+        return change
+
+
+def _creations(broker: Broker, wanted: list[NewTopic]) -> list[_Creation]:
+    made: set[str] = set()
+    return [_Creation(broker, topic, made) for topic in wanted]
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:

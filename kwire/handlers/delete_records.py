@@ -26,7 +26,7 @@ from kwire.codecs.messages.delete_records import (
 )
 from kwire.context import Context
 from kwire.log import LogError
-from kwire.topic_names import INTERNAL_TOPICS
+from kwire.metadata.topic_names import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
 

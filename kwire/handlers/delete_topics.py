@@ -17,9 +17,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable
+from functools import partial
 
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_topics import (
@@ -30,7 +30,8 @@ from kwire.codecs.messages.delete_topics import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.context import Context
-from kwire.settings import ConfigResourceType
+from kwire.metadata.changes import DeleteTopic
+from kwire.metadata.image import ClusterImage
 
 log = logging.getLogger("kwire.topics")
 
@@ -56,20 +57,24 @@ def handle(
 
 
 async def _delete(broker: Broker, asked: list[DeleteTopicState]) -> DeleteTopicsResponse:
-    results: list[DeletableTopicResult] = []
-
-    def change(image: ClusterImage) -> ClusterImage:
-        nonlocal results
-        names, results = _decide(image, asked)
-        return image.without_topics(names, ConfigResourceType.TOPIC) if names else image
-
+    found, results = _decide(broker.image, asked)
     try:
-        await broker.commit(change)
+        await broker.commit([partial(_deletion, result) for result in found])
     except StoreError as problem:
         log.error("topics are not deleted: %s", problem)
         error = ErrorCode.KAFKA_STORAGE_ERROR
         results = [_result(topic, error, str(problem)) for topic in asked]
     return DeleteTopicsResponse(responses=results)
+
+
+def _deletion(result: DeletableTopicResult, image: ClusterImage) -> DeleteTopic | None:
+    """The decision on a topic that was there when the request came."""
+    topic = image.topic_by_id(result.topic_id)
+    if topic is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        result.error_message = _UNKNOWN_NAME
+        return None
+    return DeleteTopic(topic.name, topic.id)
 
 
 def _result(topic: DeleteTopicState, error: ErrorCode, message: str | None) -> DeletableTopicResult:
@@ -78,8 +83,8 @@ def _result(topic: DeleteTopicState, error: ErrorCode, message: str | None) -> D
 
 def _decide(
     image: ClusterImage, asked: list[DeleteTopicState]
-) -> tuple[list[str], list[DeletableTopicResult]]:
-    """The names of the topics to delete, and what is answered."""
+) -> tuple[list[DeletableTopicResult], list[DeletableTopicResult]]:
+    """Those of the topics to delete, and all that is answered."""
     results: list[DeletableTopicResult] = []
     found: dict[str, DeletableTopicResult] = {}
     by_name = Counter(topic.name for topic in asked if topic.name is not None)
@@ -104,8 +109,7 @@ def _decide(
                 continue
             found[name] = result
         results.append(result)
-    names = [name for name, result in found.items() if result.error_code == ErrorCode.NONE]
-    return names, results
+    return [each for each in found.values() if each.error_code == ErrorCode.NONE], results
 
 
 def _mistake(topic: DeleteTopicState, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:

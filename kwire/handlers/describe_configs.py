@@ -27,7 +27,8 @@ from kwire.codecs.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from kwire.context import Context
-from kwire.refusal import Refusal
+from kwire.metadata.refusal import Refusal
+from kwire.metadata.topic_names import why_invalid
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.entries import (
     BrokerLayers,
@@ -39,7 +40,6 @@ from kwire.settings.entries import (
     logger_entries,
     topic_entries,
 )
-from kwire.topic_names import why_invalid
 
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 _MALFORMED = (

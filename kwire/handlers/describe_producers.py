@@ -21,7 +21,7 @@ from kwire.codecs.messages.describe_producers import (
 )
 from kwire.context import Context
 from kwire.log import LogError
-from kwire.topic_names import why_invalid
+from kwire.metadata.topic_names import why_invalid
 
 _NOT_HOSTED = "This server does not host this topic-partition."
 

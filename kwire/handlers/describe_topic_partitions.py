@@ -15,7 +15,6 @@ Behaviour
 from __future__ import annotations
 
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage, PartitionImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_topic_partitions import (
     Cursor,
@@ -25,9 +24,10 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kwire.context import Context
+from kwire.metadata.image import ClusterImage, PartitionImage
+from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import leader_seen, offline_replicas
 from kwire.operations import TOPIC_OPERATIONS
-from kwire.topic_names import INTERNAL_TOPICS, why_invalid
 
 
 def handle(

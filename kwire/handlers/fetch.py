@@ -36,7 +36,6 @@ from collections.abc import Awaitable
 import trio
 
 from kwire.broker import Broker
-from kwire.cluster.image import PartitionImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
     AbortedTransaction,
@@ -50,6 +49,7 @@ from kwire.codecs.messages.fetch import (
 )
 from kwire.context import Context
 from kwire.log import ColdLookup, LogError, Region
+from kwire.metadata.image import PartitionImage
 from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget
 from kwire.partitions.partition import Partition
 from kwire.partitions.purgatory import ParkedFetch

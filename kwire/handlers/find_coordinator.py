@@ -30,7 +30,7 @@ from kwire.codecs.messages.find_coordinator import (
 )
 from kwire.context import Context
 from kwire.groups.java import partition_for
-from kwire.topic_names import (
+from kwire.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,

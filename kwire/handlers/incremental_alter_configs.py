@@ -33,15 +33,16 @@ from kwire.codecs.messages.incremental_alter_configs import (
 from kwire.context import Context
 from kwire.controller.config_changes import (
     Change,
-    SetConfigs,
+    EditConfigs,
     check_kind,
     check_node_id,
     commit_changes,
+    decisions,
     refuse_repeated,
     refuse_unclear,
-    with_changes,
 )
-from kwire.refusal import Refusal
+from kwire.metadata.changes import decide_all
+from kwire.metadata.refusal import Refusal
 from kwire.settings import ConfigResourceType
 from kwire.settings.broker import definition_of
 from kwire.settings.definition import Definition
@@ -73,7 +74,8 @@ def handle(
         elif change.refusal is None:
             _change_loggers(broker, change, resource.configs, request.validate_only)
     if request.validate_only:
-        with_changes(broker, broker.image, [each for each in stored if each.refusal is None])
+        clear = [each for each in stored if each.refusal is None]
+        decide_all(broker.image, decisions(broker, clear))
         return _response(changes)
     return _commit(broker, stored, changes)
 
@@ -104,7 +106,7 @@ def _change(resource: AlterConfigsResource) -> Change:
     return Change(kind, resource.resource_name, _edit(kind, resource.configs))
 
 
-def _edit(kind: int, edits: list[AlterableConfig]) -> SetConfigs:
+def _edit(kind: int, edits: list[AlterableConfig]) -> EditConfigs:
     def set_configs(before: Mapping[str, str]) -> dict[str, str]:
         _refuse_unclear(edits)
         check_kind(kind)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kwire.broker import Broker
-from kwire.cluster.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_config_resources import (
     ConfigResource,
@@ -21,6 +20,7 @@ from kwire.codecs.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from kwire.context import Context
+from kwire.metadata.image import ClusterImage
 from kwire.settings import ConfigResourceType
 
 

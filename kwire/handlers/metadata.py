@@ -36,9 +36,9 @@ from kwire.codecs.messages.metadata import (
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.context import Context
 from kwire.controller.topic_creation import create_on_first_use
+from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import MetadataView, view_of
 from kwire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from kwire.topic_names import INTERNAL_TOPICS, why_invalid
 
 log = logging.getLogger("kwire.metadata")
 

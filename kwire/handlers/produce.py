@@ -43,6 +43,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError, Verification, single_batch
+from kwire.metadata.topic_names import INTERNAL_TOPICS
 from kwire.partitions import transactional_produce
 from kwire.partitions.batch_bytes import (
     ATTRIBUTES,
@@ -56,7 +57,6 @@ from kwire.partitions.batch_bytes import (
 )
 from kwire.partitions.partition import Partition
 from kwire.partitions.transaction_verification import Verdict
-from kwire.topic_names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from kwire.broker import Broker

@@ -31,8 +31,8 @@ from kwire.codecs.messages.txn_offset_commit import (
 from kwire.context import Context
 from kwire.coordinators.promise import Promise
 from kwire.groups.txn_offsets import commit_error
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.partitions.transaction_verification import Producer, Support, Verdict, verify
-from kwire.topic_names import GROUP_METADATA_TOPIC
 
 ABORTABLE_SINCE = 4
 NO_SEQUENCE = -1

@@ -16,9 +16,9 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import AppendResult, Log, LogError, Origin, Region, Verification
 
 if TYPE_CHECKING:
-    from kwire.cluster.image import PartitionImage
     from kwire.codecs.batches import BatchHeader
     from kwire.codecs.control import EndTxnMarker
+    from kwire.metadata.image import PartitionImage
     from kwire.partitions.flushing import Flusher
 
 _ticket = count()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, read_header
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogError
-from kwire.topic_names import GROUP_METADATA_TOPIC
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kwire.broker import Broker

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kwire.codecs.errors import ErrorCode
-from kwire.refusal import Refusal
+from kwire.metadata.refusal import Refusal
 from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigError
 from kwire.settings.broker import definition_of, update_mode
 from kwire.settings.client_metrics_settings import (

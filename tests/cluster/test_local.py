@@ -1,38 +1,139 @@
-"""The file of a single node's metadata: whole after any crash, and refused if it is not its own."""
+"""The file of a single node's metadata: whole after any crash, and refused if it is damaged."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trio
+from crc32c import crc32c
 
-from kwire.cluster import local
-from kwire.cluster.image import ClusterImage, PartitionImage, TopicImage
-from kwire.cluster.local import LocalStore, random_uuid, uuid_bytes, uuid_text
+from kwire.cluster import change_log
+from kwire.cluster.change_log import ChangeLog
+from kwire.cluster.local import LocalStore
 from kwire.cluster.store import StoreError
+from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
+from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+
+STATE = PartitionImage(1, 0, 0, (1,), (1,))
+GROUP = 32
 
 
 class Crash(BaseException):
     """The process ends here."""
 
 
-def with_topic(image: ClusterImage, name: str) -> ClusterImage:
-    state = PartitionImage(1, 0, 0, (1,), (1,))
-    return image.with_topics([TopicImage(name, random_uuid(), (state,))])
+def creation(name: str) -> CreateTopic:
+    return CreateTopic(TopicImage(name, name.encode().ljust(16, b"-"), (STATE,)))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kwire-metadata.log"
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that write often and lose no power."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def put(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+async def reloaded(path: Path) -> ClusterImage:
+    store = LocalStore(path)
+    store.close()
+    return await store.load()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_disk")
+async def test_cut_at_every_byte_it_holds_what_was_acknowledged_before(path: Path) -> None:
+    """As kill -9 in the middle of a write leaves it, or a power cut."""
+    store = LocalStore(path)
+    images = {size_of(path): await store.load()}
+    batches: list[list[Change]] = [
+        [creation("a")],
+        [creation("b"), SetConfigs(GROUP, "g\n☃", {}, {"x": "1"})],
+        [DeleteTopic("a", creation("a").topic.id)],
+    ]
+    for batch in batches:
+        image = await store.commit(batch)
+        images[size_of(path)] = image
+    store.close()
+    whole = content_of(path)
+    for size in range(min(images), len(whole) + 1):
+        put(path, whole[:size])
+        acknowledged = max(end for end in images if end <= size)
+        assert await reloaded(path) == images[acknowledged], size
+        assert size_of(path) == acknowledged, "the torn end is gone"
+
+
+async def test_a_torn_end_of_any_bytes_is_cut(path: Path) -> None:
+    """A power cut may leave the file's new length and not its content."""
+    store = LocalStore(path)
+    image = await store.commit([creation("a")])
+    kept = size_of(path)
+    await store.commit([creation("b")])
+    store.close()
+    whole = content_of(path)
+    for torn in (bytes(len(whole) - kept), bytes(len(whole) - kept - 1) + b"\n"):
+        put(path, whole[:kept] + torn)
+        assert await reloaded(path) == image
+
+
+async def test_goes_on_behind_a_torn_end(path: Path) -> None:
+    store = LocalStore(path)
+    await store.commit([creation("a")])
+    await store.commit([creation("b")])
+    store.close()
+    put(path, content_of(path)[:-1])
+    store = LocalStore(path)
+    await store.commit([creation("c")])
+    store.close()
+    assert set((await reloaded(path)).topics) == {"a", "c"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_disk")
+async def test_damage_before_the_end_is_refused(path: Path) -> None:
+    """What comes behind it was acknowledged: starting without it would lose it."""
+    store = LocalStore(path)
+    for name in ("a", "b", "c"):
+        await store.commit([creation(name)])
+    store.close()
+    whole = content_of(path)
+    last = whole.rindex(b"\n", 0, -1) + 1
+    for at in range(last):
+        put(path, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(StoreError, match="cannot be read"):
+            LocalStore(path)
 
 
 STEPS = ("write", "fsync", "replace", "fsync directory")
 
 
 class CrashingOs:
-    """The system calls of a replacement, of which the `at`th never happens."""
+    """The system calls that write a snapshot, of which the `at`th never happens."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.steps: list[str] = []
         self._at = at
-        real_fsync, real_replace, real_open = os.fsync, Path.replace, Path.open
+        real_fsync, real_replace, real_write = os.fsync, Path.replace, os.write
 
         def fsync(descriptor: int) -> None:
             self._step("fsync" if "replace" not in self.steps else "fsync directory")
@@ -42,18 +143,16 @@ class CrashingOs:
             self._step("replace")
             return real_replace(path, target)
 
-        def opened(path: Path, mode: str = "r") -> object:
-            file = real_open(path, mode)
-            self.steps.append("write")
-            if len(self.steps) - 1 == at:
-                file.write(b'{"format": 1, "vers')  # the disk has half of it
-                file.close()
-                raise Crash
-            return file
+        def write(descriptor: int, content: memoryview) -> int:
+            if "write" not in self.steps:
+                real_write(descriptor, content[:17])  # the disk has some of it
+                self._step("write")
+                return 17
+            return real_write(descriptor, content)
 
         monkeypatch.setattr(os, "fsync", fsync)
         monkeypatch.setattr(Path, "replace", replace)
-        monkeypatch.setattr(Path, "open", opened)
+        monkeypatch.setattr(os, "write", write)
 
     def _step(self, name: str) -> None:
         self.steps.append(name)
@@ -62,89 +161,173 @@ class CrashingOs:
 
 
 @pytest.mark.parametrize("at", range(len(STEPS)))
-async def test_a_crash_leaves_the_old_file_or_the_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+async def test_a_crash_within_a_snapshot_leaves_the_old_file_or_the_new(
+    path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    path = tmp_path / "metadata.json"
     store = LocalStore(path)
-    image = await store.commit(0, with_topic(await store.load(), "old"))
-    wanted = with_topic(image, "new")
+    image = await store.commit([creation("old")])
     with monkeypatch.context() as patch:
+        patch.setattr(change_log, "LOG_BYTES_MIN", 0)
         crashing = CrashingOs(patch, at)
         with pytest.raises(Crash):
-            await store.commit(image.version, wanted)
+            await store.commit([creation("new")])
     assert crashing.steps == list(STEPS[: at + 1])
-    after = await LocalStore(path).load()
+    after = await reloaded(path)
     new_is_in_place = at > STEPS.index("replace")
     assert set(after.topics) == ({"old", "new"} if new_is_in_place else {"old"})
     assert after.cluster_id == image.cluster_id
 
 
-async def test_a_disk_that_fails_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("quick_disk")
+async def test_a_log_that_outgrows_its_snapshot_becomes_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = LocalStore(tmp_path / "metadata.json")
-    seen: list[ClusterImage] = []
-    store.watch(seen.append)
-    before = await store.load()
+    """What is read at a start does not grow with what was ever done."""
+    monkeypatch.setattr(change_log, "LOG_BYTES_MIN", 2000)
+    store = LocalStore(path)
+    sizes = []
+    for _ in range(100):
+        await store.commit([creation("a")])
+        image = await store.commit([DeleteTopic("a", creation("a").topic.id)])
+        sizes.append(size_of(path))
+    store.close()
+    assert max(sizes) < 3000
+    assert sum(after < before for before, after in pairwise(sizes)) >= 5
+    assert await reloaded(path) == image
 
-    def full(path: Path, content: bytes) -> None:
-        raise OSError(28, "No space left on device")
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick_disk")
+async def test_topics_made_one_by_one_cost_the_same_each(path: Path) -> None:
+    """The 2,000th is written with as many bytes and calls as the first."""
+    store = LocalStore(path)
+    await store.commit([creation("t00000")])
+    appended = []
+    for number in range(1, 2001):
+        before = size_of(path)
+        await store.commit([creation(f"t{number:05}")])
+        appended.append(size_of(path) - before)
+    store.close()
+    assert max(appended) - min(appended) <= 3, "but for the digits of the version"
+    assert len((await reloaded(path)).topics) == 2001
+
+
+async def test_commits_of_one_moment_share_a_write(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(path)
+    groups = []
+    append = ChangeLog._append
+
+    def counted(log: ChangeLog, line: bytes) -> None:
+        groups.append(len(json.loads(line[9:])["changes"]))
+        append(log, line)
+
+    monkeypatch.setattr(ChangeLog, "_append", counted)
+    async with trio.open_nursery() as nursery:
+        for number in range(50):
+            nursery.start_soon(store.commit, [creation(f"t{number}")])
+    assert sum(groups) == 50
+    assert len(groups) <= 2
+    store.close()
+    assert len((await reloaded(path)).topics) == 50
+
+
+async def test_a_commit_that_nobody_waits_for_any_more_is_made(path: Path) -> None:
+    """What is decided after it stands on it."""
+    store = LocalStore(path)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await store.commit([creation("a")])
+    await store.commit([creation("b")])
+    store.close()
+    assert set((await reloaded(path)).topics) == {"a", "b"}
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+async def test_a_disk_that_fails_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    store = LocalStore(path)
+    before = await store.commit([creation("old")])
+    seen: list[ClusterImage] = []
+    failures: list[OSError] = []
+    store.watch(lambda image, delta: seen.append(image))
+    store.on_failure = failures.append
+
+    def full(descriptor: int, content: memoryview | None = None) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def refused(name: str) -> None:
+        with pytest.raises(StoreError, match="No space left on device"):
+            await store.commit([creation(name)])
 
     with monkeypatch.context() as patch:
-        patch.setattr(local, "replace_file", full)
-        with pytest.raises(StoreError, match="No space left on device"):
-            await store.commit(before.version, with_topic(before, "a"))
+        patch.setattr(os, call, full)
+        async with trio.open_nursery() as nursery:
+            for name in ("a", "b", "c"):
+                nursery.start_soon(refused, name)
         with pytest.raises(StoreError):
             await store.allocate_producer_ids(10)
     assert await store.load() is before
     assert seen == []
+    assert failures
+    assert os.listdir(path.parent) == [path.name], "no half file stays"
+    assert await reloaded(path) == before
     assert await store.allocate_producer_ids(2) == range(2)
+    after = await store.commit([creation("a")])
+    store.close()
+    assert await reloaded(path) == after
 
 
-def test_a_failed_write_leaves_no_half_file_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    local.replace_file(path, b"old")
-
-    def failing(descriptor: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", failing)
-        with pytest.raises(OSError, match="Input/output"):
-            local.replace_file(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
+async def test_a_short_write_goes_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(path)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:7]))
+    image = await store.commit([creation("a")])
+    store.close()
+    monkeypatch.undo()
+    assert await reloaded(path) == image
 
 
-def test_a_new_store_can_be_of_a_known_cluster(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "metadata.json"
-    LocalStore(path, cluster_id="AAAAAAAAQACEAgAAAAAAAA")
-    assert json.loads(path.read_text())["cluster_id"] == "AAAAAAAAQACEAgAAAAAAAA"
+async def test_a_new_store_can_be_of_a_known_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "metadata.log"
+    store = LocalStore(path, cluster_id="AAAAAAAAQACEAgAAAAAAAA")
+    assert (await store.load()).cluster_id == "AAAAAAAAQACEAgAAAAAAAA"
+    assert (await reloaded(path)).cluster_id == "AAAAAAAAQACEAgAAAAAAAA"
+
+
+def line(said: object) -> bytes:
+    body = json.dumps(said).encode()
+    return b"%08x %s\n" % (crc32c(body), body)
+
+
+HEADER = {"format": 2, "cluster_id": "c", "version": 3, "next_producer_id": 0}
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is damaged"),
-        (b"{", "is damaged"),
-        (b"[]", "is damaged"),
-        (b"\xff\xfe", "is damaged"),
-        (b'{"format": 1}', "is damaged"),
-        (b'{"format": 2}', "has format 2, written by another version"),
+        (b"", "its first line is damaged"),
+        (b"\xff\xfe", "its first line is damaged"),
+        (line([]), "its first line is damaged"),
+        (line({"format": 3}), "has format 3, written by another version"),
+        (line({"format": 2}), "line 2: KeyError"),
+        (line(HEADER | {"snapshot_records": 1}), "ends before its snapshot does"),
         (
-            b'{"format": 1, "version": 1, "cluster_id": "c", "next_producer_id": 0, "configs": [],'
-            b' "topics": {"a": {"id": "short", "partitions": []}}}',
-            "is damaged",
+            line(HEADER | {"snapshot_records": 0}) + line({"changes": [{"kind": "new"}]}),
+            "'new' is no change .* another version of kwire wrote it",
+        ),
+        (
+            line(HEADER | {"snapshot_records": 0})
+            + line({"changes": [{"kind": "delete_topic", "name": "a", "id": "A" * 22}]}),
+            "line 2: Conflict.*there is no topic a",
         ),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_left_alone(
-    tmp_path: Path, content: bytes, sentence: str
+    path: Path, content: bytes, sentence: str
 ) -> None:
-    path = tmp_path / "metadata.json"
     path.write_bytes(content)
     with pytest.raises(StoreError, match=sentence):
         LocalStore(path)
@@ -156,12 +339,60 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         LocalStore(tmp_path)
 
 
-def test_uuids_are_kafkas() -> None:
-    assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
-    for _ in range(200):
-        made = random_uuid()
-        text = uuid_text(made)
-        assert not text.startswith("-")
-        assert uuid_bytes(text) == made
-    with pytest.raises(ValueError, match="base64"):
-        uuid_bytes("x")
+# -- the file of earlier versions
+
+OLD = {
+    "format": 1,
+    "version": 7,
+    "cluster_id": "c",
+    "next_producer_id": 3000,
+    "topics": {
+        "a": {
+            "id": "YWFhYWFhYWFhYWFhYWFhYQ",
+            "partitions": [[1, 2, 3, [1, 2], [1]], [-1, 0, 0, [1], []]],
+        }
+    },
+    "configs": [[2, "a", {"retention.ms": "1"}], [2, "gone", {"x": "y"}], [4, "", {"z": "1"}]],
+}
+
+
+async def test_the_file_of_earlier_versions_is_taken_up_once(path: Path) -> None:
+    old = path.with_name("kwire-metadata.json")
+    old.write_text(json.dumps(OLD))
+    image = await reloaded(path)
+    partitions = (
+        PartitionImage(1, 2, 3, (1, 2), (1,)),
+        PartitionImage(-1, 0, 0, (1,), ()),
+    )
+    assert image.topics == {"a": TopicImage("a", b"a" * 16, partitions)}
+    assert (image.version, image.cluster_id, image.next_producer_id) == (7, "c", 3000)
+    assert image.configs_of(4, "") == {"z": "1"}
+    assert sorted(os.listdir(path.parent)) == ["kwire-metadata.json.converted", path.name]
+    again = await reloaded(path)
+    assert again.configs == apply_all(again, []).configs
+    assert again.configs_of(2, "a") == {"retention.ms": "1"}
+    assert (again.topics, again.version) == (image.topics, 7)
+
+
+async def test_a_kill_after_the_conversion_does_not_undo_it(path: Path) -> None:
+    old = path.with_name("kwire-metadata.json")
+    old.write_text(json.dumps(OLD))
+    store = LocalStore(path)
+    image = await store.commit([creation("b")])
+    store.close()
+    old.with_name(old.name + ".converted").rename(old)
+    assert (await reloaded(path)).topics == image.topics
+    assert not old.exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff", b'{"format": 1}', b'{"format": 9}', b'{"format":1,"topics":[]}'],
+)
+def test_one_that_cannot_be_understood_is_left_alone(path: Path, content: bytes) -> None:
+    old = path.with_name("kwire-metadata.json")
+    old.write_bytes(content)
+    with pytest.raises(StoreError, match=r"kwire-metadata\.json is damaged"):
+        LocalStore(path)
+    assert old.read_bytes() == content
+    assert not path.exists()

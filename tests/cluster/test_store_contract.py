@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kwire.cluster.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
 from kwire.cluster.local import LocalStore
-from kwire.cluster.store import MetadataStore, VersionConflict
+from kwire.cluster.store import MetadataStore
+from kwire.metadata.changes import (
+    Change,
+    Conflict,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    apply_all,
+)
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import (
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+from tests.metadata.histories import change_of
 
-TOPIC = 2
 OpenStore = Callable[[], MetadataStore]
 
 
 def local_stores(directory: Path) -> OpenStore:
-    return lambda: LocalStore(directory / "metadata.json")
+    return lambda: LocalStore(directory / "metadata.log")
 
 
 STORES = {"local": local_stores}
@@ -29,9 +47,21 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     return STORES[request.param](tmp_path)
 
 
-def with_topic(image: ClusterImage, name: str) -> ClusterImage:
-    state = PartitionImage(1, 3, 4, (1, 2), (1,))
-    return image.with_topics([TopicImage(name, name.encode().ljust(16, b"-"), (state, state))])
+def creation(name: str, **configs: str) -> CreateTopic:
+    state = PartitionImage(1, 3, 4, (1, 2), (1,), (2,))
+    return CreateTopic(TopicImage(name, name.encode().ljust(16, b"-"), (state, state)), configs)
+
+
+def lasting(image: ClusterImage) -> object:
+    """What is the same after a restart."""
+    return (
+        image.cluster_id,
+        image.topics,
+        image.names_by_id,
+        image.names_by_metric,
+        image.configs,
+        image.next_producer_id,
+    )
 
 
 async def test_a_new_store_has_a_cluster_id_that_stays(open_store: OpenStore) -> None:
@@ -46,82 +76,104 @@ async def test_a_new_store_has_a_cluster_id_that_stays(open_store: OpenStore) ->
 
 async def test_what_is_committed_is_there_after_a_restart(open_store: OpenStore) -> None:
     store = open_store()
-    image = with_topic(await store.load(), "a").with_configs(TOPIC, "a", {"retention.ms": "1"})
-    committed = await store.commit((await store.load()).version, image)
+    committed = await store.commit([creation("a", retention="1"), creation("b.c")])
     assert committed.version > 0
     assert await store.load() == committed
+    assert set(committed.topics) == {"a", "b.c"}
     reloaded = await open_store().load()
-    assert reloaded.topics == committed.topics
-    assert reloaded.names_by_id == committed.names_by_id
-    assert reloaded.configs == committed.configs
+    assert lasting(reloaded) == lasting(committed)
+    assert reloaded.version == committed.version
 
 
 async def test_names_and_values_of_any_characters_are_kept(open_store: OpenStore) -> None:
-    store = open_store()
-    odd = {"match": 'client_id="\u00e9\n\\"', "\u2603": "\x00"}
-    image = (await store.load()).with_configs(16, "sub \u2603", odd)
-    await store.commit(image.version, image)
+    odd = {"match": 'client_id="\u00e9\n\\"', "\u2603": "\x00\u2028"}
+    await open_store().commit([SetConfigs(16, "sub \u2603", {}, odd)])
     assert (await open_store().load()).configs_of(16, "sub \u2603") == odd
 
 
-async def test_a_commit_on_an_old_image_is_refused_and_changes_nothing(
+async def test_a_change_that_was_decided_by_something_else_is_a_conflict(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
-    old = await store.load()
-    newer = await store.commit(old.version, with_topic(old, "a"))
-    with pytest.raises(VersionConflict):
-        await store.commit(old.version, with_topic(old, "b"))
-    assert await store.load() == newer
-    assert set((await open_store().load()).topics) == {"a"}
+    before = await store.commit([creation("a")])
+    seen: list[ClusterDelta] = []
+    store.watch(lambda image, delta: seen.append(delta))
+    with pytest.raises(Conflict) as conflict:
+        await store.commit([creation("b"), creation("a"), creation("c")])
+    made = ["b"][: conflict.value.made]  # each change is made or not; a store may make those before
+    assert set((await store.load()).topics) == {"a", *made}
+    assert set((await open_store().load()).topics) == {"a", *made}
+    assert len(seen) == len(made)
+    assert (await store.load()).version == before.version + len(made)
 
 
-async def test_of_two_commits_at_once_one_wins(open_store: OpenStore) -> None:
+async def test_of_two_that_make_the_same_topic_at_once_one_wins(open_store: OpenStore) -> None:
     store = open_store()
-    image = await store.load()
     outcomes: list[str] = []
 
-    async def commit(name: str) -> None:
+    async def commit(number: int) -> None:
+        topic = TopicImage("a", bytes([number]) * 16, (PartitionImage(1, 0, 0, (1,), (1,)),))
         try:
-            await store.commit(image.version, with_topic(image, name))
-        except VersionConflict:
+            await store.commit([CreateTopic(topic)])
+        except Conflict:
             outcomes.append("refused")
+            assert "a" in (await store.load()).topics, "what is in the way can be seen"
         else:
-            outcomes.append(name)
+            outcomes.append("made")
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(commit, "a")
-        nursery.start_soon(commit, "b")
-    assert sorted(outcomes)[-1] == "refused"
-    assert set((await store.load()).topics) == set(outcomes) - {"refused"}
+        for number in range(1, 6):
+            nursery.start_soon(commit, number)
+    assert sorted(outcomes) == ["made", *["refused"] * 4]
+
+
+async def test_changes_of_different_things_do_not_disturb_each_other(
+    open_store: OpenStore,
+) -> None:
+    store = open_store()
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(store.commit, [creation(f"t{number}")])
+    names = {f"t{number}" for number in range(20)}
+    assert set((await store.load()).topics) == names
+    assert set((await open_store().load()).topics) == names
 
 
 async def test_watchers_see_every_commit_in_order_before_it_returns(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
-    seen: list[int] = []
-    store.watch(lambda image: seen.append(image.version))
-    image = await store.load()
+    seen: list[ClusterImage] = []
+
+    def watch(image: ClusterImage, delta: ClusterDelta) -> None:
+        before = seen[-1] if seen else first
+        assert delta.applied_to(before) == image
+        seen.append(image)
+
+    first = await store.load()
+    store.watch(watch)
     for name in ("a", "b", "c"):
-        image = await store.commit(image.version, with_topic(image, name))
-        assert seen[-1] == image.version
-    assert seen == sorted(seen)
-    assert len(seen) == 3
+        image = await store.commit([creation(name)])
+        assert seen[-1] is image
+    await store.commit([DeleteTopic("a", creation("a").topic.id)])
+    versions = [image.version for image in seen]
+    assert versions == sorted(set(versions))
+    assert len(seen) == 4
 
 
 async def test_a_registered_broker_is_listed_until_the_store_is_closed(
     open_store: OpenStore,
 ) -> None:
     store = open_store()
-    seen: list[ClusterImage] = []
-    store.watch(seen.append)
+    seen: list[tuple[ClusterImage, ClusterDelta]] = []
+    store.watch(lambda image, delta: seen.append((image, delta)))
     broker = BrokerImage(1, (Endpoint("PLAINTEXT", "localhost", 9092),), "rack-a")
     image = await store.register(broker)
     assert image.brokers == {1: broker}
     assert image.controller_id == 1
-    assert seen == [image]
-    await store.commit(image.version, with_topic(image, "a"))
+    assert seen[-1][0] is image
+    assert seen[-1][1].brokers == {1: broker}
+    await store.commit([creation("a")])
     assert (await store.load()).brokers == {1: broker}
     store.close()
     assert (await open_store().load()).brokers == {}
@@ -129,18 +181,59 @@ async def test_a_registered_broker_is_listed_until_the_store_is_closed(
 
 async def test_producer_ids_are_given_once(open_store: OpenStore) -> None:
     given: list[int] = []
+
+    async def allocate(store: MetadataStore, count: int) -> None:
+        given.extend(await store.allocate_producer_ids(count))
+
     for _ in range(3):
         store = open_store()
-        given += await store.allocate_producer_ids(10)
-        given += await store.allocate_producer_ids(1)
-    assert len(given) == 33
-    assert len(set(given)) == 33
+        async with trio.open_nursery() as nursery:
+            for count in (10, 1, 5):
+                nursery.start_soon(allocate, store, count)
+    assert len(given) == 48
+    assert len(set(given)) == 48
     assert min(given) >= 0
 
 
-async def test_producer_ids_leave_the_image_alone(open_store: OpenStore) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STORES)
+def test_what_a_store_read_again_holds_is_what_its_changes_made(kind: str) -> None:
+    """Any changes, some of them impossible, in batches, with restarts in between."""
+
+    @settings(max_examples=30)
+    @given(st.data())
+    def history(data: st.DataObject) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            trio.run(_random_history, STORES[kind](Path(directory)), data)
+
+    history()
+
+
+async def _random_history(open_store: OpenStore, data: st.DataObject) -> None:
     store = open_store()
     image = await store.load()
-    await store.allocate_producer_ids(5)
-    committed = await store.commit(image.version, with_topic(image, "a"))
-    assert (await open_store().load()).topics == committed.topics
+    for _ in range(data.draw(st.integers(1, 6))):
+        changes: list[Change] = []
+        for _ in range(data.draw(st.integers(1, 4))):
+            try:
+                change = data.draw(change_of(apply_all(image, changes)))
+            except Conflict:
+                break
+            changes.append(change)
+        try:
+            expected = apply_all(image, changes)
+        except Conflict:
+            with pytest.raises(Conflict) as conflict:
+                await store.commit(changes)
+            changes = changes[: conflict.value.made]
+            expected = apply_all(image, changes)
+        else:
+            await store.commit(changes)
+        image = await store.load()
+        assert image == expected.with_version(image.version)
+        if data.draw(st.booleans()):
+            store.close()
+            store = open_store()
+            assert lasting(await store.load()) == lasting(image)
+            image = await store.load()
+    store.close()

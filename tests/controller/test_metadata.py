@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import trio
 
-from kwire.cluster.image import BrokerImage, Endpoint
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -31,7 +30,9 @@ from kwire.codecs.messages.metadata import (
     MetadataResponse,
 )
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.metadata.changes import AddPartitions
+from kwire.metadata.image import BrokerImage, Endpoint
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.controller.client import TOPIC, AdminClient, new_topic
 from tests.controller.conftest import OpenAdmin
 
@@ -243,8 +244,8 @@ async def test_answers_follow_every_change(open_admin: OpenAdmin) -> None:
         await admin.make("a")
         assert len((await admin.metadata("a")).topics[0].partitions) == 1
         topic = admin.broker.image.topics["a"]
-        grown = replace(topic, partitions=topic.partitions * 3)
-        await admin.broker.commit(lambda image: image.with_topics([grown]))
+        grown = AddPartitions("a", topic.id, 1, topic.partitions * 2)
+        await admin.broker.commit([lambda image: grown])
         assert len((await admin.metadata("a")).topics[0].partitions) == 3
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import trio
 
-from kwire.cluster.image import BrokerImage, Endpoint
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
@@ -34,6 +33,8 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.metadata.changes import RegisterBroker
+from kwire.metadata.image import BrokerImage, Endpoint
 from tests.handlers.node import NODE_ID, Node
 
 AnyMessage = Any
@@ -51,7 +52,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node = Node(tmp_path)
     node.broker.groups.partitions = 1
     listening = BrokerImage(NODE_ID, (Endpoint("PLAINTEXT", "here", 9092),))
-    node.broker.apply_image(node.broker.image.with_broker(listening))
+    node.show(RegisterBroker(listening))
     trio.run(_create, node, "__consumer_offsets")
     node.create("t", 2)
     yield node
@@ -188,7 +189,7 @@ def test_fetch_by_id(node: Node) -> None:
     ]
     groups = [OffsetFetchRequestGroup("G", topics=asked), OffsetFetchRequestGroup("G", topics=None)]
     image = node.broker.image
-    node.broker.image = image.without_topics(["gone"], 2)  # the offset outlives it a moment
+    node.broker.image = image.without_topics(["gone"])  # the offset outlives it a moment
     named, everything = call(node, OffsetFetchRequest(groups=groups), 10).groups
     assert [
         (t.topic_id, [(p.committed_offset, p.error_code) for p in t.partitions])
@@ -346,6 +347,6 @@ def test_find_of_a_transaction_touches_no_group(node: Node) -> None:
 
 def test_find_by_a_listener_that_the_leader_lacks(node: Node) -> None:
     elsewhere = BrokerImage(NODE_ID, (Endpoint("OTHER", "here", 9092),))
-    node.broker.apply_image(node.broker.image.with_broker(elsewhere))
+    node.show(RegisterBroker(elsewhere))
     found = call(node, FindCoordinatorRequest(key="G"), 3)
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

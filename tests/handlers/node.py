@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -11,15 +12,18 @@ from typing import Any, TypeVar
 import trio
 
 from kwire.broker import Broker
-from kwire.cluster.image import PartitionImage, TopicImage
-from kwire.cluster.local import LocalStore, random_uuid
+from kwire.cluster.local import FILE_NAME, LocalStore
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import ControlType, Record, build, control_batch
 from kwire.codecs.primitives import Frame, Message
+from kwire.codecs.uuids import random_uuid
 from kwire.context import Context
 from kwire.log import AppendResult, LogManager, Origin
+from kwire.metadata.changes import AlterPartition, Change, CreateTopic, DeleteTopic, apply_all
+from kwire.metadata.delta import delta_of
+from kwire.metadata.image import PartitionImage, TopicImage
 from kwire.partitions.partition import Partition
-from kwire.settings import ConfigResourceType, load
+from kwire.settings import load
 
 NODE_ID = 1
 
@@ -37,7 +41,7 @@ class Node:
         }
         config = load(overrides=fixed | dict(settings or {}))
         self.logs = LogManager([directory], verify_transactions=False)
-        self.store = LocalStore(directory / "metadata.json")
+        self.store = LocalStore(directory / FILE_NAME)
         self.broker = Broker(config, self.store, self.logs, "test-cluster")
 
     def close(self) -> None:
@@ -46,23 +50,27 @@ class Node:
     def create(self, topic: str, partitions: int = 1, **configs: str) -> bytes:
         """Make a topic and give its id; configs by their names with `_` for `.`."""
         state = PartitionImage(NODE_ID, 0, 0, (NODE_ID,), (NODE_ID,))
-        made = TopicImage(topic, random_uuid(), (state,) * partitions)
+        made = TopicImage(topic, random_uuid(os.urandom), (state,) * partitions)
         named = {name.replace("_", "."): value for name, value in configs.items()}
-        image = self.broker.image.with_topics([made])
-        self.broker.apply_image(image.with_configs(ConfigResourceType.TOPIC, topic, named))
+        self.show(CreateTopic(made, named))
         return made.id
 
     def delete(self, topic: str) -> None:
-        image = self.broker.image
-        self.broker.apply_image(image.without_topics([topic], ConfigResourceType.TOPIC))
+        self.show(DeleteTopic(topic, self.broker.image.topics[topic].id))
+
+    def show(self, *changes: Change) -> None:
+        """Have the broker follow these changes, as if they came from its store."""
+        before = self.broker.image
+        after = apply_all(before, changes)
+        self.broker.apply_image(after, delta_of(before, after, changes))
 
     def change_leader(self, topic: str, index: int, *, leader: int, leader_epoch: int) -> None:
         """As the controller would: a new leader epoch, perhaps another leader."""
         old = self.broker.image.topics[topic]
-        states = list(old.partitions)
-        states[index] = replace(states[index], leader=leader, leader_epoch=leader_epoch)
-        changed = TopicImage(topic, old.id, tuple(states))
-        self.broker.apply_image(self.broker.image.with_topics([changed]))
+        state = old.partitions[index]
+        epoch = state.partition_epoch
+        moved = replace(state, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch + 1)
+        self.show(AlterPartition(topic, old.id, index, epoch, moved))
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         partition = self.broker.partition(topic, index)

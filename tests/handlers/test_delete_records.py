@@ -10,7 +10,7 @@ from kwire.codecs.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from kwire.topic_names import TRANSACTION_STATE_TOPIC
+from kwire.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from tests.handlers.node import Node
 
 

@@ -15,6 +15,7 @@ from kwire.codecs.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from kwire.metadata.delta import between
 from tests.handlers.node import Node
 
 BATCH = 146
@@ -210,9 +211,9 @@ def test_a_topic_that_appears_is_found_by_its_id(node: Node) -> None:
     image = node.broker.image
     topic_id = node.create("t")
     later = node.broker.image
-    node.broker.apply_image(image)
+    node.broker.apply_image(image, between(later, image))
     assert client.fetch(topic_id, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
-    node.broker.apply_image(later)
+    node.broker.apply_image(later, between(image, later))
     assert client.fetch() == [(0, 0, 0, 0)]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kwire.cluster.image import BrokerImage, Endpoint
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kwire.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.metadata.delta import between
+from kwire.metadata.image import BrokerImage, Endpoint
+from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.handlers.node import NODE_ID, Node, as_received
 
 HERE = Endpoint("PLAINTEXT", "localhost", 9092)
@@ -15,7 +16,8 @@ HERE = Endpoint("PLAINTEXT", "localhost", 9092)
 
 async def find(node: Node, *keys: str, key_type: int) -> FindCoordinatorResponse:
     await node.store.register(BrokerImage(NODE_ID, (HERE,), None))
-    node.broker.apply_image(await node.store.load())
+    image = await node.store.load()
+    node.broker.apply_image(image, between(node.broker.image, image))
     node.store.watch(node.broker.apply_image)
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
     reply: FindCoordinatorResponse = await node.start(request, 4)

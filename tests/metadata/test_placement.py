@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.cluster.image import BrokerImage
 from kwire.codecs.errors import ErrorCode
-from kwire.placement import check_manual, place
-from kwire.refusal import Refusal
+from kwire.metadata.image import BrokerImage
+from kwire.metadata.placement import check_manual, place
+from kwire.metadata.refusal import Refusal
 
 
 def cluster(racks: list[str | None]) -> dict[int, BrokerImage]:

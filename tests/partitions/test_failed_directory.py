@@ -8,7 +8,6 @@ from pathlib import Path
 import trio
 
 from kwire.broker import Broker
-from kwire.cluster.image import NO_LEADER
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
@@ -30,6 +29,7 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from kwire.metadata.image import NO_LEADER
 from tests.inside import RawClient, running_broker
 
 TOPIC = "t"
@@ -69,7 +69,7 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
         await trio.sleep(0.05)
         directory = next(d for d in broker.logs.online_dirs if d.path == lost.log.dir.parent)
         committed = trio.Event()
-        broker.store.watch(lambda image: committed.set())
+        broker.store.watch(lambda image, delta: committed.set())
         broker.logs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
         with trio.fail_after(5):
             _, told = await reader.receive(FetchResponse, 11)

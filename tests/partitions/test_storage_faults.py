@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from kwire.broker import Broker
+from kwire.cluster.change_log import ChangeLog
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
@@ -184,12 +185,12 @@ async def test_a_broker_without_a_log_directory_stops_and_says_why(
         await until_it_stops(tmp_path, fault)
 
 
-async def test_a_metadata_file_that_cannot_be_fsynced_stops_the_broker(
+async def test_a_metadata_log_that_cannot_be_fsynced_stops_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Apache Kafka halts when its metadata log's directory fails."""
 
-    def failing(path: Path, content: bytes) -> None:
+    def failing(log: ChangeLog, line: bytes) -> None:
         raise OSError(errno.EIO, "made up")
 
     with pytest.RaisesGroup(
@@ -199,7 +200,7 @@ async def test_a_metadata_file_that_cannot_be_fsynced_stops_the_broker(
     ):
         async with running_broker(tmp_path, dirs(tmp_path)) as broker:
             client = await RawClient.connect(broker)
-            monkeypatch.setattr("kwire.cluster.local.replace_file", failing)
+            monkeypatch.setattr(ChangeLog, "_append", failing)
             assert await create(client) is STORAGE_ERROR
             with trio.fail_after(5):
                 await broker.storage_lost.wait()

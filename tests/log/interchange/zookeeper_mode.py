@@ -14,8 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from kwire.cluster.change_log import ChangeLog
+from kwire.cluster.local import FILE_NAME
+from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import command
 from kwire.conformance.ports import free_port
+from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
 from kwire.testing.process import answers
 from tests.log.interchange.filling import SETTINGS, until
 
@@ -34,42 +38,42 @@ META_PROPERTIES = "version=0\nbroker.id={node_id}\ncluster.id={cluster_id}\n"
 
 def take_metadata(data_dir: Path) -> dict[str, object]:
     """ZooKeeper's nodes for what is in kwire's metadata; the directory is marked as ZooKeeper's."""
-    image = json.loads((data_dir / "kwire-metadata.json").read_text())
-    node_id = image["topics"]["codecs"]["partitions"][0][0]
-    text = META_PROPERTIES.format(node_id=node_id, cluster_id=image["cluster_id"])
+    _, image = ChangeLog.open_at(data_dir / FILE_NAME)
+    node_id = image.topics["codecs"].partitions[0].leader
+    text = META_PROPERTIES.format(node_id=node_id, cluster_id=image.cluster_id)
     (data_dir / "meta.properties").write_text(text)
-    nodes: dict[str, object] = {"/cluster/id": {"version": "1", "id": image["cluster_id"]}}
+    nodes: dict[str, object] = {"/cluster/id": {"version": "1", "id": image.cluster_id}}
     block = {"version": 1, "broker": node_id, "block_start": "0"}
     nodes["/latest_producer_id_block"] = block | {
-        "block_end": str(max(image["next_producer_id"] - 1, 0))
+        "block_end": str(max(image.next_producer_id - 1, 0))
     }
-    for name, topic in image["topics"].items():
-        nodes |= _topic(name, topic["id"], topic["partitions"])
-    for kind, name, values in image["configs"]:
-        if kind == 2:
-            nodes[f"/config/topics/{name}"] = {"version": 1, "config": values}
+    for topic in image.topics.values():
+        nodes |= _topic(topic)
+    for (kind, name), values in image.configs.items():
+        if kind == TOPIC_RESOURCE:
+            nodes[f"/config/topics/{name}"] = {"version": 1, "config": dict(values)}
     return nodes
 
 
-def _topic(name: str, topic_id: str, partitions: list[list[object]]) -> dict[str, object]:
-    root = f"/brokers/topics/{name}"
-    assignment = {str(index): state[3] for index, state in enumerate(partitions)}
+def _topic(topic: TopicImage) -> dict[str, object]:
+    root = f"/brokers/topics/{topic.name}"
+    assignment = {str(index): state.replicas for index, state in enumerate(topic.partitions)}
     nodes: dict[str, object] = {
         root: {
             "version": 3,
-            "topic_id": topic_id,
+            "topic_id": uuid_text(topic.id),
             "partitions": assignment,
             "adding_replicas": {},
             "removing_replicas": {},
         }
     }
-    for index, (leader, leader_epoch, _, _, isr) in enumerate(partitions):
+    for index, state in enumerate(topic.partitions):
         nodes[f"{root}/partitions/{index}/state"] = {
             "version": 1,
             "controller_epoch": 1,
-            "leader": leader,
-            "leader_epoch": leader_epoch,
-            "isr": isr,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.isr,
         }
     return nodes
 

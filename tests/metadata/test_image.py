@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from kwire.cluster.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
+from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
 
 TOPIC, GROUP = 2, 32
 STATE = PartitionImage(1, 0, 0, (1,), (1,))
@@ -36,12 +36,22 @@ def test_more_partitions_leave_the_id() -> None:
     assert dict(image.names_by_id) == {topic("a", 1).id: "a"}
 
 
+def test_names_that_metrics_could_not_tell_apart_are_found() -> None:
+    image = ClusterImage("c").with_topics([topic("a.b", 1), topic("a_b", 2), topic("ab", 3)])
+    assert set(image.names_like("a.b")) == set(image.names_like("a_b")) == {"a.b", "a_b"}
+    assert image.names_like("ab") == ()
+    assert image.with_topics([topic("a.b", 9)]).names_like("a_b") == ("a_b", "a.b")
+    left = image.without_topics(["a.b", "a_b"])
+    assert image.without_topics(["a.b"]).names_like("a.b") == ("a_b",)
+    assert dict(left.names_by_metric) == {}
+
+
 def test_a_deleted_topic_takes_its_configs_along() -> None:
     image = ClusterImage("c").with_topics([topic("a", 1), topic("b", 2)])
     for name in ("a", "b"):
         image = image.with_configs(TOPIC, name, {"retention.ms": "1"})
     image = image.with_configs(GROUP, "a", {"consumer.session.timeout.ms": "50000"})
-    after = image.without_topics(["a", "unknown"], TOPIC)
+    after = image.without_topics(["a", "unknown"])
     assert set(after.topics) == {"b"}
     assert set(after.names_by_id.values()) == {"b"}
     assert set(after.configs) == {(TOPIC, "b"), (GROUP, "a")}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
-from kwire.cluster.image import BrokerImage, PartitionImage
 from kwire.codecs.errors import ErrorCode
-from kwire.refusal import Refusal
+from kwire.metadata.image import BrokerImage, PartitionImage
+from kwire.metadata.refusal import Refusal
 
 
 def new_partition(replicas: Sequence[int]) -> PartitionImage:

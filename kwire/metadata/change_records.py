@@ -1,0 +1,159 @@
+"""Changes as JSON: what a store keeps in a log, or sends to another process.
+
+A change is an object with its `kind` and its fields; a partition is the list
+
+    [leader, leader epoch, partition epoch, [replica, ...], [in sync, ...], [offline, ...]]
+
+whose last part is left out where it is empty.  A field that a later version adds is left out where
+it has its default, so what does not use it is still read by the version before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kwire.codecs.uuids import uuid_bytes, uuid_text
+from kwire.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    RegisterBroker,
+    SetConfigs,
+    SetController,
+    TakeProducerIds,
+    UnregisterBroker,
+)
+from kwire.metadata.image import BrokerImage, Endpoint, PartitionImage, TopicImage
+
+JsonObject = dict[str, Any]
+
+
+class UnknownChange(ValueError):
+    """A change of a kind that this version of kwire does not know."""
+
+
+def encode(change: Change) -> JsonObject:
+    """The change as values of JSON."""
+    match change:
+        case CreateTopic(topic, configs):
+            made = _encode_topic(topic.name, topic.id)
+            made["partitions"] = _encode_partitions(topic.partitions)
+            return {"kind": "create_topic", **made, **_encode_configs("configs", configs)}
+        case AddPartitions(name, topic_id, first, partitions):
+            added: JsonObject = {"first": first, "partitions": _encode_partitions(partitions)}
+            return {"kind": "add_partitions", **_encode_topic(name, topic_id), **added}
+        case AlterPartition(name, topic_id, index, partition_epoch, state):
+            altered: JsonObject = {"partition": index, "partition_epoch": partition_epoch}
+            altered["state"] = _encode_partition(state)
+            return {"kind": "alter_partition", **_encode_topic(name, topic_id), **altered}
+        case DeleteTopic(name, topic_id):
+            return {"kind": "delete_topic", **_encode_topic(name, topic_id)}
+        case SetConfigs(resource, name, expected, configs):
+            of: JsonObject = {"kind": "set_configs", "resource": int(resource), "name": name}
+            before = _encode_configs("expected", expected)
+            return of | before | _encode_configs("configs", configs)
+        case RegisterBroker(broker):
+            return {"kind": "register_broker", **_encode_broker(broker)}
+        case UnregisterBroker(broker_id):
+            return {"kind": "unregister_broker", "id": broker_id}
+        case SetController(expected, controller_id):
+            return {"kind": "set_controller", "expected": expected, "id": controller_id}
+        case TakeProducerIds(first, end):
+            return {"kind": "take_producer_ids", "first": first, "end": end}
+
+
+def decode(said: JsonObject) -> Change:
+    """The change that `encode` made this of.  Raises ValueError, TypeError, LookupError."""
+    kind = said["kind"]
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise UnknownChange(f"{kind!r} is no change of the metadata that this version knows")
+    return decoder(said)
+
+
+def _encode_topic(name: str, topic_id: bytes) -> JsonObject:
+    return {"name": name, "id": uuid_text(topic_id)}
+
+
+def _encode_configs(field: str, configs: Mapping[str, str]) -> JsonObject:
+    return {field: dict(configs)} if configs else {}
+
+
+def _encode_partition(state: PartitionImage) -> list[Any]:
+    said = [state.leader, state.leader_epoch, state.partition_epoch, state.replicas, state.isr]
+    return [*said, state.offline] if state.offline else said
+
+
+def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]]:
+    return [_encode_partition(state) for state in partitions]
+
+
+def _encode_broker(broker: BrokerImage) -> JsonObject:
+    endpoints = [[e.listener, e.host, e.port, e.security_protocol] for e in broker.endpoints]
+    return {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
+
+
+def _configs(said: object) -> dict[str, str]:
+    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+        raise TypeError(f"{said!r} are no configs")
+    return said
+
+
+def decode_partition(said: list[Any]) -> PartitionImage:
+    """A partition's state.  Raises ValueError, TypeError."""
+    leader, leader_epoch, partition_epoch, replicas, isr, *offline = said
+    return PartitionImage(
+        leader,
+        leader_epoch,
+        partition_epoch,
+        tuple(replicas),
+        tuple(isr),
+        tuple(offline[0]) if offline else (),
+    )
+
+
+def _create_topic(said: JsonObject) -> Change:
+    partitions = tuple(map(decode_partition, said["partitions"]))
+    topic = TopicImage(said["name"], uuid_bytes(said["id"]), partitions)
+    return CreateTopic(topic, _configs(said.get("configs", {})))
+
+
+def _add_partitions(said: JsonObject) -> Change:
+    partitions = tuple(map(decode_partition, said["partitions"]))
+    return AddPartitions(said["name"], uuid_bytes(said["id"]), said["first"], partitions)
+
+
+def _alter_partition(said: JsonObject) -> Change:
+    return AlterPartition(
+        said["name"],
+        uuid_bytes(said["id"]),
+        said["partition"],
+        said["partition_epoch"],
+        decode_partition(said["state"]),
+    )
+
+
+def _set_configs(said: JsonObject) -> Change:
+    expected, configs = said.get("expected", {}), said.get("configs", {})
+    return SetConfigs(said["resource"], said["name"], _configs(expected), _configs(configs))
+
+
+def _register_broker(said: JsonObject) -> Change:
+    endpoints = tuple(Endpoint(*each) for each in said["endpoints"])
+    return RegisterBroker(BrokerImage(said["id"], endpoints, said["rack"]))
+
+
+_DECODERS: dict[str, Callable[[JsonObject], Change]] = {
+    "create_topic": _create_topic,
+    "add_partitions": _add_partitions,
+    "alter_partition": _alter_partition,
+    "delete_topic": lambda said: DeleteTopic(said["name"], uuid_bytes(said["id"])),
+    "set_configs": _set_configs,
+    "register_broker": _register_broker,
+    "unregister_broker": lambda said: UnregisterBroker(said["id"]),
+    "set_controller": lambda said: SetController(said["expected"], said["id"]),
+    "take_producer_ids": lambda said: TakeProducerIds(said["first"], said["end"]),
+}

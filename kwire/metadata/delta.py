@@ -1,0 +1,144 @@
+"""What changes made of an image: all that whoever follows the cluster has to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kwire.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    RegisterBroker,
+    SetConfigs,
+    UnregisterBroker,
+)
+from kwire.metadata.image import (
+    NO_CONTROLLER,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    ResourceKey,
+    TopicImage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDelta:
+    """The difference of two images; what did not change is not in it.
+
+    A topic that was deleted and made again is in `deleted`, by its old id, and in `topics`.
+    """
+
+    deleted: Mapping[str, bytes] = field(default_factory=dict)
+    """Topics that are gone: name and id."""
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    """Topics that are new or changed, as they are now."""
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each of `topics` the partitions that are new or changed."""
+    configs: Mapping[ResourceKey, Mapping[str, str]] = field(default_factory=dict)
+    """All that is set now on resources whose configs changed."""
+    brokers: Mapping[int, BrokerImage | None] = field(default_factory=dict)
+    """Brokers that came or changed; None for those that went."""
+    controller_id: int = NO_CONTROLLER
+    next_producer_id: int = 0
+    version: int = 0
+
+    def applied_to(self, before: ClusterImage) -> ClusterImage:
+        """The image that this is the way to from `before`."""
+        image = before.without_topics(self.deleted).with_topics(self.topics.values())
+        for (resource, name), configs in self.configs.items():
+            image = image.with_configs(resource, name, configs)
+        for broker_id in self.brokers:
+            image = image.without_broker(broker_id)
+        for broker in filter(None, self.brokers.values()):
+            image = image.with_broker(broker)
+        return replace(
+            image,
+            controller_id=self.controller_id,
+            next_producer_id=self.next_producer_id,
+            version=self.version,
+        )
+
+
+def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> ClusterDelta:
+    """What `changes` made of `before`, which is `after` now; costs as much as they are long."""
+    topics: dict[str, None] = {}
+    configs: dict[ResourceKey, None] = {}
+    brokers: dict[int, None] = {}
+    for change in changes:
+        match change:
+            case CreateTopic(topic):
+                topics[topic.name] = configs[TOPIC_RESOURCE, topic.name] = None
+            case DeleteTopic(name):
+                topics[name] = configs[TOPIC_RESOURCE, name] = None
+            case AddPartitions(name) | AlterPartition(name):
+                topics[name] = None
+            case SetConfigs(resource, name):
+                configs[resource, name] = None
+            case RegisterBroker(broker):
+                brokers[broker.id] = None
+            case UnregisterBroker(broker_id):
+                brokers[broker_id] = None
+    return _difference(before, after, topics, configs, brokers)
+
+
+def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+    """The same by comparing everything: where there is an image and nothing that led to it."""
+    return _difference(
+        before,
+        after,
+        dict.fromkeys(before.topics) | dict.fromkeys(after.topics),
+        dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
+        dict.fromkeys(before.brokers) | dict.fromkeys(after.brokers),
+    )
+
+
+def _difference(
+    before: ClusterImage,
+    after: ClusterImage,
+    topics: Iterable[str],
+    configs: Iterable[ResourceKey],
+    brokers: Iterable[int],
+) -> ClusterDelta:
+    """Of what may have changed, what did."""
+    deleted: dict[str, bytes] = {}
+    changed: dict[str, TopicImage] = {}
+    partitions: dict[str, tuple[int, ...]] = {}
+    for name in topics:
+        old, new = before.topics.get(name), after.topics.get(name)
+        if old is not None and (new is None or new.id != old.id):
+            deleted[name] = old.id
+            old = None
+        if new is not None and new != old:
+            changed[name] = new
+            partitions[name] = _changed_partitions(old, new)
+    return ClusterDelta(
+        deleted,
+        changed,
+        partitions,
+        {
+            key: after.configs_of(*key)
+            for key in configs
+            if after.configs_of(*key) != before.configs_of(*key)
+        },
+        {
+            broker_id: after.brokers.get(broker_id)
+            for broker_id in brokers
+            if after.brokers.get(broker_id) != before.brokers.get(broker_id)
+        },
+        after.controller_id,
+        after.next_producer_id,
+        after.version,
+    )
+
+
+def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, ...]:
+    have = () if old is None else old.partitions
+    return tuple(
+        index
+        for index, state in enumerate(new.partitions)
+        if index >= len(have) or (have[index] is not state and have[index] != state)
+    )

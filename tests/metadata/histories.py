@@ -1,0 +1,88 @@
+"""Random changes of a small cluster: most of them possible, some not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from kwire.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    RegisterBroker,
+    SetConfigs,
+    SetController,
+    TakeProducerIds,
+    UnregisterBroker,
+)
+from kwire.metadata.image import (
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+
+NAMES = ("a", "b.c", "b_c", "d\n☃")
+IDS = tuple(bytes([number]) * 16 for number in range(1, 9))
+GROUP_RESOURCE = 32
+
+partitions = st.builds(
+    PartitionImage,
+    leader=st.sampled_from((-1, 1, 2)),
+    leader_epoch=st.integers(0, 3),
+    partition_epoch=st.integers(0, 3),
+    replicas=st.sampled_from(((1,), (1, 2), (2, 1))),
+    isr=st.sampled_from(((), (1,), (1, 2))),
+    offline=st.sampled_from(((), (1,))),
+)
+partition_lists = st.lists(partitions, min_size=1, max_size=3).map(tuple)
+topics = st.builds(TopicImage, st.sampled_from(NAMES), st.sampled_from(IDS), partition_lists)
+configs = st.dictionaries(st.sampled_from(("retention.ms", "x")), st.text(max_size=3), max_size=2)
+resources = st.one_of(
+    st.tuples(st.just(TOPIC_RESOURCE), st.sampled_from(NAMES)),
+    st.tuples(st.just(GROUP_RESOURCE), st.sampled_from(("", "g"))),
+)
+brokers = st.builds(
+    BrokerImage,
+    st.integers(1, 3),
+    st.sampled_from(((), (Endpoint("PLAINTEXT", "here", 9092),))),
+    st.sampled_from((None, "r")),
+)
+
+
+@st.composite
+def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
+    """A change that fits `image`, where that is possible, or one that may not."""
+    kind = draw(st.sampled_from(("create", "add", "alter", "delete", "set", "live", "ids")))
+    known = sorted(image.topics) if draw(st.integers(0, 9)) else []
+    topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
+    if kind == "create":
+        return CreateTopic(draw(topics), draw(configs))
+    if kind == "add":
+        first = len(topic.partitions)
+        return AddPartitions(topic.name, topic.id, first, draw(partition_lists))
+    if kind == "alter":
+        index = draw(st.integers(0, len(topic.partitions)))
+        epoch = topic.partitions[index % len(topic.partitions)].partition_epoch
+        state = replace(draw(partitions), partition_epoch=epoch + draw(st.integers(0, 2)))
+        return AlterPartition(topic.name, topic.id, index, epoch, state)
+    if kind == "delete":
+        return DeleteTopic(topic.name, topic.id)
+    if kind == "set":
+        resource, name = draw(resources)
+        return SetConfigs(resource, name, image.configs_of(resource, name), draw(configs))
+    if kind == "ids":
+        first = image.next_producer_id
+        return TakeProducerIds(first, first + draw(st.integers(-1, 1000)))
+    return draw(
+        st.one_of(
+            st.builds(RegisterBroker, brokers),
+            st.builds(UnregisterBroker, st.integers(1, 3)),
+            st.builds(SetController, st.just(image.controller_id), st.integers(-1, 3)),
+        )
+    )
