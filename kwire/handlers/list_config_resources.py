@@ -26,7 +26,7 @@ from kwire.settings import ConfigResourceType
 
 def _with_configs(kind: ConfigResourceType) -> Callable[[ClusterImage], list[str]]:
     def names(image: ClusterImage) -> list[str]:
-        return [name for resource, name in image.configs if resource == kind]
+        return sorted(name for resource, name in image.configs if resource == kind)
 
     return names
 
@@ -40,7 +40,7 @@ _NAMES: dict[int, Callable[[ClusterImage], list[str]]] = {
     ConfigResourceType.CLIENT_METRICS: _with_configs(ConfigResourceType.CLIENT_METRICS),
     ConfigResourceType.BROKER_LOGGER: _brokers,
     ConfigResourceType.BROKER: _brokers,
-    ConfigResourceType.TOPIC: lambda image: list(image.topics),
+    ConfigResourceType.TOPIC: lambda image: sorted(image.topics),
 }
 
 

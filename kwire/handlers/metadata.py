@@ -3,7 +3,8 @@
 Behaviour
 - Tells the brokers with a listener of the name that the client came in by, at the addresses they
   advertise for it, the controller, and the topics asked for: by name or, from v12, by id; all of
-  them for a null list (an empty one in v0).  One id in the list makes it a list of ids.
+  them, by their names, for a null list (an empty one in v0); Apache Kafka's order is that of a
+  hash table.  One id in the list makes it a list of ids.
 - What exists comes first, in the order asked for and once each, then what does not.
 - Topics that do not exist are created when the client allows it and
   `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
@@ -54,7 +55,7 @@ def handle(
     view = view_of(broker.image, context.listener, version >= _FIRST_WITH_LISTENER_NOT_FOUND)
     missing: list[str] = []
     if asked is None or (version == 0 and not asked):
-        topics = _found(view, broker.image.topics)
+        topics = _found(view, sorted(broker.image.topics))
     elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
         error = _misuse_of_ids(asked, version)
         if error is not None:
