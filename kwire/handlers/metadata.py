@@ -3,8 +3,8 @@
 Behaviour
 - Tells the brokers with a listener of the name that the client came in by, at the addresses they
   advertise for it, the controller, and the topics asked for: by name or, from v12, by id; all of
-  them, by their names, for a null list (an empty one in v0); Apache Kafka's order is that of a
-  hash table.  One id in the list makes it a list of ids.
+  them, in the order of their names (Apache Kafka has that of a hash table), for a null list
+  (an empty one in v0).  One id in the list makes it a list of ids.
 - What exists comes first, in the order asked for and once each, then what does not.
 - Topics that do not exist are created when the client allows it and
   `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
