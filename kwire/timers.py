@@ -3,6 +3,11 @@
 Most timers never fire: a session timer is put off by each heartbeat, a thousand times before a
 member fails.  So putting off is one assignment; the heap keeps the old time and finds out when it
 comes.
+
+What is due comes before requests: whoever serves them (kwire.network.readiness) compares its clock
+with `next_ms` first, and has what is due fired (`fire_due`).  So no request is answered from a time
+before its arrival, however late the kernel wakes this process (epoll sleeps for whole
+milliseconds).  `run` fires where there are no requests.
 """
 
 from __future__ import annotations
@@ -18,6 +23,13 @@ import trio
 log = logging.getLogger("kwire.timers")
 
 _NEVER = math.inf
+
+FIRED_AHEAD_MAX = 64
+"""Timers that are fired before requests get their turn again: when a thousand sessions end
+together, whoever asks for something else waits for so many of them, some 10 ms, at a time."""
+
+STALLED_MS_MIN = 10.0
+"""Timers that are later than this were held up, by a stopped process or an overloaded one."""
 
 
 class Timer:
@@ -52,6 +64,10 @@ class Timers:
         self._heap: list[tuple[float, int, Timer]] = []
         self._ticket = count()
         self._sleep: trio.CancelScope | None = None
+        self._ahead = False
+        self.next_ms = _NEVER
+        """Before it nothing is due.  Then something may be: what was put off is in the heap still,
+        so `are_due` tells for certain."""
 
     @staticmethod
     def now_ms() -> float:
@@ -69,36 +85,76 @@ class Timers:
     def _queue(self, timer: Timer, when_ms: float) -> None:
         timer._queued = when_ms
         heapq.heappush(self._heap, (when_ms, next(self._ticket), timer))
-        if self._sleep is not None and self._heap[0][2] is timer:
-            self._sleep.deadline = when_ms / 1000
+        if self._heap[0][2] is timer:
+            self.next_ms = when_ms
+            if self._sleep is not None:
+                self._sleep.deadline = when_ms / 1000
+
+    def are_due(self) -> bool:
+        """Whether there is something to fire."""
+        return self._first_due(self.now_ms(), _NEVER) is not None
+
+    def fire_due(self) -> None:
+        """Fire what is due, in order, FIRED_AHEAD_MAX at most.
+
+        What a callback sets for this very moment (work in slices) is left to `run`.
+        """
+        now_ms = self.now_ms()
+        newest = next(self._ticket)
+        for _ in range(FIRED_AHEAD_MAX):
+            if not self._fire_next(now_ms, newest):
+                return
+            self._ahead = True
 
     async def run(self) -> None:
         """Fire timers until cancelled."""
         while True:
-            while self._fire_next():
-                await trio.lowlevel.checkpoint()  # others have their turn between two callbacks
-            next_ms = self._heap[0][0] if self._heap else _NEVER
-            with trio.CancelScope(deadline=next_ms / 1000) as self._sleep:
+            while self.are_due():
+                await self._leave_others_their_turn()
+                if self._ahead:  # what was fired ahead of requests was this turn's share
+                    self._ahead = False
+                else:
+                    self._fire_next(self.now_ms(), _NEVER)
+            with trio.CancelScope(deadline=self.next_ms / 1000) as self._sleep:
                 await trio.sleep_forever()
             self._sleep = None
 
-    def _fire_next(self) -> bool:
-        """Fire the first timer that is due; whether there was one."""
-        now_ms = self.now_ms()
+    async def _leave_others_their_turn(self) -> None:
+        """Requests too: after a stall one may lie in a socket that puts off what is due.
+
+        It is noticed in the next pass of the loop, and served in that one or the one after it.
+        """
+        await trio.lowlevel.checkpoint()
+        if self.now_ms() - self.next_ms > STALLED_MS_MIN:
+            await trio.lowlevel.checkpoint()
+
+    def _fire_next(self, now_ms: float, newest: float) -> bool:
+        """Fire the first timer that is due and not queued after `newest`; whether there was one."""
+        timer = self._first_due(now_ms, newest)
+        if timer is None:
+            return False
+        self._pop()
+        timer._queued = timer.when_ms = _NEVER
+        self._fire(timer)
+        return True
+
+    def _first_due(self, now_ms: float, newest: float) -> Timer | None:
+        """As `_fire_next`; timers that have been put off get their new place in the heap."""
         heap = self._heap
-        while heap and heap[0][0] <= now_ms:
-            queued_ms, _, timer = heapq.heappop(heap)
-            if queued_ms != timer._queued:
-                continue
-            timer._queued = _NEVER
-            if timer.when_ms > now_ms:
-                if timer.when_ms != _NEVER:
-                    self._queue(timer, timer.when_ms)
-                continue
-            timer.when_ms = _NEVER
-            self._fire(timer)
-            return True
-        return False
+        while heap and heap[0][0] <= now_ms and heap[0][1] < newest:
+            queued_ms, _, timer = heap[0]
+            if queued_ms == timer._queued:
+                if timer.when_ms <= now_ms:
+                    return timer
+                timer._queued = _NEVER
+            self._pop()
+            if timer._queued == _NEVER != timer.when_ms:
+                self._queue(timer, timer.when_ms)
+        return None
+
+    def _pop(self) -> None:
+        heapq.heappop(self._heap)
+        self.next_ms = self._heap[0][0] if self._heap else _NEVER
 
     @staticmethod
     def _fire(timer: Timer) -> None:

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from kwire.coordinators.promise import Promise
-from kwire.timers import Timers
+from kwire.timers import FIRED_AHEAD_MAX, Timers
 
 
 async def test_fires_in_order_of_time_then_of_setting(
@@ -143,3 +143,55 @@ async def test_others_have_their_turn_between_those_that_are_due(
         nursery.cancel_scope.cancel()
     assert sorted(done) == ["other", "second", "third"]
     assert done[-1] == "third"
+
+
+async def test_what_is_due_is_fired_at_once_but_not_without_end(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Work in slices sets itself anew for this very moment; requests come in between."""
+    timers, done = Timers(), []
+
+    def work() -> None:
+        done.append("slice")
+        timers.after(0, work)
+
+    timers.after(0, work)
+    timers.after(0, partial(done.append, "other"))
+    timers.after(1, partial(done.append, "later"))
+    timers.fire_due()
+    assert done == ["slice", "other"]
+    timers.fire_due()
+    assert done == ["slice", "other", "slice"]
+
+
+async def test_a_thousand_that_are_due_together_let_requests_through(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    timers = Timers()
+    fired: list[None] = []
+    for _ in range(1000):
+        timers.after(0, partial(fired.append, None))
+    timers.fire_due()
+    assert len(fired) == FIRED_AHEAD_MAX
+
+
+async def test_what_was_fired_ahead_is_that_turns_share(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Or work in slices would hold up requests for two slices a turn."""
+    timers, turns, slices = Timers(), 0, 0
+
+    def work() -> None:
+        nonlocal slices
+        slices += 1
+        timers.after(0, work)
+
+    async with trio.open_nursery() as nursery:
+        timers.after(0, work)
+        nursery.start_soon(timers.run)
+        while turns < 100:
+            timers.fire_due()
+            await trio.lowlevel.checkpoint()
+            turns += 1
+        nursery.cancel_scope.cancel()
+    assert slices < 160  # 200 otherwise; some 125, as the loop draws who goes first in a turn

@@ -30,6 +30,7 @@ from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.network.outbox import Outbox
+from kwire.network.readiness import fire_due_before
 from kwire.routes import Binding, UnsupportedRequest, bind
 from kwire.shortcuts.list_offsets import RepeatedListOffsets
 from kwire.shortcuts.produce import RepeatedProduce
@@ -56,6 +57,24 @@ that nothing was read into are never taken from the system."""
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """Replies wait for each other up to here: a client that asks for all metadata a thousand times in
 one packet must not make the broker hold a thousand answers."""
+
+_TIMELY = frozenset(
+    {
+        ApiKey.HEARTBEAT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.END_TXN,
+    }
+)
+"""Requests that put off a timer, or do in time what it would undo: in a group, of its member's
+session and of its rebalance; of a transaction, its timeout."""
+
+_LOOKED_AT_BYTES = 4096
+"""How much of what lies in a socket is searched for them: such requests are small."""
+
+_SIZE_AND_KEY = struct.Struct(">ih")
 
 _FRAME_SIZE_BYTES_MIN = 14
 """Its size, API key, version, correlation id and the size of a client id."""
@@ -186,6 +205,24 @@ class Connection:
         """Send what `readable` has held; False when there is no room for all of it."""
         return self._outbox.flush()
 
+    def is_timely(self) -> bool:
+        """Whether a request that can still put off a timer which is due waits to be read."""
+        data = bytes(self._view[self._start : min(self._end, self._start + _LOOKED_AT_BYTES)])
+        if len(data) < _LOOKED_AT_BYTES:
+            try:
+                data += self._socket.recv(_LOOKED_AT_BYTES, socket.MSG_PEEK)
+            except OSError:  # nothing is there, or nobody; `readable` will find out
+                return False
+        at = 0
+        while at + _SIZE_AND_KEY.size <= len(data):
+            size, key = _SIZE_AND_KEY.unpack_from(data, at)
+            if key in _TIMELY:
+                return True
+            if size <= 0:
+                break
+            at += 4 + size
+        return False
+
     def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
         replies: list[bytearray] = []
@@ -231,6 +268,8 @@ class Connection:
             if self._pending is not None:
                 await self._finish(self._pending)
             await self._flush()
+            if self._start != self._end:
+                fire_due_before(self._broker.timers, self)
             if self._answer_all():
                 if not self._make_room():
                     await self._grow()

@@ -41,7 +41,7 @@ class ConnectionServer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
-        self._ready = ready_sockets()
+        self._ready = ready_sockets(broker.timers)
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._room = trio.Event()

@@ -4,6 +4,10 @@ trio's own `wait_readable` is armed anew for each wait and wakes a task for each
 passes through the kernel's and the scheduler's lists for every request.  Here a connection is
 registered once and its `readable` is called, a plain function, as long as that can do all there is
 to do.  Only a connection that has to wait for something else gets its own task back.
+
+Timers that are due come before requests, and before them only those that say in time what a timer
+would deny: after a stall a session is not ended whose heartbeat already lies in the socket, and
+whoever asks about a session that has ended is told so.  Apache Kafka's threads race there.
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ Ready = list[tuple[int, int]]
 
 _READY_MAX = 256
 """Connections served between two passes of the scheduler; the others come next, in turn."""
+
+_TIMELY_MAX = 4096
+"""Connections that are looked at for a request that comes before the timers, some 2 us each."""
 
 _TOGETHER = 8
 """Connections that are answered before the first of their replies is sent.  Sending wakes the
@@ -46,6 +53,19 @@ class Peer(Protocol):
     def send(self) -> bool:
         """Send the replies that were kept."""
 
+    def is_timely(self) -> bool:
+        """Whether a request that can still put off a timer which is due waits to be read."""
+
+
+class Deadlines(Protocol):
+    """The timers, as far as requests must not come before them; kwire.timers has them."""
+
+    next_ms: float
+
+    def now_ms(self) -> float: ...
+    def are_due(self) -> bool: ...
+    def fire_due(self) -> None: ...
+
 
 class _Served:
     """One registered connection."""
@@ -61,7 +81,8 @@ class _Served:
 class ReadySockets:
     """See the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, timers: Deadlines) -> None:
+        self._timers = timers
         self._epoll = select.epoll()
         self._served: dict[int, _Served] = {}
 
@@ -88,18 +109,30 @@ class ReadySockets:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        patience = Patience()
+        patience, timers = Patience(), self._timers
+        now_s = trio.lowlevel.current_clock().current_time
         with self._epoll:
             descriptor = self._epoll.fileno()
             while True:
                 await trio.lowlevel.wait_readable(descriptor)
                 ready = self._epoll.poll(0, _READY_MAX)
                 while ready:
+                    if now_s() * 1000 >= timers.next_ms and timers.are_due():
+                        ready = self._fire_due()
                     self._serve_all(ready)
                     if not patience.is_worthwhile():
                         break
                     ready = await self._look_again()
                     patience.learn(rewarded=bool(ready))
+
+    def _fire_due(self) -> Ready:
+        """Fire timers; who has something to read after that."""
+        for descriptor, _ in self._epoll.poll(0, _TIMELY_MAX):
+            served = self._served.get(descriptor)
+            if served is not None and served.peer.is_timely():
+                self._read(descriptor, hold=False)
+        self._timers.fire_due()
+        return self._epoll.poll(0, _READY_MAX)
 
     async def _look_again(self) -> Ready:
         """Who has something to read soon."""
@@ -176,16 +209,27 @@ class Patience:
 class WaitingSockets:
     """The same by trio's own means, for systems without epoll (macOS)."""
 
+    def __init__(self, timers: Deadlines) -> None:
+        self._timers = timers
+
     async def serve(self, descriptor: int, peer: Peer) -> None:
         """As ReadySockets.serve."""
-        await trio.lowlevel.wait_readable(descriptor)
-        while peer.readable(hold=False):
+        while True:
             await trio.lowlevel.wait_readable(descriptor)
+            fire_due_before(self._timers, peer)
+            if not peer.readable(hold=False):
+                return
 
     async def run(self) -> None:
         """Nothing to do: each connection waits for itself."""
 
 
-def ready_sockets() -> ReadySockets | WaitingSockets:
+def fire_due_before(timers: Deadlines, peer: Peer) -> None:
+    """Fire what is due, unless `peer` has a request that comes before."""
+    if timers.now_ms() >= timers.next_ms and timers.are_due() and not peer.is_timely():
+        timers.fire_due()
+
+
+def ready_sockets(timers: Deadlines) -> ReadySockets | WaitingSockets:
     """What serves connections best on this system."""
-    return ReadySockets() if hasattr(select, "epoll") else WaitingSockets()
+    return ReadySockets(timers) if hasattr(select, "epoll") else WaitingSockets(timers)

@@ -12,11 +12,12 @@ import trio
 
 from kwire.broker import Broker
 from kwire.network.listener import ConnectionServer
+from kwire.timers import Timers
 
 
 def a_server() -> ConnectionServer:
     config = SimpleNamespace(queued_max_request_bytes=-1, max_connections=10)
-    return ConnectionServer(cast(Broker, SimpleNamespace(config=config)))
+    return ConnectionServer(cast(Broker, SimpleNamespace(config=config, timers=Timers())))
 
 
 async def accept_while(

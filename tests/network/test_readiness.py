@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ import trio.testing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.network.readiness import Patience, ReadySockets, WaitingSockets
+from kwire.timers import Timers
 from tests.inside import RawClient, running_broker
 
 both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
@@ -32,6 +34,7 @@ class Peer:
         self.held: list[bool] = []
         self.sent = 0
         self.has_room = True
+        self.timely = False
 
     def readable(self, *, hold: bool) -> bool:
         self.held.append(hold)
@@ -43,6 +46,24 @@ class Peer:
     def send(self) -> bool:
         self.sent += 1
         return self.has_room
+
+    def is_timely(self) -> bool:
+        return self.timely
+
+
+class NoTimers:
+    """Nothing is ever due."""
+
+    next_ms = math.inf
+
+    def now_ms(self) -> float:
+        return 0.0
+
+    def are_due(self) -> bool:
+        return False
+
+    def fire_due(self) -> None:
+        raise AssertionError("nothing is due")
 
 
 @pytest.fixture
@@ -56,7 +77,7 @@ def peers() -> Iterator[list[Peer]]:
 
 @both_kinds
 async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer]) -> None:
-    ready = kind()
+    ready = kind(NoTimers())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
         async with trio.open_nursery() as serving:
@@ -72,7 +93,7 @@ async def test_each_is_served_until_it_has_enough(kind: Kind, peers: list[Peer])
 
 @both_kinds
 async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]) -> None:
-    ready = kind()
+    ready = kind(NoTimers())
     failing, other, _ = peers
     failing.failure = ConnectionResetError("gone")
     async with trio.open_nursery() as nursery:
@@ -87,7 +108,7 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
 
 @both_kinds
 async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]) -> None:
-    ready = kind()
+    ready = kind(NoTimers())
     peer = peers[0]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
@@ -103,7 +124,7 @@ async def test_a_cancelled_one_is_not_served_again(kind: Kind, peers: list[Peer]
 
 @both_kinds
 async def test_a_closed_far_end_is_readable(kind: Kind, peers: list[Peer]) -> None:
-    ready = kind()
+    ready = kind(NoTimers())
     peer = peers[2]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
@@ -130,7 +151,7 @@ async def test_a_broker_serves_with_either(
 async def test_a_client_without_pause_leaves_the_others_their_turn(
     kind: Kind, peers: list[Peer]
 ) -> None:
-    ready = kind()
+    ready = kind(NoTimers())
     busy = peers[0]
     busy.enough = 1000
     busy.far.send(1000 * b"a")
@@ -146,7 +167,7 @@ async def test_a_client_without_pause_leaves_the_others_their_turn(
 
 
 async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]) -> None:
-    ready = ReadySockets()
+    ready = ReadySockets(NoTimers())
     for peer in peers:
         peer.enough = 2
         peer.far.send(b"a")
@@ -164,7 +185,7 @@ async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]
 
 
 async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
-    ready = ReadySockets()
+    ready = ReadySockets(NoTimers())
     stuck, other, _ = peers
     stuck.has_room = False
     for peer in (stuck, other):
@@ -178,6 +199,51 @@ async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
         assert (stuck.received, stuck.sent) == (b"a", 1)
         assert (other.received, other.sent) == (b"a", 1)
         nursery.cancel_scope.cancel()
+
+
+@both_kinds
+async def test_what_is_due_comes_before_requests_but_not_before_timely_ones(
+    kind: Kind, peers: list[Peer], autojump_clock: trio.testing.MockClock
+) -> None:
+    """In one turn; the timers' own task does not run here."""
+    timers = Timers()
+    ready = kind(timers)
+    usual, timely, _ = peers
+    usual.enough = timely.enough = 1
+    timely.timely = True
+    seen: list[tuple[bytes, bytes]] = []
+    timers.after(100, lambda: seen.append((usual.received, timely.received)))
+    async with trio.open_nursery() as nursery:
+        for peer in (timely, usual):
+            nursery.start_soon(ready.serve, peer.near.fileno(), peer)
+        await trio.testing.wait_all_tasks_blocked()
+        autojump_clock.jump(0.2)
+        for peer in (timely, usual):
+            peer.far.send(b"a")
+            if kind is WaitingSockets:  # each has a task of its own, in no order
+                await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(ready.run)
+        while not usual.received:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert seen == [(b"", b"a")]
+
+
+async def test_a_timer_that_was_put_off_is_not_fired(
+    peers: list[Peer], autojump_clock: trio.testing.MockClock
+) -> None:
+    timers, fired = Timers(), []
+    ready = ReadySockets(timers)
+    timer = timers.after(100, lambda: fired.append("too soon"))
+    timer.move(300)
+    peer = peers[2]
+    peer.far.send(b"a")
+    async with trio.open_nursery() as nursery:
+        autojump_clock.jump(0.2)
+        nursery.start_soon(ready.run)
+        await ready.serve(peer.near.fileno(), peer)
+        nursery.cancel_scope.cancel()
+    assert (fired, timers.next_ms) == ([], 300.0)
 
 
 def test_looking_in_vain_is_tried_ever_less() -> None:
