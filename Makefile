@@ -21,7 +21,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run test check format pytest generated env env-dev lock image \
-	conformance clients chaos hostile crash bench opening demo clean
+	conformance clients chaos hostile crash mutants bench opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -63,6 +63,11 @@ hostile: env-dev ## 100,000 mutated frames against a running broker
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
 	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash
+
+mutants: ## faults that no test notices, by mutmut: hours; ARGS='log --sample 40', a room or module of it
+	@$(if $(PYTHON),,echo 'kwire needs Python 3.11 or newer on PATH' >&2; exit 1;) \
+	$(PYTHON) tools/environment.py mutants
+	nice -n 19 $(VENV_PYTHON) tools/mutants.py $(ARGS)
 
 bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
 	$(VENV_PYTHON) -m kwire.conformance.bench

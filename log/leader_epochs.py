@@ -112,10 +112,6 @@ class LeaderEpochCache:
         at = bisect_right(self._offsets, offset)
         return self.epochs[at - 1] if at else None
 
-    def earliest(self) -> tuple[int, int] | None:
-        """(epoch, start offset) of the oldest entry."""
-        return (self.epochs[0], self._offsets[0]) if self.epochs else None
-
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the epochs that began at or after `end_offset`."""
         while self._offsets and self._offsets[-1] >= end_offset:

@@ -2,6 +2,7 @@
 
     python3 tools/environment.py run    what the broker needs
     python3 tools/environment.py dev    that, and what the checks, tests and demos need
+    python3 tools/environment.py mutants    that, and what `make mutants` needs
 
 Runs on any Python from 3.11 on with nothing installed, and at once where nothing has changed:
 a digest of what was installed lies in the environment.
@@ -21,9 +22,13 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PYTHON_MIN = (3, 11)
 
-LOCKS = {"run": ["build.txt", "kwire.txt"], "dev": ["build.txt", "dev.txt"]}
+LOCKS = {
+    "run": ["build.txt", "kwire.txt"],
+    "dev": ["build.txt", "dev.txt"],
+    "mutants": ["build.txt", "mutants.txt"],
+}
 """Lock files in the order they are installed: first what builds those that come as sources."""
-HOLDS = {"run": ["run", "dev"], "dev": ["dev"]}
+HOLDS = {"run": ["run", "dev", "mutants"], "dev": ["dev", "mutants"], "mutants": ["mutants"]}
 """Which environments are good enough for which wish."""
 
 

@@ -21,6 +21,7 @@ LOCKS: dict[str, list[str]] = {
     "build.txt": ["requirements/build.in"],
     "kwire.txt": ["pyproject.toml"],
     "dev.txt": ["pyproject.toml", "--extra=dev", "--constraints=requirements/kwire.txt"],
+    "mutants.txt": ["pyproject.toml", "--extra=mutants", "--constraints=requirements/dev.txt"],
     f"../{KAFKA_PYTHON}.txt": [f"{KAFKA_PYTHON}.in", "--constraints=requirements/dev.txt"],
 }
 """In this order: the broker is tested with the versions it runs with."""

@@ -158,5 +158,15 @@ def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append)
     append(log, 2)
     assert log.recovery_point == 4
     log.flush_inline = False
-    append(log, 5)
-    assert log.recovery_point == 4
+    append(log, 2)
+    assert not log.flush_due
+    append(log, 3)
+    assert (log.flush_due, log.recovery_point) == (True, 4), "its owner flushes it"
+
+
+def test_there_is_nothing_to_flush_twice(open_log: OpenLog, append: Append) -> None:
+    log = open_log()
+    assert log.prepare_flush() is None
+    append(log)
+    log.flush()
+    assert log.prepare_flush() is None

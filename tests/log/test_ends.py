@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.batches import read_header
+from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogConfig, LogError
+from kwire.log.origin import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +107,11 @@ class TestDeleteRecords:
         log.delete_records(6, 14)
         assert log.delete_records(3, 14) == 6
 
-    @pytest.mark.parametrize("offset", [-5, 11])
+    @pytest.mark.parametrize("offset", [0, 10])
+    def test_as_far_as_the_high_watermark(self, log: Log, offset: int) -> None:
+        assert log.delete_records(offset, 10) == offset
+
+    @pytest.mark.parametrize("offset", [-2, -1, 11])
     def test_not_beyond_the_high_watermark(self, log: Log, offset: int) -> None:
         with pytest.raises(LogError) as caught:
             log.delete_records(offset, 10)
@@ -117,6 +123,22 @@ class TestDeleteRecords:
             log.delete_records(1, 14)
         log.update_config(LogConfig(cleanup_policy=frozenset({"compact", "delete"})))
         assert log.delete_records(1, 14) == 1
+
+    def test_a_transaction_that_ended_before_the_start_holds_nobody_up(
+        self, open_log: OpenLog, append: Append
+    ) -> None:
+        """Its marker may not be replicated yet; who is sent from there on needs not know."""
+        log = open_log()
+        append(log, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+        abort = control_batch(
+            ControlType.ABORT, 0, producer_id=1, producer_epoch=0, timestamp=NOW_MS
+        )
+        log.append(abort, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+        append(log)
+        log.increment_log_start_offset(1)
+        assert log.first_unstable_offset == 1, "the marker is still to come"
+        log.increment_log_start_offset(2)
+        assert log.first_unstable_offset is None
 
 
 class TestTruncation:
@@ -185,6 +207,11 @@ class TestTruncation:
         again = open_log()
         assert (again.log_start_offset, again.log_end_offset) == (100, 101)
         assert again.epochs.entries == [(3, 100)]
+
+    def test_fully_with_a_start_of_its_own(self, log: Log) -> None:
+        """A follower whose leader's records begin before what it has of them."""
+        log.truncate_fully_and_start_at(100, NOW_MS, log_start_offset=90)
+        assert (log.log_start_offset, log.log_end_offset, bases(log)) == (90, 100, [100])
 
 
 class TestFollower:

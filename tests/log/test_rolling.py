@@ -140,6 +140,19 @@ def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) 
     assert bases(log) == [0, 1]
 
 
+def test_an_idle_segment_without_timestamps_ages_by_the_clock(
+    open_log: OpenLog, append: Append
+) -> None:
+    log = open_log(LogConfig(segment_ms=AGE_MS))
+    start_ms = NOW_MS
+    for base in (1, 2):
+        append(log, timestamp=-1, now_ms=start_ms)
+        assert not log.roll_if_due(start_ms + AGE_MS)
+        start_ms += AGE_MS + 1
+        assert log.roll_if_due(start_ms)
+        assert bases(log)[-1] == base
+
+
 def test_a_rolled_segments_files_are_final(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:

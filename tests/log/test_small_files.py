@@ -188,7 +188,7 @@ class TestLeaderEpochs:
         assert [cache.epoch_for(offset) for offset in (0, 9, 10, 29, 30, 99)] == [2, 2, 5, 5, 7, 7]
         cache.truncate_from_start(12)
         assert cache.epoch_for(11) is None
-        assert cache.earliest() == (5, 12)
+        assert cache.epoch_for(12) == 5
 
     def test_the_same_again_changes_nothing(self, cache: LeaderEpochCache) -> None:
         cache.assign(7, 40)

@@ -57,13 +57,15 @@ def test_offset_look_up(offsets: OffsetIndex, offset: int, found: tuple[int, int
 
 @given(st.sets(st.integers(1, 200)), st.integers(0, 210))
 def test_offset_look_up_of_any(entries: set[int], sought: int) -> None:
-    index = OffsetIndex(Path("never-written"), 0, Files())
+    index = OffsetIndex(Path("never-written"), BASE, Files())
     for entry in sorted(entries):
-        index.append(entry, entry * 10)
+        index.append(BASE + entry, entry * 10)
     wanted = max((entry for entry in entries if entry <= sought), default=0)
-    assert index.lookup(sought) == (wanted, wanted * 10)
-    index.truncate_to(sought)
-    assert [index.at(n)[0] for n in range(index.count)] == sorted(e for e in entries if e < sought)
+    assert index.lookup(BASE + sought) == (BASE + wanted, wanted * 10)
+    index.truncate_to(BASE + sought)
+    left = [index.at(n)[0] - BASE for n in range(index.count)]
+    assert left == sorted(entry for entry in entries if entry < sought)
+    assert index.last() == ((BASE + left[-1], left[-1] * 10) if left else (BASE, 0))
 
 
 def test_upper_bound(offsets: OffsetIndex) -> None:

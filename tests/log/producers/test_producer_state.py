@@ -268,6 +268,8 @@ def test_late_transactions_are_told(producer: Producer) -> None:
     timeout_ms = 900_000
     assert not state.has_late_txn(NOW_MS + timeout_ms + 300_000, timeout_ms)
     assert state.has_late_txn(NOW_MS + timeout_ms + 300_001, timeout_ms)
+    producer.end(ControlType.ABORT)
+    assert not state.has_late_txn(NOW_MS + 10 * timeout_ms, timeout_ms)
 
 
 class TestVerification:
@@ -286,6 +288,18 @@ class TestVerification:
         return producer.log.start_verification(
             producer.producer_id, sequence, epoch, supports_epoch_bump=version_2, now_ms=NOW_MS
         )
+
+    def test_a_question_that_nobody_answered_is_forgotten(self, producer: Producer) -> None:
+        state = producer.log.producers
+        state.verify_transactions = True
+        asked = producer.log.start_verification(
+            7, 0, 0, supports_epoch_bump=False, now_ms=NOW_MS + 5
+        )
+        assert asked is not None
+        state.remove_expired(NOW_MS + 5 + EXPIRATION_MS - 1)
+        assert state.verifications == {7: asked}
+        state.remove_expired(NOW_MS + 5 + EXPIRATION_MS)
+        assert state.verifications == {}
 
     def test_once_is_enough(self, producer: Producer) -> None:
         producer.proof = self.prove(producer)
