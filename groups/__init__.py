@@ -5,13 +5,13 @@ one partition of `__consumer_offsets`; reading order is
 
     limits        what the broker's settings allow
     records       what `__consumer_offsets` holds, byte for byte Apache Kafka's
-    timers        what a group waits for
+    timers        what groups wait for
     effects       what a decision comes to, before any of it has happened
+    group, kind   what all groups have in common, and what each kind brings
     java          hashing as Java does it, where clients can see it
-    classic_state, classic_group, classic_*     the classic protocol (JoinGroup, SyncGroup ...)
     offsets       committed offsets: commit, fetch, delete, expire
-    shard         one partition's groups: the operations, `apply`, the timers
-    simulation    a shard without a broker, for tests
+    machine       the way in: one partition's groups, the operations, `apply`, the timers
+    classic/      the classic protocol (JoinGroup, SyncGroup ...)
 
-The contract between a machine and the runtime that drives it is in `effects`.
+The contract between a machine and what drives it is kwire.coordinator's.
 """

@@ -1,45 +1,34 @@
-"""The records of `__consumer_offsets` that classic groups and committed offsets live in.
+"""The records of `__consumer_offsets`: committed offsets, and those of each kind of groups.
 
-Layout (Apache Kafka's; its tools and other brokers read these bytes):
-
-    key    int16 record type, then the key's fields
-    value  int16 version, then the value's fields; a null value deletes what the key names
-
-    type  key                             value                    written as version
-    ----  ------------------------------  -----------------------  ---------------------------
-    0     group, topic, partition         LegacyOffsetCommitValue  never (brokers before 0.9)
-    1     group, topic, partition         OffsetCommitValue        4, or 1 with an expiry time
-    2     group                           GroupMetadataValue       3, the last inflexible one
+    type  key                      value                    written as version
+    ----  -----------------------  -----------------------  ---------------------------
+    0     group, topic, partition  LegacyOffsetCommitValue  never (brokers before 0.9)
+    1     group, topic, partition  OffsetCommitValue        4, or 1 with an expiry time
+    2     kwire.groups.classic.records
 
 Version 4 of OffsetCommitValue carries the topic's id; version 1 is the only one that can say when
-an offset expires, which clients of OffsetCommit v2-4 may ask for.
+an offset expires, which clients of OffsetCommit v2-4 may ask for.  The bytes that all share are in
+kwire.groups.record_format.
 """
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.primitives import DecodeError
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic.records import GROUP_METADATA, GroupMetadata
+from kwire.groups.record_format import VALUE_PREFIX, VERSION, UnreadableRecord, version_of
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
-GROUP_METADATA = 2
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
-GROUP_METADATA_VALUE_VERSION = 3
 
-_VERSION = struct.Struct(">h")
-_OFFSET_COMMIT_PREFIX = _VERSION.pack(OFFSET_COMMIT)
-_GROUP_METADATA_PREFIX = _VERSION.pack(GROUP_METADATA)
-_VALUE_PREFIX = [_VERSION.pack(version) for version in range(8)]
-
-
-class UnreadableRecord(ValueError):
-    """A record of a known type in a version that this broker does not know, or torn."""
+_OFFSET_COMMIT_PREFIX = VERSION.pack(OFFSET_COMMIT)
 
 
 @dataclass(slots=True)
@@ -59,70 +48,45 @@ class OffsetCommit:
             if value.expire_timestamp == -1
             else OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
         )
-        return key, _VALUE_PREFIX[version] + value.encode(version)
+        return key, VALUE_PREFIX[version] + value.encode(version)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes | None) -> OffsetCommit:
+        """LegacyOffsetCommitValue is laid out as version 0 of OffsetCommitValue.
+
+        Raises DecodeError, UnreadableRecord.
+        """
+        return cls(
+            OffsetCommitKey.decode(key, 0, 2),
+            None
+            if value is None
+            else OffsetCommitValue.decode(value, version_of(value, OffsetCommitValue), 2),
+        )
 
 
-@dataclass(slots=True)
-class GroupMetadata:
-    """A classic group as of its last completed rebalance; no value: the group is deleted."""
-
-    key: GroupMetadataKey
-    value: GroupMetadataValue | None
-
-    def encode(self) -> tuple[bytes, bytes | None]:
-        key = _GROUP_METADATA_PREFIX + self.key.encode(0)
-        if self.value is None:
-            return key, None
-        version = GROUP_METADATA_VALUE_VERSION
-        return key, _VALUE_PREFIX[version] + self.value.encode(version)
+_DECODERS: dict[int, Callable[[bytes, bytes | None], MachineRecord]] = {
+    LEGACY_OFFSET_COMMIT: OffsetCommit.decode,
+    OFFSET_COMMIT: OffsetCommit.decode,
+    GROUP_METADATA: GroupMetadata.decode,
+}
+"""By record type."""
 
 
-Record = OffsetCommit | GroupMetadata
-
-
-def decode(key: bytes | None, value: bytes | None) -> Record | None:
+def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
     """The record, or None for a type that this broker does not know (a newer broker wrote it).
 
     Raises UnreadableRecord.
     """
     if key is None or len(key) < 2:
         raise UnreadableRecord("a record of __consumer_offsets without a key")
+    decoder = _DECODERS.get(VERSION.unpack_from(key)[0])
+    if decoder is None:
+        return None
     try:
-        kind = _VERSION.unpack_from(key)[0]
-        if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-            return OffsetCommit(
-                OffsetCommitKey.decode(key, 0, 2),
-                None if value is None else _offset_commit_value(value),
-            )
-        if kind == GROUP_METADATA:
-            return GroupMetadata(
-                GroupMetadataKey.decode(key, 0, 2),
-                None
-                if value is None
-                else GroupMetadataValue.decode(value, _version_of(value, GroupMetadataValue), 2),
-            )
+        return decoder(key, value)
     except DecodeError as error:
         raise UnreadableRecord(f"a record of __consumer_offsets cannot be read: {error}") from error
-    return None
-
-
-def _offset_commit_value(value: bytes) -> OffsetCommitValue:
-    """LegacyOffsetCommitValue is laid out as version 0 of OffsetCommitValue."""
-    return OffsetCommitValue.decode(value, _version_of(value, OffsetCommitValue), 2)
-
-
-def _version_of(value: bytes, kind: type[OffsetCommitValue] | type[GroupMetadataValue]) -> int:
-    if len(value) < 2:
-        raise UnreadableRecord(f"{kind.__name__} of {len(value)} bytes")
-    version: int = _VERSION.unpack_from(value)[0]
-    if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
-        raise UnreadableRecord(f"{kind.__name__} of unknown version {version}")
-    return version
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:
     return OffsetCommit(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
-
-
-def group_tombstone(group_id: str) -> GroupMetadata:
-    return GroupMetadata(GroupMetadataKey(group=group_id), None)

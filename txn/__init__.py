@@ -7,11 +7,11 @@ one partition of `__transaction_state`; reading order is
     limits          what the broker's settings allow
     transaction     one transactional id: its states and the steps between them
     records         what `__transaction_state` holds, byte for byte Apache Kafka's
-    timers          what a shard waits for
+    timers          what a machine waits for
     effects         what a decision comes to; the markers that must be written
     init_producer_id, end_txn    the two decisions that have many cases
     pattern_syntax, pattern       regular expressions of RE2, in linear time
     listing         the filters of ListTransactions
     api_versions    what the version of a request says, and what its client can be told
-    shard           one partition's transactional ids: the operations, `apply`, the timers
+    machine         the way in: one partition, its operations, `apply`, the timers
 """

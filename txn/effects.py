@@ -1,22 +1,18 @@
-"""What a decision comes to, before any of it has happened.
-
-An operation, a timer and the end of loading each give `Effects` and change nothing; the runtime
-makes them come true (the order is written down in kwire.coordinators.runtime).
-"""
+"""What a decision about a transaction comes to; see kwire.coordinator.effects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
+from kwire.coordinator import effects as coordinator
+from kwire.coordinator.effects import Ticket
 from kwire.txn.records import TransactionRecord
-from kwire.txn.timers import Timer, TimerKey
+from kwire.txn.timers import Timer
 from kwire.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Partitions, Transaction
 
-Ticket = Any
-"""Names who waits for a reply: given by the runtime, handed back with the reply."""
+__all__ = ["Effects", "Markers", "ProducerAnswer", "Ticket"]
 
 
 class ProducerAnswer(NamedTuple):
@@ -45,24 +41,7 @@ class Markers:
     version 2 all transactions of a producer have the same epoch."""
 
 
-@dataclass(slots=True)
-class Effects:
-    """See the module."""
+class Effects(coordinator.Effects[TransactionRecord, Timer, None]):
+    """Markers are replies to the outbox; they go out before the reply of who asked."""
 
-    records: list[TransactionRecord] = field(default_factory=list)
-    replies: list[tuple[Ticket, Any]] = field(default_factory=list)
-    """(ticket, reply): to who asked, and Markers to the outbox, before the reply of who asked."""
-    timers: list[tuple[TimerKey, Timer | None, int]] = field(default_factory=list)
-    """(key, timer, ms from now)"""
-    notes: list[str] = field(default_factory=list)
-    """What an operator would want to read about it, in sentences."""
-    refused: Callable[[ErrorCode], Effects] | None = None
-    """What happens instead when the records could not be appended."""
-    atomic: bool = True
-    """Whether the records must share a batch."""
-    producer: tuple[int, int] | None = None
-    """Records of this coordinator are never part of a transaction themselves."""
-
-    @classmethod
-    def reply(cls, ticket: Ticket, response: object) -> Effects:
-        return cls(replies=[(ticket, response)])
+    __slots__ = ()

@@ -7,10 +7,12 @@ from typing import NamedTuple
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kwire.codecs.messages.sync_group import SyncGroupResponse
+from kwire.coordinator.effects import TimerKey
 from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.timers import SessionTimer
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.limits import GroupLimits
-from kwire.groups.timers import SessionTimer, Timer, TimerKey
+from kwire.groups.timers import GroupTimer
 
 
 class Caller(NamedTuple):
@@ -31,12 +33,12 @@ class Decision:
         self.group = group.fork()
         self.limits = limits
         self.now_ms = now_ms
-        self.effects = Effects(group=self.group)
+        self.effects = Effects(soft=self.group)
 
     def reply(self, ticket: Ticket, response: object) -> None:
         self.effects.replies.append((ticket, response))
 
-    def set_timer(self, timer: Timer, delay_ms: int) -> None:
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
         self.effects.timers.append((timer.key, timer, delay_ms))
 
     def cancel_timer(self, key: TimerKey) -> None:

@@ -27,12 +27,16 @@ from kwire.codecs.messages.coordinator.group_metadata import (
     GroupMetadataValue,
     MemberMetadata,
 )
+from kwire.codecs.messages.list_groups import ListedGroup
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.codecs.primitives import DecodeError
+from kwire.coordinator.effects import Ticket
+from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import VALID_PREVIOUS_STATES, ClassicState
-from kwire.groups.effects import Ticket
 from kwire.groups.java import hash_bucket
-from kwire.groups.records import GroupMetadata
 
+CLASSIC_TYPE = "classic"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 NO_TIMESTAMP = -1
 _SUBSCRIPTION_VERSION_SIZE_BYTES = 2
@@ -146,6 +150,86 @@ class ClassicGroup:
         fork.awaiting_join = self.awaiting_join.copy()
         fork.awaiting_sync = self.awaiting_sync.copy()
         return fork
+
+    # -- as any group (kwire.groups.group)
+
+    @property
+    def type_name(self) -> str:
+        return CLASSIC_TYPE
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    def listed(self) -> ListedGroup:
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            group_state=self.state.value,
+            group_type=CLASSIC_TYPE,
+        )
+
+    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+        generation_id = request.generation_id_or_member_epoch
+        if self.state is ClassicState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and self.state is ClassicState.EMPTY:
+            return ErrorCode.NONE
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID  # only an empty group lets anyone commit
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> ErrorCode:
+        """KIP-447: a producer that names no member may commit to any group, as before v3."""
+        generation_id = request.generation_id
+        if self.state is ClassicState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and self.state is ClassicState.EMPTY:
+            return ErrorCode.NONE
+        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        error = self.check_member(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        same = generation_id == self.generation_id
+        return ErrorCode.NONE if same else ErrorCode.ILLEGAL_GENERATION
+
+    def check_offset_delete(self) -> ErrorCode:
+        if self.state is ClassicState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if self.state is not ClassicState.EMPTY and not self.uses_consumer_protocol:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    def check_delete(self) -> ErrorCode:
+        if self.state is ClassicState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        empty = self.state is ClassicState.EMPTY
+        return ErrorCode.NONE if empty else ErrorCode.NON_EMPTY_GROUP
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        if self.protocol_type is None or self.state is ClassicState.EMPTY:
+            return True
+        return self.state is ClassicState.STABLE and self.subscribed_topics is not None
+
+    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
+        """From when the last member was gone; in a simple group, from the commit."""
+        empty = self.protocol_type is not None and self.state is ClassicState.EMPTY
+        if empty and self.state_timestamp_ms != NO_TIMESTAMP:
+            return self.state_timestamp_ms
+        return commit_timestamp_ms
+
+    @property
+    def goes_with_its_offsets(self) -> bool:
+        return self.state is ClassicState.EMPTY
 
     # -- state
 

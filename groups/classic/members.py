@@ -23,8 +23,8 @@ from kwire.groups.classic.rebalance import (
     remove_member,
 )
 from kwire.groups.classic.state import ClassicState
+from kwire.groups.classic.timers import SessionTimer, SyncTimer
 from kwire.groups.effects import Effects, Ticket
-from kwire.groups.timers import SessionTimer, SyncTimer
 
 # -- SyncGroup
 
@@ -142,7 +142,7 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
     others = effects.replies.copy()
     decision.reply(ticket, LeaveGroupResponse(members=answers))
     if effects.records:
-        # The members are out all the same; see classic_rebalance.keep_when_refused.
+        # The members are out all the same; see rebalance.keep_when_refused.
         effects.refused = lambda error: replace(
             effects,
             records=[],

@@ -14,8 +14,8 @@ from dataclasses import replace
 from kwire.codecs.errors import ErrorCode
 from kwire.groups.classic.decision import Decision, join_error, sync_error
 from kwire.groups.classic.state import ClassicState
+from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
 from kwire.groups.effects import Effects
-from kwire.groups.timers import InitialJoinTimer, JoinTimer, SyncTimer
 
 
 def prepare_or_complete(decision: Decision, reason: str) -> None:

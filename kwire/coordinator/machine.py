@@ -1,86 +1,51 @@
-"""What the runtime asks of a coordinator machine, and how it makes a decision come true.
-
-What happens of `Effects`, in this order:
-
-1. `records` are appended to the partition, in one batch if they are `atomic`; as part of a
-   transaction if there is a `producer`.  Where that fails nothing of the effects happens; instead
-   those of `refused(error)` do, or, without it, the request is answered with the error;
-2. each record is given to `apply`, the same that is called with it on load: the one place where
-   what the log says (durable state) changes;
-3. the effects are given to `settle`, which lays what the log does not say over it;
-4. `notes` are logged, `timers` set and cancelled;
-5. `replies` are sent once all records appended so far are committed.
-
-So what a client is told is in the log, and a failed append leaves the machine as it was.
-"""
+"""What a driver asks of a coordinator machine: a fold over the records of one partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from kwire.codecs.errors import ErrorCode
-
-TimerKey = tuple[str, ...]
-"""Names a timer: setting one with the key of another replaces it."""
+from kwire.coordinator.effects import Effects
 
 
 class MachineRecord(Protocol):
     """What a machine writes to its partition."""
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Key and value."""
+        """Key and value; no value deletes what the key names."""
 
 
-class Effects(Protocol):
-    """What a decision comes to, before any of it has happened; see the module."""
-
-    @property
-    def records(self) -> Sequence[MachineRecord]: ...
-
-    @property
-    def replies(self) -> Sequence[tuple[Any, Any]]:
-        """(ticket, response), each sent once.
-
-        A ticket is a request that waits (kwire.coordinators.runtime.Ticket) or any other listener:
-        it has `resolve(response)`, and `refuse(error)`, which makes a response of an error.
-        """
-
-    @property
-    def timers(self) -> Sequence[tuple[TimerKey, Any, int]]:
-        """(key, what `timer` is given when due or None to cancel, ms from now); later ones win."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What an operator would want to read about it, in sentences."""
-
-    @property
-    def refused(self) -> Callable[[ErrorCode], Effects] | None:
-        """What happens instead when the records could not be appended."""
-
-    @property
-    def atomic(self) -> bool:
-        """Whether the records must share a batch."""
-
-    @property
-    def producer(self) -> tuple[int, int] | None:
-        """(producer id, epoch) of the transaction that the records are part of."""
-
-
-RecordT = TypeVar("RecordT")
-EffectsT = TypeVar("EffectsT", bound=Effects)
+RecordT = TypeVar("RecordT", bound=MachineRecord)
+EffectsT = TypeVar("EffectsT", bound=Effects[Any, Any, Any])
 TimerT = TypeVar("TimerT", contravariant=True)
 
 
 class Machine(Protocol[RecordT, EffectsT, TimerT]):
-    """What the runtime needs of a machine; kwire.groups.shard is one."""
+    """kwire.groups.machine and kwire.txn.machine are two."""
 
-    def decode(self, key: bytes | None, value: bytes | None) -> RecordT | None: ...
-    def apply(self, record: RecordT) -> None: ...
-    def settle(self, effects: EffectsT) -> None: ...
-    def loaded(self, now_ms: int) -> Iterable[EffectsT]: ...
-    def unloaded(self, now_ms: int) -> Iterable[EffectsT]: ...
-    def timer(self, timer: TimerT, now_ms: int) -> EffectsT: ...
+    def decode(self, key: bytes | None, value: bytes | None) -> RecordT | None:
+        """The record of these bytes; None if it is of no kind that this machine knows.
+
+        Raises ValueError for one that it knows and cannot read.
+        """
+
+    def apply(self, record: RecordT) -> None:
+        """Follow one record, live and on load alike: durable state changes nowhere else."""
+
+    def settle(self, effects: EffectsT) -> None:
+        """Lay what the log does not say over what `apply` has made of the records."""
+
+    def loaded(self, now_ms: int) -> Iterable[EffectsT]:
+        """All records have been applied: clocks begin to run."""
+
+    def unloaded(self, now_ms: int) -> Iterable[EffectsT]:
+        """The partition is led here no longer: who waits is told; nothing else may follow."""
+
+    def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> EffectsT | None:
+        """Topics (name, id) are no more in the cluster; None where that is of no importance."""
+
+    def timer(self, timer: TimerT, now_ms: int) -> EffectsT:
+        """A timer that was set has come due; it may matter no longer."""
 
 
 PendingT = TypeVar("PendingT", contravariant=True)

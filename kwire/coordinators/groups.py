@@ -39,8 +39,8 @@ from kwire.groups.classic.decision import Caller, join_error, sync_error
 from kwire.groups.effects import Effects
 from kwire.groups.java import partition_for
 from kwire.groups.limits import GroupLimits
+from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
-from kwire.groups.shard import GroupShard
 from kwire.log import LogError, Verification
 from kwire.partitions.partition import Partition
 from kwire.timers import Timers
@@ -87,7 +87,7 @@ class GroupCoordinator:
         self._new_id = new_id
         self._nursery: trio.Nursery | None = None
         self.runtime = CoordinatorRuntime(
-            lambda: GroupShard(limits),
+            lambda: GroupMachine(limits),
             timers=timers,
             now_ms=now_ms,
             commit_timeout_ms=commit_timeout_ms,
@@ -126,8 +126,7 @@ class GroupCoordinator:
 
     def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
         """Forget the offsets of topics (name, id) that are no more."""
-        for shard in self.runtime.active():
-            shard.happen(shard.machine.delete_offsets_of_topics(deleted))
+        self.runtime.topics_deleted(deleted)
 
     def partition_for(self, group_id: str) -> int:
         return partition_for(group_id, self.partitions)
@@ -144,7 +143,7 @@ class GroupCoordinator:
         new_member_id = f"{caller.client_id if prefix is None else prefix}-{self._new_id()}"
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.join(
+            lambda machine, ticket, now_ms: machine.classic.join(
                 request, caller, new_member_id, ticket, now_ms
             ),
             join_error,
@@ -157,7 +156,7 @@ class GroupCoordinator:
             return sync_error(ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.sync(request, ticket, now_ms),
+            lambda machine, ticket, now_ms: machine.classic.sync(request, ticket, now_ms),
             sync_error,
         )
 
@@ -168,7 +167,7 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.heartbeat(request, ticket, now_ms),
+            lambda machine, ticket, now_ms: machine.classic.heartbeat(request, ticket, now_ms),
             _heartbeat_error,
         )
 
@@ -179,7 +178,7 @@ class GroupCoordinator:
             return _leave_error(ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.leave(request, ticket, now_ms),
+            lambda machine, ticket, now_ms: machine.classic.leave(request, ticket, now_ms),
             _leave_error,
         )
 
@@ -190,7 +189,7 @@ class GroupCoordinator:
     ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.commit_offsets(
+            lambda machine, ticket, now_ms: machine.commit_offsets(
                 request, api_version, ticket, now_ms
             ),
             lambda error: commit_error(request, error),
@@ -202,7 +201,7 @@ class GroupCoordinator:
         """`verification` proves that the transaction knows of the group's partition."""
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.commit_transactional_offsets(
+            lambda machine, ticket, now_ms: machine.commit_transactional_offsets(
                 request, ticket, now_ms
             ),
             lambda error: txn_offsets.commit_error(request, error),
@@ -232,8 +231,8 @@ class GroupCoordinator:
         """Offsets as of now; like every reply, told once they are committed."""
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, _: Effects.reply(
-                ticket, shard.fetch_offsets(request, require_stable=require_stable)
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.fetch_offsets(request, require_stable=require_stable)
             ),
             lambda error: OffsetFetchResponseGroup(group_id=request.group_id, error_code=error),
         )
@@ -245,7 +244,7 @@ class GroupCoordinator:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         return self.runtime.submit(
             self.partition_for(request.group_id),
-            lambda shard, ticket, now_ms: shard.delete_offsets(request, ticket, now_ms),
+            lambda machine, ticket, now_ms: machine.delete_offsets(request, ticket, now_ms),
             lambda error: OffsetDeleteResponse(error_code=error),
         )
 
@@ -254,7 +253,7 @@ class GroupCoordinator:
     def delete_group(self, group_id: str) -> ErrorCode | Promise[ErrorCode]:
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda shard, ticket, now_ms: shard.delete_group(group_id, ticket, now_ms),
+            lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms),
             lambda error: error,
         )
 
@@ -263,7 +262,9 @@ class GroupCoordinator:
     ) -> DescribedGroup | Promise[DescribedGroup]:
         return self.runtime.submit(
             self.partition_for(group_id),
-            lambda shard, ticket, _: Effects.reply(ticket, shard.describe(group_id, api_version)),
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.classic.describe(group_id, api_version)
+            ),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 

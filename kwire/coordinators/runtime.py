@@ -2,7 +2,8 @@
 
 A machine decides and changes nothing; this appends what it decided, has it applied, and lets
 replies go once they are committed.  It knows nothing of groups or transactions: whatever keeps its
-state in the records of a partition can be driven (kwire.coordinator.machine says how).
+state in the records of a partition can be driven.  What a decision comes to, and in which order it
+comes true, is kwire.coordinator's; here are the partition, the clock and the clients that wait.
 
 A shard is LOADING while its partition is replayed, in slices with a checkpoint between them, and
 answers COORDINATOR_LOAD_IN_PROGRESS; a partition without records is ACTIVE at once.  One that
@@ -14,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import trio
 
@@ -22,7 +23,9 @@ from kwire.codecs import batches
 from kwire.codecs.batches import Compression, CorruptBatch
 from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinator.machine import Effects, Machine, TimerKey, TransactionalMachine
+from kwire.coordinator.driver import AnyEffects, Driver
+from kwire.coordinator.effects import Ticket, TimerKey
+from kwire.coordinator.machine import Machine
 from kwire.coordinators.promise import Promise
 from kwire.log import LogError, Origin, Verification
 from kwire.partitions.partition import Partition
@@ -51,8 +54,8 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
-class Ticket(Promise[Any]):
-    """A request that waits for its reply, and how to tell it that there will be none."""
+class Parked(Promise[Any]):
+    """A request that waits for its reply (a kwire.coordinator.effects.Ticket)."""
 
     __slots__ = ("refuse",)
 
@@ -61,14 +64,13 @@ class Ticket(Promise[Any]):
         self.refuse = refuse
 
 
-class Shard(Generic[M]):
+class Shard(Driver[M]):
     """One machine and the partition that holds its records."""
 
     def __init__(self, partition: Partition, machine: M, runtime: CoordinatorRuntime[M]) -> None:
+        super().__init__(machine)
         self.partition = partition
-        self.machine = machine
         self.state = ShardState.LOADING
-        self._transactional = _transactional(machine)
         self._runtime = runtime
         self._timers: dict[TimerKey, Timer] = {}
         self._written_offset = partition.log_end_offset
@@ -83,55 +85,38 @@ class Shard(Generic[M]):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
-    # -- effects
+    # -- what a decision comes to
 
-    def happen(
-        self,
-        effects: Effects,
-        ticket: Ticket | None = None,
-        verification: Verification | None = None,
-    ) -> None:
-        """Make the effects of a decision come true, or none of them.
+    def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
+        """Write records and apply them; where a batch fails none of it is applied.
 
-        `verification` is the proof that the transaction of `effects.producer` goes on.
+        `proof` is a kwire.log.Verification that the transaction of the producer goes on.
         """
-        if effects.records:
-            try:
-                self._append(effects, verification)
-            except LogError as problem:
-                log.warning("%s: %s", self, problem)
-                error = client_error(problem.error)
-                if effects.refused is None:
-                    if ticket is not None:
-                        ticket.resolve(ticket.refuse(error))
-                    return
-                effects = effects.refused(error)
-        self.machine.settle(effects)
-        for note in effects.notes:
-            log.info("%s", note)
-        if effects.timers:
-            self._set_timers(effects)
-        if effects.replies:
-            self._reply(effects.replies)
-
-    def _append(self, effects: Effects, verification: Verification | None) -> None:
-        """Write records and apply them; raises LogError, and then none of its batch is applied."""
         now_ms = self._runtime.now_ms()
         producer_id, epoch = effects.producer or NO_PRODUCER
         encoded = [record.encode() for record in effects.records]
         parts = [(0, len(encoded))] if effects.atomic else self._parts(encoded)
-        for start, end in parts:
-            batch = batches.build(
-                [batches.Record(0, now_ms, key, value) for key, value in encoded[start:end]],
-                compression=self._runtime.compression,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                base_sequence=0,  # coordinators do not count, but Apache Kafka has it so
-                transactional=effects.producer is not None,
-            )
-            self._write(batch, now_ms, verification)
-            for record in effects.records[start:end]:
-                self._apply(record, producer_id)
+        verification = cast("Verification | None", proof)
+        try:
+            for start, end in parts:
+                batch = batches.build(
+                    [batches.Record(0, now_ms, key, value) for key, value in encoded[start:end]],
+                    compression=self._runtime.compression,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    base_sequence=0,  # coordinators do not count, but Apache Kafka has it so
+                    transactional=effects.producer is not None,
+                )
+                self._write(batch, now_ms, verification)
+                for record in effects.records[start:end]:
+                    self.apply(record, producer_id)
+        except LogError as problem:
+            log.warning("%s: %s", self, problem)
+            return client_error(problem.error)
+        return ErrorCode.NONE
+
+    def note(self, text: str) -> None:
+        log.info("%s", text)
 
     def _write(
         self,
@@ -150,13 +135,6 @@ class Shard(Generic[M]):
         )
         self._written_offset = self.partition.log_end_offset
 
-    def _apply(self, record: object, producer_id: int) -> None:
-        """Have the machine follow a record, of a transaction if it has a producer."""
-        if producer_id < 0 or self._transactional is None:
-            self.machine.apply(record)
-        else:
-            self._transactional.apply_pending(record, producer_id)
-
     def end_transaction(
         self, marker: bytearray, now_ms: int, *, commit: bool, transaction_version: int
     ) -> None:
@@ -165,11 +143,7 @@ class Shard(Generic[M]):
         Raises LogError, and then nothing has happened.
         """
         self._write(marker, now_ms, transaction_version=transaction_version)
-        self._follow_marker(batches.read_header(marker).producer_id, commit)
-
-    def _follow_marker(self, producer_id: int, commit: bool) -> None:
-        if self._transactional is not None:
-            self._transactional.end_transaction(producer_id, commit)
+        self.follow_marker(batches.read_header(marker).producer_id, commit=commit)
 
     def _parts(self, encoded: list[tuple[bytes, bytes | None]]) -> Iterator[tuple[int, int]]:
         """Ranges of records, each of which fits into one batch."""
@@ -183,17 +157,17 @@ class Shard(Generic[M]):
             size_bytes += record_bytes
         yield start, len(encoded)
 
-    def _set_timers(self, effects: Effects) -> None:
-        timers = self._runtime.timers
-        now_ms = timers.now_ms()
-        for key, timer, delay_ms in effects.timers:
+    def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
+        wheel = self._runtime.timers
+        now_ms = wheel.now_ms()
+        for key, timer, delay_ms in timers:
             handle = self._timers.get(key)
             if timer is None:
                 if handle is not None:
                     handle.cancel()
                     del self._timers[key]
             elif handle is None:
-                self._timers[key] = timers.at(now_ms + delay_ms, self._when_due(key, timer))
+                self._timers[key] = wheel.at(now_ms + delay_ms, self._when_due(key, timer))
             else:
                 handle.callback = self._when_due(key, timer)
                 handle.move(now_ms + delay_ms)
@@ -207,14 +181,14 @@ class Shard(Generic[M]):
 
     # -- replies
 
-    def _reply(self, replies: Sequence[tuple[Any, Any]]) -> None:
+    def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:
         if self._written_offset <= self.partition.high_watermark:
             for ticket, response in replies:
                 ticket.resolve(response)
             return
         self._reply_when_committed(replies)
 
-    def _reply_when_committed(self, replies: Sequence[tuple[Any, Any]]) -> None:
+    def _reply_when_committed(self, replies: Sequence[tuple[Ticket, object]]) -> None:
         """Let replies go once everything written so far is on every in-sync replica."""
         settled = False
 
@@ -282,7 +256,8 @@ class Shard(Generic[M]):
         for raw in batches.records(data, position):
             marker = batches.read_marker(raw)
             if marker is not None:
-                self._follow_marker(producer_id, marker.kind is batches.ControlType.COMMIT)
+                commit = marker.kind is batches.ControlType.COMMIT
+                self.follow_marker(producer_id, commit=commit)
 
     def _apply_batch(self, data: bytes, position: int, producer_id: int) -> int:
         applied = 0
@@ -291,7 +266,7 @@ class Shard(Generic[M]):
             if record is None:
                 log.debug("%s: record at offset %d is of no known type", self, raw.offset)
                 continue
-            self._apply(record, producer_id)
+            self.apply(record, producer_id)
             applied += 1
         return applied
 
@@ -309,10 +284,6 @@ class Shard(Generic[M]):
 
     def __str__(self) -> str:
         return f"coordinator of {self.partition.topic}-{self.partition.index}"
-
-
-def _transactional(machine: object) -> TransactionalMachine[Any] | None:
-    return machine if isinstance(machine, TransactionalMachine) else None
 
 
 class CoordinatorRuntime(Generic[M]):
@@ -352,7 +323,7 @@ class CoordinatorRuntime(Generic[M]):
     def submit(
         self,
         index: int,
-        decide: Callable[[M, Ticket, int], Effects],
+        decide: Callable[[M, Ticket, int], AnyEffects],
         refuse: Callable[[ErrorCode], R],
         verification: Verification | None = None,
     ) -> R | Promise[R]:
@@ -366,7 +337,7 @@ class CoordinatorRuntime(Generic[M]):
             return refuse(ErrorCode.NOT_COORDINATOR)
         if shard.state is not ShardState.ACTIVE:
             return refuse(shard.error)
-        ticket = Ticket(refuse)
+        ticket = Parked(refuse)
         shard.happen(decide(shard.machine, ticket, self.now_ms()), ticket, verification)
         if ticket.resolved:
             reply: R = ticket.value
@@ -375,3 +346,10 @@ class CoordinatorRuntime(Generic[M]):
 
     def active(self) -> Iterator[Shard[M]]:
         return (shard for shard in self.shards.values() if shard.state is ShardState.ACTIVE)
+
+    def topics_deleted(self, topics: Sequence[tuple[str, bytes]]) -> None:
+        """Have the machines follow the cluster: topics (name, id) are no more."""
+        for shard in self.active():
+            effects = shard.machine.topics_deleted(topics, self.now_ms())
+            if effects is not None:
+                shard.happen(effects)

@@ -24,9 +24,10 @@ from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_transactions import TransactionState as DescribedTransaction
 from kwire.codecs.messages.list_transactions import TransactionState as ListedTransaction
+from kwire.coordinator.effects import Ticket
 from kwire.coordinators.markers import MarkerSender, Settle, Write
 from kwire.coordinators.promise import Promise
-from kwire.coordinators.runtime import CoordinatorRuntime, Shard, ShardState, Ticket
+from kwire.coordinators.runtime import CoordinatorRuntime, Shard, ShardState
 from kwire.groups.java import partition_for
 from kwire.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.partitions.partition import Partition
@@ -36,7 +37,7 @@ from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
-from kwire.txn.shard import TransactionShard
+from kwire.txn.machine import TransactionMachine
 from kwire.txn.transaction import Partitions
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class TransactionCoordinator:
         self._nursery: trio.Nursery | None = None
         self._markers = MarkerSender(self, self._complete, self._send_again, broker.timers)
         self.runtime = CoordinatorRuntime(
-            lambda: TransactionShard(self.limits, broker.producer_ids, self._markers),
+            lambda: TransactionMachine(self.limits, broker.producer_ids, self._markers),
             timers=broker.timers,
             now_ms=broker.now_ms,
             commit_timeout_ms=config.request_timeout_ms,
@@ -96,7 +97,7 @@ class TransactionCoordinator:
         self.runtime.resign(index)
         self._forget_markers(index)
 
-    async def _load(self, shard: Shard[TransactionShard]) -> None:
+    async def _load(self, shard: Shard[TransactionMachine]) -> None:
         """Timed-out transactions may need producer ids as soon as they are known."""
         await self._restock_producer_ids()
         await shard.load()
@@ -120,7 +121,7 @@ class TransactionCoordinator:
         return self._with_producer_ids(
             lambda: self._submit(
                 request.transactional_id,
-                lambda shard, ticket, now_ms: shard.init_producer_id(request, ticket, now_ms),
+                lambda machine, ticket, now_ms: machine.init_producer_id(request, ticket, now_ms),
                 ProducerAnswer,
             )
         )
@@ -131,7 +132,7 @@ class TransactionCoordinator:
         return self._with_producer_ids(
             lambda: self._submit(
                 request.transactional_id,
-                lambda shard, ticket, now_ms: shard.end_txn(request, ticket, now_ms),
+                lambda machine, ticket, now_ms: machine.end_txn(request, ticket, now_ms),
                 ProducerAnswer,
             )
         )
@@ -149,7 +150,7 @@ class TransactionCoordinator:
             return ErrorCode.INVALID_REQUEST
         return self.runtime.submit(
             self.partition_for(transactional_id),
-            lambda shard, ticket, now_ms: shard.add_partitions(
+            lambda machine, ticket, now_ms: machine.add_partitions(
                 transactional_id,
                 producer_id,
                 producer_epoch,
@@ -179,8 +180,8 @@ class TransactionCoordinator:
             return all_told(ErrorCode.INVALID_REQUEST)
         return self.runtime.submit(
             self.partition_for(transactional_id),
-            lambda shard, ticket, _: Effects.reply(
-                ticket, shard.verify(transactional_id, producer_id, producer_epoch, partitions)
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.verify(transactional_id, producer_id, producer_epoch, partitions)
             ),
             all_told,
         )
@@ -188,7 +189,7 @@ class TransactionCoordinator:
     def _submit(
         self,
         transactional_id: str,
-        decide: Callable[[TransactionShard, Ticket, int], Effects],
+        decide: Callable[[TransactionMachine, Ticket, int], Effects],
         refuse: Callable[[ErrorCode], T],
     ) -> T | Promise[T]:
         """What may end a transaction: of few partitions, before the reply leaves."""
@@ -210,7 +211,7 @@ class TransactionCoordinator:
             return refused(ErrorCode.INVALID_REQUEST)
         return self.runtime.submit(
             self.partition_for(transactional_id),
-            lambda shard, ticket, _: Effects.reply(ticket, shard.describe(transactional_id)),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.describe(transactional_id)),
             refused,
         )
 

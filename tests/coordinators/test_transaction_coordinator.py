@@ -29,7 +29,7 @@ from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.coordinators.markers import AT_ONCE, Settle, Write
 from kwire.coordinators.transactions import TransactionCoordinator
 from kwire.txn.effects import Effects, Markers
-from kwire.txn.shard import TransactionShard
+from kwire.txn.machine import TransactionMachine
 from tests.handlers.node import NODE_ID, Node, as_received
 
 ID = "x"
@@ -207,7 +207,7 @@ async def test_what_was_decided_is_completed_though_that_was_not_written(
     async with running(tmp_path) as node:
         producer_id = await begin(node)
         with monkeypatch.context() as killed:
-            killed.setattr(TransactionShard, "markers_written", lambda *_: Effects())
+            killed.setattr(TransactionMachine, "markers_written", lambda *_: Effects())
             await end(node, producer_id, commit=True)
             assert state(node) == "PrepareCommit"
             assert open_partitions(node) == []

@@ -24,8 +24,8 @@ from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
-from kwire.groups.shard import GroupShard
-from kwire.groups.simulation import GroupMachine
+from kwire.groups.machine import GroupMachine
+from tests.groups.simulation import GroupSimulation, classic_groups
 
 CLIENTS = ["a", "b", "c", "s1", "s2"]
 GROUP_ID = "g"
@@ -37,34 +37,27 @@ protocols = st.sampled_from(["range:x", "range:x,sticky:y", "sticky:y,range:x", 
 times_ms = st.sampled_from([0, 500, 1_500, 3_000, 9_000, 40_000])
 
 
-class PureShard(GroupShard):
-    """A shard that checks after each decision that nothing has changed yet."""
+OPERATIONS = ("commit_offsets", "delete_offsets", "topics_deleted", "delete_group", "timer")
+OF_CLASSIC = ("join", "sync", "heartbeat", "leave")
 
 
-def _checked(name: str) -> Callable[..., Effects]:
-    decide = getattr(GroupShard, name)
+class PureMachine(GroupMachine):
+    """A machine that checks after each decision that nothing has changed yet."""
 
-    def check(self: PureShard, *arguments: object) -> Effects:
-        before = deepcopy((self.groups, self.offsets.by_group))
-        effects: Effects = decide(self, *arguments)
-        assert (self.groups, self.offsets.by_group) == before, f"{name} changed something"
-        return effects
+    def __init__(self, limits: GroupLimits) -> None:
+        super().__init__(limits)
+        for owner, names in ((self, OPERATIONS), (self.classic, OF_CLASSIC)):
+            for name in names:
+                setattr(owner, name, self._checked(name, getattr(owner, name)))
 
-    return check
+    def _checked(self, name: str, decide: Callable[..., Effects]) -> Callable[..., Effects]:
+        def check(*arguments: object) -> Effects:
+            before = deepcopy((self.groups, self.offsets.by_group))
+            effects = decide(*arguments)
+            assert (self.groups, self.offsets.by_group) == before, f"{name} changed something"
+            return effects
 
-
-for _name in (
-    "join",
-    "sync",
-    "heartbeat",
-    "leave",
-    "commit_offsets",
-    "delete_offsets",
-    "delete_offsets_of_topics",
-    "delete_group",
-    "timer",
-):
-    setattr(PureShard, _name, _checked(_name))
+        return check
 
 
 class Schedule(RuleBasedStateMachine):
@@ -78,15 +71,15 @@ class Schedule(RuleBasedStateMachine):
             offsets_retention_ms=60_000,
             offsets_retention_check_interval_ms=20_000,
         )
-        self.machine = GroupMachine(limits, PureShard)
-        self.script = GroupScript(self.machine, GROUP_ID)
+        self.simulation = GroupSimulation(limits, PureMachine)
+        self.script = GroupScript(self.simulation, GROUP_ID)
         self.generation_id = 0
         self.answered = 0
         self.lost_appends = False
         """An empty generation whose record could not be written stands all the same."""
 
     def run_line(self, line: str) -> None:
-        if GROUP_ID not in self.machine.shard.groups:
+        if GROUP_ID not in self.simulation.machine.groups:
             self.generation_id = 0  # a group that was deleted starts anew
         for name, response in self._replies(line):
             self.answered += 1
@@ -96,18 +89,18 @@ class Schedule(RuleBasedStateMachine):
 
     def _replies(self, line: str) -> list[tuple[str, Any]]:
         seen: list[tuple[str, Any]] = []
-        replies = self.machine.replies
+        replies = self.simulation.replies
 
         def watch() -> list[tuple[str, Any]]:
             found = replies()
             seen.extend(found)
             return found
 
-        self.machine.replies = watch  # type: ignore[method-assign]  # to see what is formatted
+        self.simulation.replies = watch  # type: ignore[method-assign]  # to see what is formatted
         try:
             self.script.run(line)
         finally:
-            self.machine.replies = replies  # type: ignore[method-assign]  # as it was
+            self.simulation.replies = replies  # type: ignore[method-assign]  # as it was
         return seen
 
     # -- what clients do
@@ -163,54 +156,55 @@ class Schedule(RuleBasedStateMachine):
 
     @rule()
     def fail_appends(self) -> None:
-        self.machine.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+        self.simulation.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
         self.lost_appends = True
 
-    @precondition(lambda self: self.machine.append_error is not None)
+    @precondition(lambda self: self.simulation.append_error is not None)
     @rule()
     def append_again(self) -> None:
-        self.machine.append_error = None
+        self.simulation.append_error = None
 
     @rule()
     def delete_topic(self) -> None:
         deleted = [("t", bytes(16))]
-        shard = self.machine.shard
-        self.machine.happen(shard.delete_offsets_of_topics(deleted))
-        if self.machine.append_error is None:
-            assert not any(topic == "t" for topic, _, _ in shard.offsets.all_of(GROUP_ID))
+        machine = self.simulation.machine
+        self.simulation.happen(machine.topics_deleted(deleted, self.simulation.now_ms))
+        if self.simulation.append_error is None:
+            assert not any(topic == "t" for topic, _, _ in machine.offsets.all_of(GROUP_ID))
 
     # -- what holds
 
     @invariant()
     def parked_are_members(self) -> None:
-        group = self.machine.shard.groups.get(GROUP_ID)
+        group = self.simulation.groups.get(GROUP_ID)
         if group is None:
             return
         parked = {*group.awaiting_join.values(), *group.awaiting_sync.values()}
-        assert parked == set(self.machine.waiting), "who waits is known to the group"
+        assert parked == set(self.simulation.waiting), "who waits is known to the group"
         assert group.awaiting_join.keys() <= group.members.keys()
         assert group.awaiting_sync.keys() <= group.members.keys()
         assert not group.pending_joins.keys() & group.members.keys()
         # Those who have not rejoined may be as many again.
-        assert len(group.awaiting_join) <= self.machine.limits.group_max_size
+        assert len(group.awaiting_join) <= self.simulation.limits.group_max_size
         check_group(group)
 
     @invariant()
     def log_tells_the_same(self) -> None:
-        shard, reloaded = self.machine.shard, self.machine.reloaded()
-        assert reloaded.offsets.by_group == shard.offsets.by_group
-        assert reloaded.groups.keys() == shard.groups.keys()
-        for group_id, group in shard.groups.items():
+        reloaded = self.simulation.reloaded()
+        groups, again = self.simulation.groups, classic_groups(reloaded)
+        assert reloaded.offsets.by_group == self.simulation.machine.offsets.by_group
+        assert again.keys() == groups.keys()
+        for group_id, group in groups.items():
             lost = group.state is ClassicState.EMPTY and self.lost_appends
             if group.state in SETTLED and not lost:
-                compare(group, reloaded.groups[group_id])
+                compare(group, again[group_id])
 
     def teardown(self) -> None:
         """Everything that waits ends once time passes."""
-        self.machine.append_error = None
-        self.machine.wait(600_000)
-        self.machine.replies()
-        assert not self.machine.waiting
+        self.simulation.append_error = None
+        self.simulation.wait(600_000)
+        self.simulation.replies()
+        assert not self.simulation.waiting
 
 
 def check_group(group: ClassicGroup) -> None:

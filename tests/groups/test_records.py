@@ -9,15 +9,10 @@ from hypothesis import strategies as st
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.records import GroupMetadata, group_tombstone
 from kwire.groups.classic.state import ClassicState
-from kwire.groups.records import (
-    GroupMetadata,
-    OffsetCommit,
-    UnreadableRecord,
-    decode,
-    group_tombstone,
-    offset_tombstone,
-)
+from kwire.groups.record_format import UnreadableRecord
+from kwire.groups.records import OffsetCommit, decode, offset_tombstone
 
 OFFSET_KEY = b"\0\x01\0\x0bkd-fa9fa9fd\0\x04kd-t\0\0\0\x01"
 WITH_EXPIRY = (

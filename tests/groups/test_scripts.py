@@ -17,9 +17,12 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitValue
 from kwire.conformance.group_script import GroupScript
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.limits import GroupLimits
-from kwire.groups.records import GroupMetadata, Record
-from kwire.groups.simulation import START_MS, GroupMachine
+from kwire.groups.records import OffsetCommit
+from tests.coordinator.simulation import START_MS
+from tests.groups.simulation import GroupSimulation, classic_groups
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 GROUP_ID = "G"
@@ -34,8 +37,8 @@ class MachineScript:
         self._start(GroupLimits(group_initial_rebalance_delay_ms=0))
 
     def _start(self, limits: GroupLimits) -> None:
-        self.machine = GroupMachine(limits)
-        self.script = GroupScript(self.machine, GROUP_ID)
+        self.simulation = GroupSimulation(limits)
+        self.script = GroupScript(self.simulation, GROUP_ID)
         self._shown = 0
 
     def run(self, line: str) -> list[str]:
@@ -45,22 +48,26 @@ class MachineScript:
             self._start(GroupLimits(**{name: int(value) for name, value in pairs}))
             return []
         if command == "append":
-            self.machine.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+            self.simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
             return []
         if command == "log":
-            records, self._shown = self.machine.records[self._shown :], len(self.machine.records)
+            records, self._shown = (
+                self.simulation.records[self._shown :],
+                len(self.simulation.records),
+            )
             return [line for record in records for line in self._show(record)]
         if command == "state":
             return self._state()
         lines = self.script.run(line)
         if command != "wait":
-            self.machine.wait(0)  # a first rebalance without delay completes by its timer
+            self.simulation.wait(0)  # a first rebalance without delay completes by its timer
             lines += self.script.run("wait 0")
         return lines
 
-    def _show(self, record: Record) -> list[str]:
+    def _show(self, record: MachineRecord) -> list[str]:
         if isinstance(record, GroupMetadata):
             return self._show_group(record.value)
+        assert isinstance(record, OffsetCommit)
         place = f"offset {record.key.topic}:{record.key.partition}"
         return [place + _offset_value(record.value)]
 
@@ -80,13 +87,13 @@ class MachineScript:
         ]
 
     def _state(self) -> list[str]:
-        shard = self.machine.reloaded()
-        group = shard.groups.get(GROUP_ID)
+        machine = self.simulation.reloaded()
+        group = classic_groups(machine).get(GROUP_ID)
         if group is None:
             return ["no group"]
         alias = self.script.alias
         members = [f"{alias(m)}={v.assignment!r}" for m, v in group.members.items()]
-        offsets = [f"{t}:{p}={o.offset}" for t, p, o in shard.offsets.all_of(GROUP_ID)]
+        offsets = [f"{t}:{p}={o.offset}" for t, p, o in machine.offsets.all_of(GROUP_ID)]
         lines = [f"{group.state.value} generation={group.generation_id} {' '.join(members)}"]
         return lines + [" ".join(offsets)] * bool(offsets)
 

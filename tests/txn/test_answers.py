@@ -16,11 +16,12 @@ import pytest
 from kwire.codecs import batches
 from kwire.conformance.txn_script import Target
 from kwire.testing import BrokerProcess
-from kwire.txn.simulation import START_MS, TransactionMachine
 from kwire.txn.transaction import PREPARED
+from tests.coordinator.simulation import START_MS
 from tests.txn.apache import ApacheTransactions, now_ms
 from tests.txn.broker_target import SETTINGS, BrokerTarget
 from tests.txn.cases import CASES, records
+from tests.txn.simulation import TransactionSimulation
 
 PREFIX = "c"
 ANSWERS = Path(__file__).parent / "answers.txt"
@@ -44,12 +45,12 @@ def told_instead(line: str) -> str:
 
 
 def test_the_machine_answers_as_apache_kafka() -> None:
-    machine = TransactionMachine()
+    simulation = TransactionSimulation()
     for record in records(PREFIX, START_MS):
-        machine.append(record)
-    machine.load()
+        simulation.write(record)
+    simulation.load()
     expected = [told_instead(line) for line in ANSWERS.read_text().splitlines()]
-    assert answers(machine) == expected
+    assert answers(simulation) == expected
 
 
 def test_differences_are_few() -> None:

@@ -28,9 +28,8 @@ from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.txn.effects import Effects, Markers
 from kwire.txn.limits import TransactionLimits
+from kwire.txn.machine import TransactionMachine
 from kwire.txn.records import TransactionRecord
-from kwire.txn.shard import TransactionShard
-from kwire.txn.simulation import TransactionMachine
 from kwire.txn.transaction import (
     EMPTY,
     EPOCH_BUMP,
@@ -39,6 +38,7 @@ from kwire.txn.transaction import (
     PREPARED,
     Transaction,
 )
+from tests.txn.simulation import TransactionSimulation
 
 LIMITS = TransactionLimits(
     transactional_id_expiration_ms=600_000,
@@ -57,14 +57,14 @@ times_ms = st.sampled_from([0, 1_000, 20_000, 90_000, 700_000])
 failures = st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR])
 
 
-class PureShard(TransactionShard):
-    """A shard that checks after each decision that nothing has changed yet."""
+class PureMachine(TransactionMachine):
+    """A machine that checks after each decision that nothing has changed yet."""
 
 
 def _checked(name: str) -> Callable[..., Effects]:
-    decide = getattr(TransactionShard, name)
+    decide = getattr(TransactionMachine, name)
 
-    def check(self: PureShard, *arguments: object) -> Effects:
+    def check(self: PureMachine, *arguments: object) -> Effects:
         before = dict(self.transactions)
         effects: Effects = decide(self, *arguments)
         assert self.transactions == before, f"{name} changed something"
@@ -74,14 +74,14 @@ def _checked(name: str) -> Callable[..., Effects]:
 
 
 for _name in ("init_producer_id", "add_partitions", "end_txn", "markers_written", "timer"):
-    setattr(PureShard, _name, _checked(_name))
+    setattr(PureMachine, _name, _checked(_name))
 
 
 class Schedule(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.machine = TransactionMachine(LIMITS, PureShard)
-        self.machine.load()
+        self.simulation = TransactionSimulation(LIMITS, PureMachine)
+        self.simulation.load()
         self.told: dict[tuple[str, str], tuple[int, int]] = {}
         """What a client was told last about an id."""
         self.ends: dict[tuple[str, int, int], bool] = {}
@@ -107,7 +107,7 @@ class Schedule(RuleBasedStateMachine):
     def learn(self, name: str, client: str, response: Any) -> None:  # noqa: ANN401 - two kinds
         if response.error_code or response.producer_id == -1:
             return
-        now = self.machine.shard.transactions[name]
+        now = self.simulation.machine.transactions[name]
         self.told[name, client] = response.producer_id, response.producer_epoch
         assert (
             max(who for (other, _), who in self.told.items() if other == name)
@@ -120,7 +120,7 @@ class Schedule(RuleBasedStateMachine):
     def start(self, name: str, client: str, timeout_ms: int) -> None:
         request = InitProducerIdRequest(name, timeout_ms)
         before = [told for (other, _), told in self.told.items() if other == name]
-        response = self.machine.ask(ApiKey.INIT_PRODUCER_ID, 5, request)
+        response = self.simulation.ask(ApiKey.INIT_PRODUCER_ID, 5, request)
         self.learn(name, client, response)
         if not response.error_code:
             told = self.told[name, client]
@@ -129,7 +129,7 @@ class Schedule(RuleBasedStateMachine):
     @rule(name=ids, client=clients, shift=epoch_shifts)
     def start_again(self, name: str, client: str, shift: int) -> None:
         request = InitProducerIdRequest(name, 60_000, *self.producer(name, client, shift))
-        self.learn(name, client, self.machine.ask(ApiKey.INIT_PRODUCER_ID, 5, request))
+        self.learn(name, client, self.simulation.ask(ApiKey.INIT_PRODUCER_ID, 5, request))
 
     @rule(
         name=ids,
@@ -156,14 +156,14 @@ class Schedule(RuleBasedStateMachine):
             name, *producer, topics=[AddPartitionsToTxnTopic(t, i) for t, i in topics.items()]
         )
         api = ApiKey.ADD_PARTITIONS_TO_TXN
-        response = self.machine.ask(api, version, AddPartitionsToTxnRequest([asked]))
+        response = self.simulation.ask(api, version, AddPartitionsToTxnRequest([asked]))
         codes = {
             partition.partition_error_code
             for topic in response.results_by_transaction[0].topic_results
             for partition in topic.results_by_partition
         }
         if codes == {0}:
-            now = self.machine.shard.transactions[name]
+            now = self.simulation.machine.transactions[name]
             assert (now.producer_id, now.producer_epoch) == producer
             assert now.has_all({t: frozenset(i) for t, i in topics.items()})
 
@@ -176,12 +176,12 @@ class Schedule(RuleBasedStateMachine):
     )
     def end(self, name: str, client: str, shift: int, commit: bool, version: int) -> None:
         producer = self.producer(name, client, shift)
-        before = self.machine.shard.transactions.get(name)
+        before = self.simulation.machine.transactions.get(name)
         request = EndTxnRequest(name, *producer, commit)
-        response = self.machine.ask(ApiKey.END_TXN, version, request)
+        response = self.simulation.ask(ApiKey.END_TXN, version, request)
         self.learn(name, client, response)
         if response.error_code:
-            assert self.machine.shard.transactions.get(name) == before
+            assert self.simulation.machine.transactions.get(name) == before
         elif version >= EPOCH_BUMP_SINCE:
             assert (response.producer_id, response.producer_epoch) > producer
 
@@ -194,25 +194,25 @@ class Schedule(RuleBasedStateMachine):
 
     @rule(time_ms=times_ms)
     def wait(self, time_ms: int) -> None:
-        self.machine.wait(time_ms)
+        self.simulation.wait(time_ms)
 
     @rule(error=st.none() | failures)
     def fail_appends(self, error: ErrorCode | None) -> None:
-        self.machine.append_error = error
+        self.simulation.append_error = error
 
     @rule(hold=st.booleans())
     def hold(self, hold: bool) -> None:
-        self.machine.outbox.hold = hold
+        self.simulation.outbox.hold = hold
         if not hold:
-            self.machine.outbox.release()
+            self.simulation.outbox.release()
 
     @rule(name=ids)
     def use_up_epochs(self, name: str) -> None:
         """As if its producer had been at work for long."""
-        now = self.machine.shard.transactions.get(name)
+        now = self.simulation.machine.transactions.get(name)
         if now is not None and now.state is EMPTY and now.producer_epoch < LAST_EPOCH_OF_CLIENTS:
             later = now._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS - 1)
-            self.machine.append(TransactionRecord(name, later))
+            self.simulation.write(TransactionRecord(name, later))
             for who, told in self.told.items():
                 if who[0] == name and told == (now.producer_id, now.producer_epoch):
                     self.told[who] = (now.producer_id, later.producer_epoch)
@@ -223,35 +223,35 @@ class Schedule(RuleBasedStateMachine):
         if not self.sent:
             return
         decision, markers = data.draw(st.sampled_from(self.sent))
-        records = self.machine.records
+        records = self.simulation.records
         stands = [r for r in records if r.transactional_id == markers.transactional_id][-1:]
         before = len(records)
-        self.machine.written(markers)
+        self.simulation.written(markers)
         if len(records) > before:
             assert stands[0] is decision, "another transaction was completed"
 
     @rule(times=st.integers(1, 2))
     def kill(self, times: int) -> None:
         for _ in range(times):
-            self.machine.restart()
+            self.simulation.restart()
 
     @rule(data=st.data())
     def kill_earlier(self, data: st.DataObject) -> None:
         """Had it been killed at any time before, it would have ended what was decided then."""
-        length = data.draw(st.integers(0, len(self.machine.log)), label="records")
-        other = TransactionMachine(LIMITS)
-        for record in self.machine.records[:length]:
-            other.append(record)
+        length = data.draw(st.integers(0, len(self.simulation.log)), label="records")
+        other = TransactionSimulation(LIMITS)
+        for record in self.simulation.records[:length]:
+            other.write(record)
         decided = {
             name: transaction
-            for name, transaction in other.shard.transactions.items()
+            for name, transaction in other.machine.transactions.items()
             if transaction.state in PREPARED
         }
         other.restart()
         other.outbox.release()
         for markers in list(other.outbox.held):
             other.written(markers)
-        for name, transaction in other.shard.transactions.items():
+        for name, transaction in other.machine.transactions.items():
             before = decided.get(name)
             assert transaction.state not in PREPARED
             if before is not None:
@@ -262,7 +262,7 @@ class Schedule(RuleBasedStateMachine):
 
     @invariant()
     def records_follow_each_other(self) -> None:
-        records = self.machine.records
+        records = self.simulation.records
         last: dict[str, Transaction] = {}
         for number, record in enumerate(records):
             name, now = record.transactional_id, record.transaction
@@ -287,7 +287,7 @@ class Schedule(RuleBasedStateMachine):
     def decided(self, record: TransactionRecord, now: Transaction) -> None:
         """In version 2 an epoch has one transaction, and that has one end."""
         name = record.transactional_id
-        unfinished = self.machine.shard.unfinished()
+        unfinished = self.simulation.machine.unfinished()
         self.sent += [(record, each) for each in unfinished if each.prepared is now]
         if now.client_transaction_version >= EPOCH_BUMP:
             key = (name, now.producer_id, now.producer_epoch)
@@ -295,20 +295,20 @@ class Schedule(RuleBasedStateMachine):
 
     @invariant()
     def the_log_says_it_all(self) -> None:
-        shard = TransactionShard(LIMITS, self.machine.producer_ids, None)
-        self.machine.replay_into(shard)
+        shard = TransactionMachine(LIMITS, self.simulation.producer_ids, self.simulation.outbox)
+        self.simulation.replay_into(shard)
         assert shard.transactions == {
             name: transaction._replace(last_producer_epoch=-1)
-            for name, transaction in self.machine.shard.transactions.items()
+            for name, transaction in self.simulation.machine.transactions.items()
         }
 
     @invariant()
     def markers_are_those_of_decisions(self) -> None:
         """What waits in the outbox is unfinished, or was finished since by others."""
-        unfinished = list(self.machine.shard.unfinished())
-        held: list[Markers] = self.machine.outbox.held
+        unfinished = list(self.simulation.machine.unfinished())
+        held: list[Markers] = self.simulation.outbox.held
         assert all(markers in held for markers in unfinished)
-        for transaction in self.machine.shard.transactions.values():
+        for transaction in self.simulation.machine.transactions.values():
             assert transaction.producer_epoch <= LAST_EPOCH_OF_CLIENTS or (
                 transaction.state in PREPARED
             )

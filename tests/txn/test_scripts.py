@@ -23,10 +23,11 @@ from kwire.conformance.txn_script import Target, TransactionScript
 from kwire.testing import BrokerProcess
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.records import TransactionRecord
-from kwire.txn.simulation import FIRST_PRODUCER_ID, START_MS, TransactionMachine
 from kwire.txn.transaction import Transaction
+from tests.coordinator.simulation import START_MS
 from tests.txn.apache import ApacheTransactions
 from tests.txn.broker_target import SETTINGS, BrokerTarget
+from tests.txn.simulation import FIRST_PRODUCER_ID, TransactionSimulation
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 TRANSACTIONAL_ID = "T"
@@ -45,37 +46,37 @@ class MachineScript:
         self._start(TransactionLimits())
 
     def _start(self, limits: TransactionLimits) -> None:
-        self.machine = TransactionMachine(limits)
-        self.machine.load()
-        self.script = TransactionScript(self.machine, TRANSACTIONAL_ID)
+        self.simulation = TransactionSimulation(limits)
+        self.simulation.load()
+        self.script = TransactionScript(self.simulation, TRANSACTIONAL_ID)
         self._shown = 0
 
     def run(self, line: str) -> list[str]:
         command, *words = line.split()
-        machine = self.machine
+        simulation = self.simulation
         match command:
             case "limits":
                 pairs = (word.split("=") for word in words)
                 self._start(TransactionLimits(**{name: int(value) for name, value in pairs}))
             case "append":
-                machine.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+                simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
             case "hold":
-                machine.outbox.hold = True
+                simulation.outbox.hold = True
             case "release":
-                machine.outbox.hold = False
-                machine.outbox.release()
+                simulation.outbox.hold = False
+                simulation.outbox.release()
             case "restart":
-                machine.restart(*map(int, words))
-                self._shown = len(machine.records)
+                simulation.restart(*map(int, words))
+                self._shown = len(simulation.records)
             case "stand":
-                now = machine.shard.transactions[TRANSACTIONAL_ID]
-                machine.append(standing_at(now, TRANSACTIONAL_ID, int(words[0])))
-                machine.restart()
+                now = simulation.machine.transactions[TRANSACTIONAL_ID]
+                simulation.write(standing_at(now, TRANSACTIONAL_ID, int(words[0])))
+                simulation.restart()
             case "log":
-                records, self._shown = machine.records[self._shown :], len(machine.records)
+                records, self._shown = simulation.records[self._shown :], len(simulation.records)
                 return [show(record) for record in records]
             case "notes":
-                notes, machine.notes = machine.notes, []
+                notes, simulation.notes = simulation.notes, []
                 return notes
             case _:
                 return self.script.run(line)
@@ -163,11 +164,11 @@ def does_so(path: Path, target: Target, stand: Callable[[int], None] | None = No
 
 
 def records_of_machine(path: Path) -> list[TransactionRecord]:
-    machine = MachineScript()
+    script = MachineScript()
     for line in path.read_text().splitlines():
         if line and not line.startswith(("#", " ")):
-            machine.run(line)
-    return machine.machine.records
+            script.run(line)
+    return script.simulation.records
 
 
 def timeless(records: Iterable[TransactionRecord]) -> list[Transaction]:

@@ -7,82 +7,88 @@ import tracemalloc
 from kwire.codecs.errors import ErrorCode
 from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization
-from kwire.txn.shard import EXPIRED_AT_ONCE
-from kwire.txn.simulation import Ticket, TransactionMachine
+from kwire.txn.machine import EXPIRED_AT_ONCE
 from kwire.txn.timers import AbortTimer, ExpiryTimer
+from tests.txn.simulation import Parked, TransactionSimulation
 
 IDS = 5_000
 BYTES_PER_ID_MAX = 450
 """Measured: 350 with a name of 27 characters, its key and its place in the table included."""
 
 
-def started(machine: TransactionMachine, count: int) -> None:
+def started(simulation: TransactionSimulation, count: int) -> None:
     for number in range(count):
         request = Initialization(f"payments-application-{number:06}", 60_000)
-        ticket = Ticket(lambda error: error)
-        machine.happen(machine.shard.init_producer_id(request, ticket, machine.now_ms), ticket)
+        ticket = Parked(lambda error: error)
+        simulation.happen(
+            simulation.machine.init_producer_id(request, ticket, simulation.now_ms), ticket
+        )
 
 
 def test_memory_of_transactional_ids() -> None:
-    first = TransactionMachine()
+    first = TransactionSimulation()
     started(first, IDS)
-    second = TransactionMachine()
+    second = TransactionSimulation()
     tracemalloc.start()
     try:
         for key, value in first.log:
-            record = second.shard.decode(key, value)
+            record = second.machine.decode(key, value)
             assert record is not None
-            second.shard.apply(record)
+            second.machine.apply(record)
         size_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(second.shard.transactions) == IDS
+    assert len(second.machine.transactions) == IDS
     assert size_bytes / IDS < BYTES_PER_ID_MAX
 
 
 def test_a_transaction_of_ten_thousand_partitions() -> None:
-    machine = TransactionMachine()
-    started(machine, 1)
-    ((name, now),) = machine.shard.transactions.items()
+    simulation = TransactionSimulation()
+    started(simulation, 1)
+    ((name, now),) = simulation.machine.transactions.items()
     places = {f"topic-{topic}": frozenset(range(100)) for topic in range(100)}
     who = (name, now.producer_id, now.producer_epoch)
-    ticket = Ticket(lambda error: error)
+    ticket = Parked(lambda error: error)
     for _ in range(2):
-        effects = machine.shard.add_partitions(*who, places, 2, ticket, machine.now_ms)
-        machine.happen(effects, ticket)
+        effects = simulation.machine.add_partitions(*who, places, 2, ticket, simulation.now_ms)
+        simulation.happen(effects, ticket)
     assert ticket.replies == [ErrorCode.NONE, ErrorCode.NONE]
-    assert len(machine.records) == 2, "what is there already is not written again"
-    machine.outbox.hold = True
-    machine.happen(machine.shard.end_txn(End(*who, True, 2), ticket, machine.now_ms), ticket)
-    (markers,) = machine.outbox.held
+    assert len(simulation.records) == 2, "what is there already is not written again"
+    simulation.outbox.hold = True
+    simulation.happen(
+        simulation.machine.end_txn(End(*who, True, 2), ticket, simulation.now_ms), ticket
+    )
+    (markers,) = simulation.outbox.held
     assert sum(len(indexes) for indexes in markers.partitions.values()) == 10_000
 
 
 def test_what_is_due_at_once_is_done_in_slices() -> None:
     """Others have their turn between the slices of a timer."""
-    machine = TransactionMachine()
-    started(machine, EXPIRED_AT_ONCE + 100)
-    later_ms = machine.now_ms + machine.limits.transactional_id_expiration_ms
-    first = machine.shard.timer(ExpiryTimer(), later_ms)
+    simulation = TransactionSimulation()
+    started(simulation, EXPIRED_AT_ONCE + 100)
+    later_ms = simulation.now_ms + simulation.limits.transactional_id_expiration_ms
+    first = simulation.machine.timer(ExpiryTimer(), later_ms)
     assert len(first.records) == EXPIRED_AT_ONCE
     ((_, timer, delay_ms),) = first.timers
     assert timer is not None
     assert delay_ms == 0
-    machine.happen(first)
-    assert len(machine.shard.timer(timer, later_ms).records) == 100
+    simulation.happen(first)
+    assert len(simulation.machine.timer(timer, later_ms).records) == 100
 
 
 def test_transactions_are_aborted_one_at_a_time() -> None:
-    machine = TransactionMachine()
-    started(machine, 3)
-    for name, now in list(machine.shard.transactions.items()):
+    simulation = TransactionSimulation()
+    started(simulation, 3)
+    for name, now in list(simulation.machine.transactions.items()):
         who = (name, now.producer_id, now.producer_epoch)
-        ticket = Ticket(lambda error: error)
-        machine.happen(machine.shard.add_partitions(*who, {}, 2, ticket, machine.now_ms), ticket)
-    later_ms = machine.now_ms + 60_001
-    effects = machine.shard.timer(AbortTimer(), later_ms)
+        ticket = Parked(lambda error: error)
+        simulation.happen(
+            simulation.machine.add_partitions(*who, {}, 2, ticket, simulation.now_ms), ticket
+        )
+    later_ms = simulation.now_ms + 60_001
+    effects = simulation.machine.timer(AbortTimer(), later_ms)
     assert len(effects.records) == 1
-    machine.load()
-    machine.wait(70_000)
-    states = {transaction.state.label for transaction in machine.shard.transactions.values()}
+    simulation.load()
+    simulation.wait(70_000)
+    states = {transaction.state.label for transaction in simulation.machine.transactions.values()}
     assert states == {"CompleteAbort"}

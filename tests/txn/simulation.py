@@ -1,8 +1,6 @@
-"""A machine of transactions without a broker: a clock in the test's hand, a list for the log.
+"""A machine of transactions without a broker, and what its handlers do around a request.
 
-For tests and experiments.  Does with effects what the broker's runtime does, writes markers as the
-broker's sender does (into nothing), and can what those cannot: refuse appends, hold markers back,
-and replay the log into a second machine at any time.
+Markers are written as the broker's sender does, into nothing, and can be held back.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kwire.codecs.messages.add_partitions_to_txn import (
@@ -31,17 +28,16 @@ from kwire.txn.end_txn import End
 from kwire.txn.init_producer_id import Initialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
+from kwire.txn.machine import TransactionMachine
 from kwire.txn.pattern_syntax import InvalidPattern
 from kwire.txn.producer_ids import ProducerIds
 from kwire.txn.records import TransactionRecord
-from kwire.txn.shard import TransactionShard
-from kwire.txn.timers import Timer, TimerKey
 from kwire.txn.transaction import Partitions
+from tests.coordinator.simulation import Simulation
 
 AnyMessage = Any
 """A request or response of any kind."""
 
-START_MS = 1_000_000
 FIRST_PRODUCER_ID = 7_000
 UNREACHABLE = "far"
 """The topic whose partitions no marker can be written to."""
@@ -49,7 +45,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 BATCHED_SINCE = 4  # AddPartitionsToTxn
 
 
-class Ticket:
+class Parked:
     """A request that waits for its reply."""
 
     def __init__(self, refuse: Callable[[ErrorCode], object]) -> None:
@@ -63,8 +59,8 @@ class Ticket:
 class Outbox:
     """Where the machine's markers go; writes all it can at once."""
 
-    def __init__(self, machine: TransactionMachine) -> None:
-        self._machine = machine
+    def __init__(self, simulation: TransactionSimulation) -> None:
+        self._simulation = simulation
         self.held: list[Markers] = []
         """What waits for `release`, or for a partition that cannot be reached."""
         self.hold = False
@@ -86,103 +82,40 @@ class Outbox:
 
     def _write(self, markers: Markers) -> None:
         """What is written and cannot be completed now is told again with the next release."""
-        if not self._machine.written(markers):
+        if not self._simulation.written(markers):
             self.held.append(markers)
 
 
-class TransactionMachine:
-    """Drives one TransactionShard; a `conformance.txn_script.Target`."""
+class TransactionSimulation(Simulation[TransactionMachine, TransactionRecord]):
+    """Drives one TransactionMachine; a `conformance.txn_script.Target`."""
 
     def __init__(
         self,
         limits: TransactionLimits | None = None,
-        kind: type[TransactionShard] = TransactionShard,
+        kind: type[TransactionMachine] = TransactionMachine,
     ) -> None:
         self.limits = limits or TransactionLimits()
-        self.now_ms = START_MS
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.records: list[TransactionRecord] = []
-        """What was appended, not encoded."""
-        self.notes: list[str] = []
-        self.append_error: ErrorCode | None = None
-        """Appends fail with it as long as it is set."""
-        self.timers: dict[TimerKey, tuple[int, int, Timer]] = {}
         self.producer_ids = ProducerIds()
         self.producer_ids.add(range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 1_000_000))
         self._kind = kind
-        self._settings = 0
-        self._start()
+        super().__init__(self._new())
 
-    def _start(self) -> None:
-        self.timers.clear()
+    def _new(self) -> TransactionMachine:
         self.outbox = Outbox(self)
-        self.shard = self._kind(self.limits, self.producer_ids, self.outbox)
-
-    def load(self) -> None:
-        """What a broker does when it has replayed the partition; a new machine need not."""
-        for effects in list(self.shard.loaded(self.now_ms)):
-            self.happen(effects)
-
-    def append(self, record: TransactionRecord) -> None:
-        """Have a record in the log, whatever led to it."""
-        self.log.append(record.encode())
-        self.records.append(record)
-        self.shard.apply(record)
+        return self._kind(self.limits, self.producer_ids, self.outbox)
 
     def restart(self, records: int | None = None) -> None:
         """Stop at once, with the first `records` of the log on disk, and start again."""
         if records is not None:
             del self.log[records:], self.records[records:]
-        self._start()
-        self.replay_into(self.shard)
+        self.timers.clear()
+        self.machine = self.replay_into(self._new())
         self.load()
-
-    def replay_into(self, shard: TransactionShard) -> None:
-        for key, value in self.log:
-            record = shard.decode(key, value)
-            assert record is not None
-            shard.apply(record)
-
-    # -- what a runtime does
-
-    def happen(self, effects: Effects, ticket: Ticket | None = None) -> None:
-        if effects.records and self.append_error is not None:
-            error = client_error(self.append_error)
-            if effects.refused is None:
-                if ticket is not None:
-                    ticket.resolve(ticket.refuse(error))
-                return
-            effects = effects.refused(error)
-            assert not effects.records, "what happens instead of an append appends nothing"
-        for record in effects.records:
-            self.append(record)
-        self.shard.settle(effects)
-        self.notes += effects.notes
-        for timer_key, timer, delay_ms in effects.timers:
-            self.timers.pop(timer_key, None)
-            if timer is not None:
-                self._settings += 1
-                self.timers[timer_key] = (self.now_ms + delay_ms, self._settings, timer)
-        for who, response in effects.replies:
-            who.resolve(response)
-
-    def wait(self, time_ms: int) -> None:
-        """Let time pass and timers fire in order."""
-        until_ms = self.now_ms + time_ms
-        while self.timers:
-            key = min(self.timers, key=lambda k: self.timers[k][:2])
-            due_ms, _, timer = self.timers[key]
-            if due_ms > until_ms:
-                break
-            self.now_ms = max(self.now_ms, due_ms)
-            del self.timers[key]
-            self.happen(self.shard.timer(timer, self.now_ms))
-        self.now_ms = until_ms
 
     def written(self, markers: Markers) -> bool:
         """Tell the machine that markers are written; whether it is done with them."""
-        self.happen(self.shard.markers_written(markers, self.now_ms))
-        return not self.shard.markers_written(markers, self.now_ms).records
+        self.happen(self.machine.markers_written(markers, self.now_ms))
+        return not self.machine.markers_written(markers, self.now_ms).records
 
     # -- requests
 
@@ -212,22 +145,22 @@ class TransactionMachine:
             case _:
                 return self._look(request)
 
-    def _decide(self, decide: Callable[[Ticket], Effects], refuse: Callable[..., object]) -> Any:  # noqa: ANN401 - any reply
-        ticket = Ticket(refuse)
+    def _decide(self, decide: Callable[[Parked], Effects], refuse: Callable[..., object]) -> Any:  # noqa: ANN401 - any reply
+        ticket = Parked(refuse)
         self.happen(decide(ticket), ticket)
         (reply,) = ticket.replies
         return reply
 
-    def _init(self, request: AnyMessage) -> Callable[[Ticket], Effects]:
+    def _init(self, request: AnyMessage) -> Callable[[Parked], Effects]:
         asked = Initialization(
             request.transactional_id,
             request.transaction_timeout_ms,
             request.producer_id,
             request.producer_epoch,
         )
-        return lambda ticket: self.shard.init_producer_id(asked, ticket, self.now_ms)
+        return lambda ticket: self.machine.init_producer_id(asked, ticket, self.now_ms)
 
-    def _end(self, version: int, request: AnyMessage) -> Callable[[Ticket], Effects]:
+    def _end(self, version: int, request: AnyMessage) -> Callable[[Parked], Effects]:
         asked = End(
             request.transactional_id,
             request.producer_id,
@@ -235,17 +168,17 @@ class TransactionMachine:
             request.committed,
             client_transaction_version(ApiKey.END_TXN, version),
         )
-        return lambda ticket: self.shard.end_txn(asked, ticket, self.now_ms)
+        return lambda ticket: self.machine.end_txn(asked, ticket, self.now_ms)
 
     def _producer(
-        self, api: ApiKey, version: int, decide: Callable[[Ticket], Effects]
+        self, api: ApiKey, version: int, decide: Callable[[Parked], Effects]
     ) -> ProducerAnswer:
         answer: ProducerAnswer = self._decide(decide, ProducerAnswer)
         return answer._replace(error=told_error(api, version, answer.error))
 
     def _add(self, api: ApiKey, version: int, asked: AnyMessage, added: Partitions) -> ErrorCode:
         error: ErrorCode = self._decide(
-            lambda ticket: self.shard.add_partitions(
+            lambda ticket: self.machine.add_partitions(
                 asked.transactional_id,
                 asked.producer_id,
                 asked.producer_epoch,
@@ -279,7 +212,7 @@ class TransactionMachine:
         added = {topic.name: frozenset(topic.partitions) for topic in asked.topics}
         if asked.verify_only:
             return _results(
-                self.shard.verify(
+                self.machine.verify(
                     asked.transactional_id, asked.producer_id, asked.producer_epoch, added
                 )
             )
@@ -288,7 +221,7 @@ class TransactionMachine:
 
     def _look(self, request: AnyMessage) -> AnyMessage:
         if hasattr(request, "transactional_ids"):
-            states = [self.shard.describe(name) for name in request.transactional_ids]
+            states = [self.machine.describe(name) for name in request.transactional_ids]
             return DescribeTransactionsResponse(transaction_states=states)
         try:
             wanted = TransactionFilter.of(request)
@@ -296,7 +229,7 @@ class TransactionMachine:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         return ListTransactionsResponse(
             unknown_state_filters=list(wanted.unknown_states),
-            transaction_states=self.shard.list_transactions(wanted, self.now_ms),
+            transaction_states=self.machine.list_transactions(wanted, self.now_ms),
         )
 
 

@@ -40,7 +40,7 @@ EXPIRED_AT_ONCE = 500
 """Tombstones of one timer: some milliseconds of work, then it is the turn of others."""
 
 
-class TransactionShard:
+class TransactionMachine:
     """See the module.
 
     `outbox` is a ticket of the runtime's kind that is resolved with Markers, many times.  Producer
@@ -82,6 +82,12 @@ class TransactionShard:
     def unloaded(self, now_ms: int) -> Iterable[Effects]:
         """The partition is led elsewhere, or deleted: nobody waits for the machine itself."""
         return ()
+
+    def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> None:
+        """A transaction ends as it was decided; markers of partitions that are gone count as done.
+
+        That is the sender's to see (kwire.coordinators.markers).
+        """
 
     def unfinished(self) -> Iterator[Markers]:
         """The markers of all transactions whose end is decided and not completed."""

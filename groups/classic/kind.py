@@ -1,0 +1,182 @@
+"""The classic kind of groups: its requests, its records, its timers."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.join_group import JoinGroupRequest
+from kwire.codecs.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+)
+from kwire.codecs.messages.sync_group import SyncGroupRequest
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic import members, rebalance
+from kwire.groups.classic.decision import Caller, Decision, join_error, sync_error
+from kwire.groups.classic.group import CLASSIC_TYPE, ClassicGroup, Member
+from kwire.groups.classic.join import Join
+from kwire.groups.classic.records import GroupMetadata, group_tombstone
+from kwire.groups.classic.state import ClassicState
+from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SessionTimer, SyncTimer
+from kwire.groups.effects import Effects, Ticket
+from kwire.groups.kind import Groups
+from kwire.groups.limits import GroupLimits
+from kwire.groups.timers import GroupTimer
+
+NOT_FOUND_IS_AN_ERROR_SINCE = 6  # DescribeGroups
+"""Before, a group that does not exist was described as Dead, without an error (KIP-1043)."""
+
+
+class Classic:
+    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+
+    type_name = CLASSIC_TYPE
+    record_types: tuple[type[MachineRecord], ...] = (GroupMetadata,)
+
+    def __init__(self, groups: Groups, limits: GroupLimits) -> None:
+        self._groups = groups
+        self._limits = limits
+
+    def _find(self, group_id: str) -> ClassicGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _decision(self, group: ClassicGroup, now_ms: int) -> Decision:
+        return Decision(group, self._limits, now_ms)
+
+    # -- membership
+
+    def join(
+        self,
+        request: JoinGroupRequest,
+        caller: Caller,
+        new_member_id: str,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects:
+        """`new_member_id` is used where the member has none yet."""
+        group = self._find(request.group_id)
+        if group is not None:
+            decision = self._decision(group, now_ms)
+            return Join(decision, request, caller, ticket, new_member_id).decide()
+        if request.member_id:
+            error = join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            return Effects.reply(ticket, error)
+        group = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
+        decision = self._decision(group, now_ms)
+        effects = Join(decision, request, caller, ticket, new_member_id).decide()
+        effects.records.append(group.to_record({}))  # the group exists, whatever comes of the join
+        return effects
+
+    def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
+        group = self._find(request.group_id)
+        if group is None:
+            return Effects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+        return members.sync(self._decision(group, now_ms), request, ticket)
+
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
+        group = self._find(request.group_id)
+        if group is None:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+            return Effects.reply(ticket, HeartbeatResponse(error_code=error))
+        return members.heartbeat(group, request, ticket)
+
+    def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
+        group = self._find(request.group_id)
+        if group is not None:
+            return members.leave(self._decision(group, now_ms), request, ticket)
+        answers = [
+            MemberResponse(m.member_id, m.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            for m in request.members
+        ]
+        return Effects.reply(ticket, LeaveGroupResponse(members=answers))
+
+    def describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        group = self._find(group_id)
+        if group is not None:
+            return _described(group)
+        described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
+        if api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"Group {group_id} not found."
+        return described
+
+    # -- the kind
+
+    def begin(self, group_id: str) -> None:
+        """A simple group, which only commits offsets."""
+        self._groups[group_id] = ClassicGroup(group_id)
+
+    def apply(self, record: GroupMetadata) -> None:
+        group_id = record.key.group
+        if record.value is None:
+            self._groups.pop(group_id, None)
+        else:
+            self._groups[group_id] = ClassicGroup.from_record(group_id, record.value)
+
+    def tombstones(self, group: ClassicGroup) -> list[MachineRecord]:
+        return [group_tombstone(group.group_id)]
+
+    def loaded(self, group: ClassicGroup, now_ms: int) -> Effects:
+        decision = self._decision(group, now_ms)
+        for member in group.members.values():
+            decision.expect_heartbeat(member)
+        if len(group.members) > self._limits.group_max_size:
+            # A chance to commit before the members that are too many are kept out.
+            rebalance.prepare(decision, "it is over group.max.size")
+        return decision.effects
+
+    def unloaded(self, group: ClassicGroup, now_ms: int) -> Effects:
+        decision = self._decision(group, now_ms)
+        for member_id in group.members:
+            decision.answer_join(member_id, join_error(ErrorCode.NOT_COORDINATOR, member_id))
+            decision.answer_sync(member_id, sync_error(ErrorCode.NOT_COORDINATOR))
+        decision.group.transition_to(ClassicState.DEAD, now_ms)
+        return decision.effects
+
+    def due(self, group: ClassicGroup, timer: GroupTimer, now_ms: int) -> Effects:
+        if group.state is ClassicState.DEAD:
+            return Effects()
+        decision = self._decision(group, now_ms)
+        match timer:
+            case SessionTimer(member_id=member_id):
+                return rebalance.session_due(decision, member_id)
+            case InitialJoinTimer():
+                return rebalance.initial_join_due(decision, timer)
+            case JoinTimer():
+                return rebalance.join_due(decision)
+            case SyncTimer():
+                return rebalance.sync_due(decision, timer)
+        raise AssertionError(f"{timer} is not of a classic group")
+
+    def committed(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
+        if group.state is not ClassicState.EMPTY:
+            members.keep_session(effects, group, member_id)
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    """The protocol and the members' metadata of it are known of a stable group only."""
+    stable = group.state is ClassicState.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=[
+            _described_member(member, group.protocol_name if stable else None)
+            for member in group.members.values()
+        ],
+    )
+
+
+def _described_member(member: Member, protocol_name: str | None) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=b"" if protocol_name is None else member.metadata(protocol_name),
+        member_assignment=member.assignment,
+    )

@@ -1,0 +1,192 @@
+"""A machine of groups without a broker, and what its handlers do around a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from kwire.codecs.messages.describe_groups import DescribeGroupsResponse
+from kwire.codecs.messages.heartbeat import HeartbeatResponse
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.codecs.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from kwire.codecs.messages.list_groups import ListGroupsResponse
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
+from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
+from kwire.codecs.messages.sync_group import SyncGroupResponse
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic import join as classic_join
+from kwire.groups.classic.decision import Caller
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.limits import GroupLimits
+from kwire.groups.machine import GroupMachine
+from kwire.groups.offsets import commit_error
+from tests.coordinator.simulation import Simulation
+
+AnyMessage = Any
+"""A request or response of any kind."""
+
+NAMED_GROUP_ONLY: dict[ApiKey, Callable[..., object]] = {
+    ApiKey.SYNC_GROUP: SyncGroupResponse,
+    ApiKey.HEARTBEAT: HeartbeatResponse,
+    ApiKey.LEAVE_GROUP: LeaveGroupResponse,
+    ApiKey.OFFSET_DELETE: OffsetDeleteResponse,
+}
+"""What does not know the empty group id."""
+
+
+class Parked:
+    """The ticket of a request."""
+
+    def __init__(self, simulation: GroupSimulation, number: int) -> None:
+        self.number = number
+        self._simulation = simulation
+
+    def __deepcopy__(self, _: object) -> Parked:
+        return self
+
+    def resolve(self, response: AnyMessage) -> None:
+        self._simulation.answer(self, response)
+
+    def refuse(self, error: ErrorCode) -> object:
+        return refused(error, self._simulation.waiting[self].request)
+
+
+class Waiting(NamedTuple):
+    """A request without a reply."""
+
+    name: str
+    version: int
+    request: AnyMessage
+
+
+class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
+    """Drives one GroupMachine; a `conformance.group_script.Target`."""
+
+    def __init__(self, limits: GroupLimits, kind: type[GroupMachine] = GroupMachine) -> None:
+        super().__init__(kind(limits))
+        self.limits = limits
+        self.waiting: dict[Parked, Waiting] = {}
+        """Requests without a reply."""
+        self._answered: list[tuple[str, AnyMessage]] = []
+        self._parked = 0
+        self.load()
+
+    @property
+    def groups(self) -> dict[str, ClassicGroup]:
+        return classic_groups(self.machine)
+
+    def reloaded(self) -> GroupMachine:
+        """A second machine that has read the log."""
+        return self.replay_into(GroupMachine(self.limits))
+
+    # -- requests
+
+    def parked(self, name: str, version: int, request: AnyMessage) -> Parked:
+        self._parked += 1
+        ticket = Parked(self, self._parked)
+        self.waiting[ticket] = Waiting(name, version, request)
+        return ticket
+
+    def replies(self) -> list[tuple[str, AnyMessage]]:
+        answered, self._answered = self._answered, []
+        return answered
+
+    def send(self, name: str, api: ApiKey, version: int, request: AnyMessage) -> None:
+        """One request, with what its handler does around it."""
+        invalid = self._invalid(api, request)
+        if invalid is not None:
+            self._answered.append((name, invalid))
+            return
+        ticket = self.parked(name, version, request)
+        machine, now_ms = self.machine, self.now_ms
+        match api:
+            case ApiKey.JOIN_GROUP:
+                self._join(name, version, request, ticket)
+            case ApiKey.SYNC_GROUP:
+                self.happen(machine.classic.sync(request, ticket, now_ms), ticket)
+            case ApiKey.HEARTBEAT:
+                self.happen(machine.classic.heartbeat(request, ticket, now_ms), ticket)
+            case ApiKey.LEAVE_GROUP:
+                if version < 3:
+                    request.members = [MemberIdentity(request.member_id)]
+                self.happen(machine.classic.leave(request, ticket, now_ms), ticket)
+            case ApiKey.OFFSET_COMMIT:
+                self.happen(machine.commit_offsets(request, version, ticket, now_ms), ticket)
+            case ApiKey.OFFSET_DELETE:
+                self.happen(machine.delete_offsets(request, ticket, now_ms), ticket)
+            case ApiKey.DELETE_GROUPS:
+                self.happen(machine.delete_group(request.groups_names[0], ticket, now_ms), ticket)
+            case _:
+                self._look(api, version, request, ticket)
+
+    def _join(self, name: str, version: int, request: JoinGroupRequest, ticket: Parked) -> None:
+        if version == 0:
+            request.rebalance_timeout_ms = request.session_timeout_ms
+        caller = Caller(name, "/127.0.0.1", version)
+        new_member_id = f"{name}-{ticket.number}"
+        effects = self.machine.classic.join(request, caller, new_member_id, ticket, self.now_ms)
+        self.happen(effects, ticket)
+
+    def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
+        """What kwire.coordinators.groups refuses before it looks for the group."""
+        if api is ApiKey.JOIN_GROUP:
+            return classic_join.invalid(request, self.limits)
+        if api not in NAMED_GROUP_ONLY or request.group_id:
+            return None
+        return NAMED_GROUP_ONLY[api](error_code=ErrorCode.INVALID_GROUP_ID)
+
+    def answer(self, ticket: Parked, response: AnyMessage) -> None:
+        """Answer as the request's version can say it."""
+        name, version, _ = self.waiting.pop(ticket)
+        if isinstance(response, LeaveGroupResponse) and version < 3 and response.members:
+            response = LeaveGroupResponse(error_code=response.members[0].error_code)
+        elif isinstance(response, JoinGroupResponse) and version < 7:
+            response.protocol_type = None
+        elif isinstance(response, SyncGroupResponse) and version < 5:
+            response.protocol_type = response.protocol_name = None
+        elif isinstance(response, ErrorCode):
+            response = DeleteGroupsResponse(results=[DeletableGroupResult(error_code=response)])
+        self._answered.append((name, response))
+
+    def _look(self, api: ApiKey, version: int, request: AnyMessage, ticket: Parked) -> None:
+        machine = self.machine
+        response: object
+        match api:
+            case ApiKey.OFFSET_FETCH:
+                response = OffsetFetchResponse(groups=[machine.fetch_offsets(request.groups[0])])
+            case ApiKey.DESCRIBE_GROUPS:
+                group = machine.classic.describe(request.groups[0], version)
+                response = DescribeGroupsResponse(groups=[group])
+            case _:
+                groups = machine.list_groups(request.states_filter, request.types_filter)
+                response = ListGroupsResponse(groups=groups)
+        self.answer(ticket, response)
+
+
+def refused(error: ErrorCode, request: AnyMessage) -> object:
+    """The response that tells a failed append."""
+    if isinstance(request, OffsetCommitRequest):
+        return commit_error(request, error)
+    if isinstance(request, DeleteGroupsRequest):
+        return error
+    failed: AnyMessage = response_class(request.API_KEY)()
+    failed.error_code = error
+    return failed
+
+
+def classic_groups(machine: GroupMachine) -> dict[str, ClassicGroup]:
+    """A machine's groups, all of which are classic ones."""
+    return {
+        group_id: group
+        for group_id, group in machine.groups.items()
+        if isinstance(group, ClassicGroup)
+    }

@@ -1,0 +1,174 @@
+"""What scripts cannot say: empty ids, no producer ids, markers of late, and to the millisecond."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
+from kwire.txn.effects import Effects, Markers, ProducerAnswer
+from kwire.txn.end_txn import End
+from kwire.txn.init_producer_id import Initialization
+from kwire.txn.limits import TransactionLimits
+from kwire.txn.listing import TransactionFilter
+from kwire.txn.machine import TransactionMachine
+from kwire.txn.producer_ids import ProducerIds
+from kwire.txn.records import TransactionRecord
+from kwire.txn.timers import AbortTimer
+from kwire.txn.transaction import (
+    EMPTY,
+    LAST_EPOCH_OF_CLIENTS,
+    NO_PARTITIONS,
+    NO_TIMEOUT_MS,
+    ONGOING,
+    PREPARE_ABORT,
+    Transaction,
+)
+
+NOW_MS = 1_000_000
+TIMEOUT_MS = 5_000
+
+
+class Named(str):
+    """A ticket that is nothing but itself."""
+
+    __slots__ = ()
+
+    def resolve(self, value: object) -> None:
+        raise AssertionError("nothing happens here")
+
+    def refuse(self, error: ErrorCode) -> object:
+        raise AssertionError("nothing happens here")
+
+
+OUTBOX = Named("outbox")
+ME = Named("me")
+OPEN = Transaction(7, 3, TIMEOUT_MS, ONGOING, NOW_MS, {"t": frozenset({0})}, NOW_MS)
+
+
+@pytest.fixture
+def machine() -> TransactionMachine:
+    """Without any producer ids."""
+    return TransactionMachine(TransactionLimits(), ProducerIds(), OUTBOX)
+
+
+def replies(effects: Effects) -> list[Any]:
+    return [reply for ticket, reply in effects.replies if ticket is not OUTBOX]
+
+
+def markers_of(effects: Effects) -> list[Markers]:
+    return [
+        reply
+        for ticket, reply in effects.replies
+        if ticket is OUTBOX and isinstance(reply, Markers)
+    ]
+
+
+def have(machine: TransactionMachine, effects: Effects) -> None:
+    for record in effects.records:
+        machine.apply(record)
+
+
+def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
+    invalid = ErrorCode.INVALID_REQUEST
+    added = machine.add_partitions("", 7, 3, {"t": frozenset({0})}, 2, ME, NOW_MS)
+    assert replies(added) == [invalid]
+    ended = machine.end_txn(End("", 7, 3, True, 2), ME, NOW_MS)
+    assert replies(ended) == [ProducerAnswer(invalid)]
+    assert machine.verify("", 7, 3, {"t": frozenset({0})}) == {("t", 0): invalid}
+    assert machine.describe("").error_code == invalid
+
+
+def test_without_producer_ids_clients_come_again(machine: TransactionMachine) -> None:
+    later = ProducerAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    new = machine.init_producer_id(Initialization("new", TIMEOUT_MS), ME, NOW_MS)
+    assert (replies(new), new.records) == ([later], [])
+    machine.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    end = machine.end_txn(End("x", 7, LAST_EPOCH_OF_CLIENTS, True, 2), ME, NOW_MS)
+    assert (replies(end), end.records) == ([later], [])
+    fence = machine.init_producer_id(Initialization("x", TIMEOUT_MS), ME, NOW_MS)
+    assert (replies(fence), fence.records) == ([later], [])
+    idle = OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS, state=EMPTY, partitions={})
+    machine.apply(TransactionRecord("x", idle))
+    rotation = machine.init_producer_id(Initialization("x", TIMEOUT_MS), ME, NOW_MS)
+    assert (replies(rotation), rotation.records) == ([later], [])
+
+
+def test_what_times_out_without_producer_ids_is_looked_at_again(
+    machine: TransactionMachine,
+) -> None:
+    machine.apply(TransactionRecord("x", OPEN._replace(producer_epoch=LAST_EPOCH_OF_CLIENTS)))
+    machine.apply(TransactionRecord("y", OPEN))
+    first = machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    assert first.records == []
+    ((_, timer, _),) = first.timers
+    assert timer is not None
+    second = machine.timer(timer, NOW_MS + TIMEOUT_MS + 1)
+    assert [record.transactional_id for record in second.records] == ["y"]
+
+
+def test_a_transaction_may_take_its_whole_timeout(machine: TransactionMachine) -> None:
+    machine.apply(TransactionRecord("x", OPEN))
+    assert not machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS).records
+    effects = machine.timer(AbortTimer(), NOW_MS + TIMEOUT_MS + 1)
+    (record,) = effects.records
+    assert record.transaction is not None
+    assert record.transaction.state is PREPARE_ABORT
+    assert effects.atomic, "who is told of markers must be sure of their record"
+    assert markers_of(effects) == [Markers("x", 7, 4, False, OPEN.partitions, 2)]
+
+
+def test_a_transaction_without_a_timeout_stays_open(machine: TransactionMachine) -> None:
+    machine.apply(TransactionRecord("x", OPEN._replace(timeout_ms=NO_TIMEOUT_MS)))
+    assert not machine.timer(AbortTimer(), NOW_MS + 2 * NO_TIMEOUT_MS).records
+
+
+def test_longer_than_a_duration_is_not_as_long_as(machine: TransactionMachine) -> None:
+    machine.apply(TransactionRecord("x", OPEN))
+    wanted = TransactionFilter.of(ListTransactionsRequest(duration_filter=50))
+    assert not machine.list_transactions(wanted, NOW_MS + 50)
+    assert machine.list_transactions(wanted, NOW_MS + 51)
+
+
+def test_markers_of_late_do_not_complete_the_next_transaction(machine: TransactionMachine) -> None:
+    """Before version 2 all of a producer's transactions look alike."""
+    machine.apply(TransactionRecord("x", OPEN))
+    end = End("x", 7, 3, True, 0)
+    first = machine.end_txn(end, ME, NOW_MS)
+    have(machine, first)
+    (before,) = markers_of(first)
+    have(machine, machine.markers_written(before, NOW_MS))
+    have(machine, machine.add_partitions("x", 7, 3, OPEN.partitions, 0, ME, NOW_MS))
+    second = machine.end_txn(end, ME, NOW_MS)
+    have(machine, second)
+    (now,) = markers_of(second)
+    assert now == before, "they say the same"
+    assert not machine.markers_written(before, NOW_MS).records
+    assert machine.markers_written(now, NOW_MS).records
+
+
+def test_a_reply_leaves_behind_the_markers(machine: TransactionMachine) -> None:
+    """So a transaction of few partitions is over when its producer hears that it is."""
+    machine.apply(TransactionRecord("x", OPEN))
+    effects = machine.end_txn(End("x", 7, 3, True, 2), ME, NOW_MS)
+    assert [ticket for ticket, _ in effects.replies] == [OUTBOX, ME]
+    assert replies(effects) == [ProducerAnswer(ErrorCode.NONE, 7, 4)]
+
+
+def test_an_id_is_forgotten_with_its_tombstone(machine: TransactionMachine) -> None:
+    machine.apply(TransactionRecord("x", OPEN))
+    machine.apply(TransactionRecord("x", None))
+    machine.apply(TransactionRecord("x", None))
+    assert machine.transactions == {}
+    assert machine.describe("x").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_no_partitions_can_be_added(machine: TransactionMachine) -> None:
+    """A transaction begins all the same, as it does with Apache Kafka."""
+    machine.apply(TransactionRecord("x", OPEN._replace(state=EMPTY, partitions=NO_PARTITIONS)))
+    effects = machine.add_partitions("x", 7, 3, {}, 2, ME, NOW_MS)
+    (record,) = effects.records
+    assert record.transaction is not None
+    assert record.transaction.state is ONGOING
