@@ -1,0 +1,206 @@
+"""What README and docs tell people to type works as it stands, but for the brokers' addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.offsets import end_offsets
+from kwire.testing import BrokerProcess, free_port
+from kwire.testing.process import answers
+from tests.conftest import BrokerFactory
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WAIT_S = 240
+"""For a Spark that starts on a busy machine."""
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A Java that lives for seconds gains nothing by what it does for those that live long."""
+
+
+class Block(NamedTuple):
+    page: str
+    language: str
+    text: str
+
+    @property
+    def first_line(self) -> str:
+        return self.text.splitlines()[0]
+
+
+def blocks() -> Iterator[Block]:
+    for page in [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "docker/README.md",
+    ]:
+        for language, text in BLOCK.findall(page.read_text()):
+            yield Block(str(page.relative_to(ROOT)), language, text)
+
+
+def block(first_line: str) -> str:
+    """The text of the README's block that begins so."""
+    (found,) = [b.text for b in blocks() if (b.page, b.first_line) == ("README.md", first_line)]
+    return found
+
+
+KAFKA_PYTHON = "from kafka import KafkaConsumer, KafkaProducer"
+PYSPARK = "from pyspark.sql import SparkSession"
+IN_A_TEST = "from kafka import KafkaProducer"
+SERVE = "kwire serve --set num.partitions=3              # any broker setting of Apache Kafka 4.3"
+COMMANDS = "kwire topics create orders --partitions 6 --config retention.ms=86400000"
+JOBS = (
+    "kwire pipeline archive orders --to archive      # Parquet by topic and date, each record once"
+)
+HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS})
+
+ELSEWHERE = {
+    "make run ": "what .ci/run does in a fresh clone",
+    "make image ": "tests/docker/test_image.py, where a base image is named",
+    "python3 -m venv .venv ": "half a gigabyte from PyPI",
+}
+"""What blocks that begin so are run by, or why by nothing."""
+
+
+def test_every_block_is_run_by_a_test() -> None:
+    for found in blocks():
+        if found.page == "README.md" and found.first_line in HERE:
+            continue
+        if found.page == "docs/pipelines.md" and found.language in ("sh", "json"):
+            continue  # tests/pipeline/test_guide.py
+        if found.page == "docker/README.md":
+            continue  # tests/docker: the recipes' settings, and the image where it can be built
+        assert found.first_line.startswith(tuple(ELSEWHERE)), found
+
+
+@contextlib.contextmanager
+def running(command: list[str], output: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """A process and what it starts, until the end of the block."""
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=output.parent,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_for(words: str, output: Path) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while words not in output.read_text(errors="replace"):
+        assert time.monotonic() < deadline, output.read_text(errors="replace")
+        time.sleep(0.05)
+
+
+def script(first_line: str, broker: BrokerProcess, tmp_path: Path) -> list[str]:
+    """The command that runs a block of Python on this broker."""
+    path = tmp_path / "snippet.py"
+    path.write_text(block(first_line).replace("localhost:9092", broker.bootstrap))
+    return [sys.executable, "-u", str(path)]
+
+
+@pytest.mark.slow
+def test_kafka_python(broker: BrokerProcess, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with running(script(KAFKA_PYTHON, broker, tmp_path), output, {}):
+        wait_for("greetings 0 0 b'en' b'hello'\n", output)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+def test_pyspark(broker: BrokerProcess, tmp_path: Path) -> None:
+    """In a process of its own: a session that is there has the connector already."""
+    kwire("echo hello | kwire produce greetings", broker, tmp_path)
+    output = tmp_path / "output"
+    with running(script(PYSPARK, broker, tmp_path), output, {"JDK_JAVA_OPTIONS": QUICK}):
+        wait_for("|hello|\n", output)
+
+
+@pytest.mark.slow
+def test_a_test_of_ones_own(tmp_path: Path) -> None:
+    names: dict[str, object] = {}
+    exec(block(IN_A_TEST), names)
+    test = names["test_my_producer"]
+    assert callable(test)
+    test(tmp_path)
+
+
+@pytest.mark.slow
+def test_serving(tmp_path: Path) -> None:
+    tmp_path.joinpath("server.properties").write_text("num.partitions=2\n")
+    for command in block(SERVE).splitlines():
+        port = free_port()
+        at = f"listeners=PLAINTEXT://localhost:{port}"
+        words = [*command.partition("#")[0].split(), "--set", at]
+        words += ["--data", str(tmp_path / f"data-{port}"), "--exit-on-eof"]
+        serving = [str(Path(sys.executable).parent / words[0]), *words[1:]]
+        with subprocess.Popen(serving, stdin=subprocess.PIPE, cwd=tmp_path) as process:
+            try:
+                while not answers("localhost", port):
+                    assert process.poll() is None, command
+                with Cluster(f"localhost:{port}", timeout_s=30) as cluster:
+                    expected = 3 if "num.partitions=3" in command else 2
+                    assert len(cluster.topic("t", create=True).partitions) == expected
+            finally:
+                process.terminate()
+
+
+def kwire(commands: str, broker: BrokerProcess, folder: Path) -> str:
+    """What commands print, each of which must end well."""
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", commands],
+        capture_output=True,
+        text=True,
+        env=os.environ
+        | {
+            "JDK_JAVA_OPTIONS": QUICK,
+            "KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        },
+        cwd=folder,
+        timeout=WAIT_S * 4,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_commands(broker: BrokerProcess, tmp_path: Path) -> None:
+    said = kwire(block(COMMANDS), broker, tmp_path)
+    assert said.count("apples") == 3  # from the beginning, of the last hour, as a group
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_jobs(broker_factory: BrokerFactory, tmp_path: Path) -> None:
+    source, target = broker_factory(), broker_factory()
+    kwire("printf '%s\\n' '{\"fruit\": \"apples\"}' | kwire produce orders", source, tmp_path)
+    commands = block(JOBS).replace("localhost:9092", source.bootstrap)
+    said = kwire(commands.replace("localhost:9192", target.bootstrap), source, tmp_path)
+    assert list(tmp_path.glob("archive/**/*.parquet"))
+    assert (tmp_path / "audit.html").exists()
+    at = TopicPartition("orders", 0)
+    with Cluster(target.bootstrap, timeout_s=30) as cluster:
+        assert end_offsets(cluster, [at])[at] >= 1
+    assert "apples" in said
