@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.broker import Broker
-from kwire.network.listener import ConnectionServer, open_listening_socket
+from kwire.network.listener import ConnectionServer, backlog_of, open_listening_socket
 from kwire.settings import ConfigError
 from kwire.startup import open_broker
 
@@ -170,5 +170,11 @@ def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socke
             f"listener {endpoint.listener} wants {endpoint.security_protocol}, which is not served "
             "yet: map it to PLAINTEXT in listener.security.protocol.map"
         )
-    backlog: int = config.socket_listen_backlog_size
-    return sockets.enter_context(open_listening_socket(endpoint.host, endpoint.port, backlog))
+    receive_buffer_bytes = (
+        config.socket_receive_buffer_bytes if config.given("socket.receive.buffer.bytes") else -1
+    )
+    return sockets.enter_context(
+        open_listening_socket(
+            endpoint.host, endpoint.port, backlog_of(config), receive_buffer_bytes
+        )
+    )

@@ -66,7 +66,12 @@ class RawClient:
     @classmethod
     async def connect(cls, broker: Broker, client_id: str | None = "test") -> RawClient:
         """A connection to `broker`, closed with the test's broker at the latest."""
-        client = cls(await trio.open_tcp_stream("127.0.0.1", port_of(broker)), client_id)
+        return cls.over(await trio.open_tcp_stream("127.0.0.1", port_of(broker)), client_id)
+
+    @classmethod
+    def over(cls, stream: trio.SocketStream, client_id: str | None = "test") -> RawClient:
+        """A client on a connection that is there; closed as that of `connect`."""
+        client = cls(stream, client_id)
         _clients.append(client)
         return client
 

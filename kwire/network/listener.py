@@ -1,4 +1,7 @@
-"""Accepting connections: one listening socket a listener, limits on how many, and the reaper."""
+"""Accepting connections: one listening socket a listener, and the reaper.
+
+kwire.network.limits says who may come.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ import errno
 import logging
 import socket
 import time
-from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.context import Context
 from kwire.network.connection import Connection
+from kwire.network.limits import ConnectionLimits, canonical_address
 from kwire.network.memory import MemoryPool
 from kwire.network.readiness import ready_sockets
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.network.listener")
 
@@ -27,6 +32,20 @@ REAP_INTERVAL_S = 1.0
 
 DRAIN_TIMEOUT_S = 5.0
 """How long a stopping broker lets a client read the reply it is being sent."""
+
+ROOM_CHECK_INTERVAL_S = 0.25
+"""How often a listener that is full looks for room by itself: changed settings and the passing of
+time give some.  A connection that ends wakes it at once."""
+
+ACCEPTED_TOGETHER_MAX = 32
+"""Connections that one listener accepts before others have their turn, some 3 ms of work."""
+
+BACKLOG = 4096
+"""Where `socket.listen.backlog.size` is not set.  Kafka's 50 is full as soon as a process of many
+clients starts, and who does not fit in is heard again by the kernel after a second.  The kernel
+takes net.core.somaxconn at most, 4,096 on Linux; an empty place costs nothing."""
+
+SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -43,8 +62,8 @@ class ConnectionServer:
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
         self._ready = ready_sockets(broker.timers)
         self._connections: set[Connection] = set()
-        self._per_address: Counter[str] = Counter()
-        self._room = trio.Event()
+        self._limits = ConnectionLimits(broker.config)
+        self._full = trio.lowlevel.ParkingLot()
         self._number = 0
 
     @property
@@ -54,42 +73,52 @@ class ConnectionServer:
     async def accept(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
         """Accept on `listening` until it is closed, or cancelled."""
         while True:
-            await self._wait_for_room()
+            await self._wait_for_room(listener)
             if _is_closed(listening):
                 return
             await trio.lowlevel.wait_readable(listening)
             if _is_closed(listening):  # in the same turn in which somebody knocked
                 return
             try:
-                client, address = listening.accept()
-            except (BlockingIOError, ConnectionAbortedError):
-                continue
+                self._accept_those_there(listening, listener, nursery)
             except OSError as problem:
                 if problem.errno not in _OUT_OF_RESOURCES:
                     raise
                 log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, problem)
                 await trio.sleep(0.1)
+
+    def _accept_those_there(
+        self, listening: socket.socket, listener: str, nursery: trio.Nursery
+    ) -> None:
+        for _ in range(ACCEPTED_TOGETHER_MAX):
+            if not self._has_room(listener):
+                return
+            try:
+                client, address = listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
                 continue
-            self._admit(client, address[0], address[1], listener, nursery)
+            try:
+                self._admit(client, address[0], address[1], listener, nursery)
+            except OSError as problem:
+                client.close()
+                if problem.errno in _OUT_OF_RESOURCES:
+                    raise
+                log.debug("%s:%s was gone at once: %s", *address[:2], problem)  # macOS says so
 
     def _admit(
         self, client: socket.socket, host: str, port: int, listener: str, nursery: trio.Nursery
     ) -> None:
-        config = self._broker.config
-        if self._per_address[host] >= config.max_connections_per_ip:
-            log.warning(
-                "refusing %s: max.connections.per.ip=%d", host, config.max_connections_per_ip
-            )
+        host = canonical_address(host)
+        limits = self._limits
+        limits.note_new(listener)
+        limit = limits.limit_reached(host)
+        if limit is not None:
+            log.info("refusing %s: it has its %d connections (max.connections.per.ip)", host, limit)
             client.close()
             return
-        client.setblocking(False)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if config.given("socket.send.buffer.bytes") and config.socket_send_buffer_bytes != -1:
-            # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
-            # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
-        host = host.removeprefix("::ffff:")  # an IPv4 client of a socket that takes both
+        self._prepare(client)
         local = client.getsockname()
         self._number += 1
         context = Context(
@@ -99,36 +128,51 @@ class ConnectionServer:
         )
         connection = Connection(self._broker, client, context, self._memory, self._ready)
         self._connections.add(connection)
-        self._per_address[host] += 1
+        limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
+
+    def _prepare(self, client: socket.socket) -> None:
+        config = self._broker.config
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.given("socket.send.buffer.bytes") and config.socket_send_buffer_bytes != -1:
+            # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
+            # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
 
     async def _run(self, connection: Connection) -> None:
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
-            host = connection.context.client_host
-            self._per_address[host] -= 1
-            if not self._per_address[host]:
-                del self._per_address[host]
-            self._room.set()
+            context = connection.context
+            self._limits.remove(context.listener, context.client_host)
+            self._full.unpark_all()
 
-    async def _wait_for_room(self) -> None:
-        """`max.connections`: above it nothing is accepted until somebody goes, as in Kafka."""
-        while len(self._connections) >= self._broker.config.max_connections:
-            self._room = trio.Event()
-            await self._room.wait()
+    def _has_room(self, listener: str) -> bool:
+        self._limits.follow(self._broker.config)
+        return self._limits.has_room(listener)
+
+    async def _wait_for_room(self, listener: str) -> None:
+        """Above a limit nothing is accepted until somebody goes, as in Kafka."""
+        while not self._has_room(listener):
+            with trio.move_on_after(ROOM_CHECK_INTERVAL_S):
+                await self._full.park()
 
     async def serve_ready(self) -> None:
         """Answer whoever has sent something; runs as long as there are connections."""
         await self._ready.run()
 
     async def reap(self) -> None:
-        """Close what has neither read nor written for `connections.max.idle.ms`."""
+        """Close what has neither read nor written for `connections.max.idle.ms`, and who is too
+        many since `max.connections` was lowered."""
         seen: dict[Connection, _LastActivity] = {}
         while True:
             await trio.sleep(REAP_INTERVAL_S)
             now = time.monotonic()
+            self._limits.follow(self._broker.config)
+            await self._limits.resolve_names()
             idle_s = self._broker.config.connections_max_idle_ms / 1000
             current: dict[Connection, _LastActivity] = {}
             for connection in self._connections:
@@ -142,6 +186,16 @@ class ConnectionServer:
                         connection.scope.cancel()
                 current[connection] = last
             seen = current
+            if excess := self._limits.excess():
+                self._close_longest_idle(current, excess)
+
+    def _close_longest_idle(self, seen: dict[Connection, _LastActivity], count: int) -> None:
+        ordered = sorted(seen, key=lambda each: seen[each].since)
+        for connection in ordered:
+            if count and self._limits.may_be_closed(connection.context.listener):
+                log.info("closing %s: above max.connections", connection.context.connection_id)
+                connection.scope.cancel()
+                count -= 1
 
     async def drain(self) -> None:
         """End every connection, those that are being sent a reply once they have it."""
@@ -174,8 +228,30 @@ def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
     return found[0][0], (str(found[0][4][0]), port)
 
 
-def open_listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+def backlog_of(config: BrokerConfig) -> int:
+    """How many connections the kernel shall hold for a listener until they are accepted."""
+    if config.given("socket.listen.backlog.size") is None:
+        return BACKLOG
+    wanted = config.socket_listen_backlog_size
+    try:
+        most = int(SOMAXCONN.read_text())
+    except (OSError, ValueError):  # no Linux, or none of its /proc
+        return wanted
+    if wanted > most:
+        log.warning(
+            "socket.listen.backlog.size=%d, but the system allows %d: raise net.core.somaxconn",
+            wanted,
+            most,
+        )
+    return wanted
+
+
+def open_listening_socket(
+    host: str, port: int, backlog: int, receive_buffer_bytes: int = -1
+) -> socket.socket:
     """A bound, non-blocking, listening socket; an empty `host` is every interface.
+
+    `receive_buffer_bytes` is for what it accepts, -1 for what the system chooses.
 
     Raises OSError with a sentence that says which listener could not be had.
     """
@@ -185,6 +261,8 @@ def open_listening_socket(host: str, port: int, backlog: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
+        if receive_buffer_bytes != -1:  # before it listens: TCP agrees on window scaling by it
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         listening.bind(address)
         listening.listen(backlog)
         listening.setblocking(False)

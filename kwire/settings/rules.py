@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kwire.settings.connection_limits import check_listener_limits, parse_overrides
 from kwire.settings.error import BrokenRule, ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ def check_together(config: BrokerConfig) -> None:
         raise BrokenRule(sentence)
     for sentence in _broken_group_rules(config):
         raise ConfigError(sentence)
+    parse_overrides(config.max_connections_per_ip_overrides)
+    check_listener_limits({**config.explicit, **config.dynamic})
 
 
 def _broken_rules(config: BrokerConfig) -> Iterator[str]:

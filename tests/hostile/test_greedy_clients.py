@@ -64,11 +64,8 @@ def honest_client(broker: BrokerProcess, stack: ExitStack) -> Connection:
 
 
 def strangers(broker: BrokerProcess, stack: ExitStack, count: int) -> list[socket.socket]:
-    links = []
-    for _ in range(count):
-        links.append(stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), 10)))
-        time.sleep(0.001)  # 50 at once would fill socket.listen.backlog.size
-    return links
+    address = ("127.0.0.1", broker.port)
+    return [stack.enter_context(socket.create_connection(address, 10)) for _ in range(count)]
 
 
 @pytest.mark.slow

@@ -12,12 +12,12 @@ import trio
 
 from kwire.broker import Broker
 from kwire.network.listener import ConnectionServer
+from kwire.settings import load
 from kwire.timers import Timers
 
 
 def a_server() -> ConnectionServer:
-    config = SimpleNamespace(queued_max_request_bytes=-1, max_connections=10)
-    return ConnectionServer(cast(Broker, SimpleNamespace(config=config, timers=Timers())))
+    return ConnectionServer(cast(Broker, SimpleNamespace(config=load(), timers=Timers())))
 
 
 async def accept_while(

@@ -101,7 +101,9 @@ BROKER = {
     "log.dirs": "The directories that hold the partitions.",
     "log.retention.check.interval.ms": "How often old segments are looked for.",
     "max.connections": "The most connections at once.",
+    "max.connection.creation.rate": "New connections a second, over ten seconds.",
     "max.connections.per.ip": "The most connections at once from one address.",
+    "max.connections.per.ip.overrides": "Other limits for some, as host:count,host:count.",
     "max.incremental.fetch.session.cache.slots": "The most fetch sessions that are kept.",
     "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions "
     "response.",
@@ -117,7 +119,8 @@ BROKER = {
     "process.roles": "What a KRaft node is; only that it has the broker role matters.",
     "producer.id.expiration.ms": "How long a silent producer's last sequence numbers are kept.",
     "queued.max.request.bytes": "The most memory of requests that are coming in, -1 for no limit.",
-    "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted.",
+    "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted; "
+    "4096 where it is not set, and never more than net.core.somaxconn.",
     "socket.receive.buffer.bytes": "Receive buffer of each socket, -1 for the system's default.",
     "socket.request.max.bytes": "The largest request that is taken.",
     "socket.send.buffer.bytes": "Send buffer of each socket, -1 for the system's default.",

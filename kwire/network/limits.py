@@ -1,0 +1,143 @@
+"""Who may connect: `max.connections`, `max.connections.per.ip` with its overrides, and the rate.
+
+As in Apache Kafka: over an address's limit a connection is accepted and closed at once.  Where a
+listener is full, or new ones come too fast, nothing is accepted until there is room: they wait in
+the kernel's queue.  The listener between brokers is not held up by what is meant for the whole
+broker where there are other listeners; those make room for it (`excess`).  Lowering a limit of
+addresses ends no connection, lowering `max.connections` does.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+import time
+from collections import Counter, deque
+
+import trio
+
+from kwire.settings import BrokerConfig
+from kwire.settings.connection_limits import ListenerLimit, listener_limit, parse_overrides
+
+log = logging.getLogger("kwire.network.limits")
+
+RATE_WINDOW_S = 10
+"""Over how long `max.connection.creation.rate` is kept; Kafka averages over ten seconds too, so
+that a burst passes."""
+
+_WHOLE_BROKER = ""
+
+
+def canonical_address(host: str) -> str:
+    """One spelling for each address: an IPv4 client of a socket that takes both is an IPv4 one."""
+    host = host.removeprefix("::ffff:") if "." in host else host
+    return host.partition("%")[0]
+
+
+class ConnectionLimits:
+    """Counts the broker's connections, over all listeners, and says whether one more may come."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._overrides: dict[str, int] = {}
+        self._unresolved: dict[str, int] = {}
+        self._total = 0
+        self._by_address: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self._came: dict[str, deque[float]] = {}
+        self._read_overrides()
+
+    def follow(self, config: BrokerConfig) -> None:
+        """Live by `config` from now on."""
+        if config is not self._config:
+            self._config = config
+            self._read_overrides()
+
+    def _read_overrides(self) -> None:
+        self._overrides, self._unresolved = {}, {}
+        for host, count in parse_overrides(self._config.max_connections_per_ip_overrides).items():
+            try:
+                self._overrides[str(ipaddress.ip_address(host))] = count
+            except ValueError:
+                self._unresolved[host] = count
+
+    async def resolve_names(self) -> None:
+        """Find out whom overrides mean that name a host; the name service may take its time."""
+        names, self._unresolved = self._unresolved, {}
+        for name, count in names.items():
+            try:
+                found = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            except OSError as problem:
+                log.error("max.connections.per.ip.overrides: %r is no host: %s", name, problem)
+                continue
+            for *_, address in found:
+                self._overrides.setdefault(str(address[0]), count)
+
+    # -- questions
+
+    def has_room(self, listener: str) -> bool:
+        """Whether one more may be accepted now."""
+        config = self._config
+        most = listener_limit(config, listener, "max.connections")
+        if most is not None and self._by_listener[listener] >= most:
+            return False
+        if self._is_too_fast(listener, listener_limit(config, listener, _RATE)):
+            return False
+        if self._is_protected(listener):
+            return True
+        return self._total < config.max_connections and not self._is_too_fast(
+            _WHOLE_BROKER, config.max_connection_creation_rate
+        )
+
+    def limit_reached(self, address: str) -> int | None:
+        """How many connections `address` may have, if it has as many already."""
+        limit = self._overrides.get(address, self._config.max_connections_per_ip)
+        return limit if self._by_address[address] >= limit else None
+
+    def excess(self) -> int:
+        """How many connections are above `max.connections`."""
+        return max(0, self._total - self._config.max_connections)
+
+    def may_be_closed(self, listener: str) -> bool:
+        """Whether connections of `listener` make room when there are too many."""
+        return not self._is_protected(listener)
+
+    def _is_protected(self, listener: str) -> bool:
+        config = self._config
+        return len(config.listeners) > 1 and listener == config.inter_broker_listener
+
+    def _is_too_fast(self, key: str, rate: int | None) -> bool:
+        if rate is None or rate >= _RATE_UNLIMITED:
+            self._came.pop(key, None)
+            return False
+        came = self._came.setdefault(key, deque())
+        start = time.monotonic() - RATE_WINDOW_S
+        while came and came[0] < start:
+            came.popleft()
+        return len(came) >= rate * RATE_WINDOW_S
+
+    # -- what happens
+
+    def add(self, listener: str, address: str) -> None:
+        self._total += 1
+        self._by_address[address] += 1
+        self._by_listener[listener] += 1
+
+    def note_new(self, listener: str) -> None:
+        """One was accepted, whether it may stay or not: for the rate."""
+        if self._came:
+            for key in (listener, _WHOLE_BROKER):
+                if key in self._came:
+                    self._came[key].append(time.monotonic())
+
+    def remove(self, listener: str, address: str) -> None:
+        self._total -= 1
+        self._by_listener[listener] -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+_RATE: ListenerLimit = "max.connection.creation.rate"
+_RATE_UNLIMITED = 2**31 - 1
