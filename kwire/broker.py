@@ -61,6 +61,8 @@ class Broker:
         self.partitions: dict[str, dict[int, Partition]] = {}
         self._unopened: set[str] = set()
         self._absent: set[tuple[str, int]] = set()
+        self._known_at_start: set[str] = set()
+        """Topics that a log without a topic id may be of: not of one that is made later."""
         self.storage_lost = trio.Event()
         """Set when it cannot go on: no log directory is left, or the metadata's has failed."""
         self.timers = Timers()
@@ -90,6 +92,7 @@ class Broker:
         if topic is not None:
             self.groups.partitions = len(topic.partitions)
         self._note_absent(image)
+        self._known_at_start = set(image.topics)
         self.apply_image(image, between(self.image, image))
         self.store.watch(self.apply_image)
         await self.store.register(
@@ -201,9 +204,14 @@ class Broker:
                 (name, index)
                 for name, topic in image.topics.items()
                 for index, state in enumerate(topic.partitions)
-                if self.node_id in state.replicas and (name, index) not in self.logs.logs
+                if self.node_id in state.replicas and not self._is_surely_here(name, index)
             }
             log.error("%d partitions are in log directories that are offline", len(self._absent))
+
+    def _is_surely_here(self, topic: str, index: int) -> bool:
+        """Not a log without a topic id: it may be of a topic of that name that was deleted."""
+        found = self.logs.logs.get((topic, index))
+        return found is not None and found.topic_id != ZERO_UUID
 
     async def _tell_offline(self) -> None:
         """Partitions whose disk has failed get no leader, those whose disk is back have one."""
@@ -279,18 +287,19 @@ class Broker:
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
         found = self.logs.logs.get((topic.name, index))
-        if found is not None and found.topic_id == ZERO_UUID:  # lost, or older than topic ids
-            found.adopt_topic_id(topic.id)
-        elif found is not None and found.topic_id != topic.id:
-            log.warning("%s-%d on disk is of a deleted topic of that name", topic.name, index)
-            self.logs.delete(topic.name, index)
-            found = None
+        if found is not None and found.topic_id != topic.id:
+            if found.topic_id == ZERO_UUID and topic.name in self._known_at_start:
+                found.adopt_topic_id(topic.id)  # it was lost, or is older than topic ids
+            else:
+                self.logs.set_aside((topic.name, index))
+                found = None
         if found is None:
             found = self.logs.create(topic.name, topic.id, index, config)
         return Partition(found, self.node_id, self._flusher)
 
     def _drop_topic(self, name: str) -> None:
         self._absent = {key for key in self._absent if key[0] != name}
+        self._known_at_start.discard(name)
         for index, partition in self.partitions.pop(name, {}).items():
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._leadership_changed(partition)

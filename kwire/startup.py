@@ -52,7 +52,8 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     takeover = _takeover(config, logs, image)
     configs_of = partial(image.configs_of, ConfigResourceType.TOPIC)
     found = configs_of if takeover is None else takeover.configs_of
-    logs.load(lambda topic: topic_log_config(config, found(topic)))
+    ids = {name: topic.id for name, topic in image.topics.items()}
+    logs.load(lambda topic: topic_log_config(config, found(topic)), ids.get)
     _check_metadata_dir(config, logs)
     if takeover is not None and logs.logs:
         image = await takeover.commit(store, image)

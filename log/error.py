@@ -43,5 +43,9 @@ class LogDirError(Exception):
     """A log directory cannot be used as it is; the sentence says why and what to do."""
 
 
+class OtherTopic(LogDirError):
+    """A partition's folder belongs to another topic of the same name, by its topic id."""
+
+
 class CorruptFile(Exception):
     """A checkpoint, snapshot or index does not hold what its format says; it will be rebuilt."""

@@ -83,7 +83,7 @@ class Cleaner:
             return
         if done.worker is not None:
             done.worker.stop()  # it may be in the middle of something
-        if done.failure is not None:
+        if done.failure is not None and self._manager.logs.get(_key(log)) is log:
             self._failed(done, done.failure, now_ms, settings)
 
     def _failed(

@@ -28,6 +28,9 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
+OF_PARTITIONS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+"""Those of a log directory.  Their lines know no topic id: see `LogDir.departed`."""
+
 TopicPartition = tuple[str, int]
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,15 @@ def delete_folder(topic: str, partition: int, unique: str | None = None) -> str:
     return topic[: NAME_BYTES_MAX - len(ending)] + ending
 
 
+def stray_folder(topic: str, partition: int) -> str:
+    """A name for a folder that nobody has asked to delete, but that is not this partition's.
+
+    As Kafka's, `<topic>-<partition>.<32 hex digits>-stray`.
+    """
+    ending = f"-{partition}.{new_unique()}{STRAY_SUFFIX}"
+    return topic[: NAME_BYTES_MAX - len(ending)] + ending
+
+
 def future_folder(topic: str, partition: int, unique: str) -> str:
     """Where a partition is copied to that moves to another log directory (KIP-113).
 
@@ -89,6 +98,7 @@ class LogDir:
         self._lock: OpenFile | None = None
         self._numbers = itertools.count()
         self._newest: dict[str, int] = {}
+        self._departed: dict[str, dict[TopicPartition, int]] = {}
         self._writing = threading.Lock()
         self._real_path = path
 
@@ -176,6 +186,33 @@ class LogDir:
                     self._newest[name] = number
 
         return write
+
+    def departed(
+        self, key: TopicPartition, names: Iterable[str] = checkpoints.OF_PARTITIONS
+    ) -> None:
+        """A log is not here any more, but the checkpoints on disk may have lines for it.
+
+        A line knows no topic id.  So before a log of that name comes here again, whoever brings it
+        writes those that `outdated` gives: what a deleted topic left would be taken for the new
+        one's, and cost it records.
+        """
+        number = next(self._numbers)
+        for name in names:
+            self._departed.setdefault(name, {})[key] = number
+
+    def outdated(self, key: TopicPartition | None = None) -> list[str]:
+        """The checkpoints that may have a line for a log that has departed: for that one, or any.
+
+        One that is written has none any more, if it was made ready since.
+        """
+        found = []
+        for name, keys in self._departed.items():
+            newest = self._newest.get(name, -1)
+            for gone in [each for each, number in keys.items() if number < newest]:
+                del keys[gone]
+            if key in keys or (key is None and keys):
+                found.append(name)
+        return found
 
     # Folders
 

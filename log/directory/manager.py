@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log.config import LogConfig
-from kwire.log.directory import log_dir
+from kwire.log.directory import log_dir, partition_metadata
 from kwire.log.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    OF_PARTITIONS,
     RECOVERY_POINTS,
     TopicPartition,
 )
@@ -26,12 +27,12 @@ from kwire.log.directory.log_dir import LogDir
 from kwire.log.directory.meta_properties import MetaProperties
 from kwire.log.directory.partition_metadata import new_directory_id
 from kwire.log.directory.shortage import passes
-from kwire.log.error import LogDirError, LogError
+from kwire.log.error import LogDirError, LogError, OtherTopic
 from kwire.log.log import Log
 from kwire.log.producers.state import PRODUCER_ID_EXPIRATION_MS
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery import loader, truncation
-from kwire.log.recovery.loader import LogSettings
+from kwire.log.recovery.loader import ZERO_UUID, LogSettings
 from kwire.log.upkeep import moving
 from kwire.log.upkeep.job import Job
 from kwire.log.upkeep.maintenance import DeletedFolder, Intervals, Maintenance
@@ -174,64 +175,117 @@ class LogManager:
 
     # Opening
 
-    def load(self, config_for: Callable[[str], LogConfig] | None = None) -> None:
+    def load(
+        self,
+        config_for: Callable[[str], LogConfig] | None = None,
+        topic_id_of: Callable[[str], bytes | None] | None = None,
+    ) -> None:
         """Open all logs; recovers them where the last owner did not stop cleanly.
 
-        `config_for` gives a topic's configs.  Blocks; may run in a thread, as long as nothing
-        else uses the manager meanwhile.  LogDirError if two folders claim the same partition, or
-        if no directory is left: the disk may be too full for a recovery.
+        `config_for` gives a topic's configs, `topic_id_of` its id, None if there is no such topic:
+        a folder that is of another one is set aside.  Blocks; may run in a thread, as long as
+        nothing else uses the manager meanwhile.  LogDirError if two folders claim the same
+        partition, or if no directory is left: the disk may be too full for a recovery.
         """
         find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
+        known_id = topic_id_of or (lambda topic: None)
         moving.finish_swap(self.online_dirs)
         for directory in list(self.online_dirs):
             try:
-                self._load_dir(directory, find_config)
+                self._load_dir(directory, find_config, known_id)
             except OSError as error:
                 self.dir_failed(directory, error)
             else:
                 self._loaded.add(directory)
-        self.moves.load()
+        self.moves.load(find_config, known_id)
         self._check_online()
 
-    def _load_dir(self, directory: LogDir, config_for: Callable[[str], LogConfig]) -> None:
+    def _load_dir(
+        self,
+        directory: LogDir,
+        config_for: Callable[[str], LogConfig],
+        topic_id_of: Callable[[str], bytes | None],
+    ) -> None:
         clean = directory.take_clean_shutdown()
-        recovery_points = directory.read_checkpoint(RECOVERY_POINTS)
-        start_offsets = directory.read_checkpoint(LOG_START_OFFSETS)
-        self.high_watermarks.update(directory.read_checkpoint(HIGH_WATERMARKS))
+        lines = {name: directory.read_checkpoint(name) for name in OF_PARTITIONS}
         for name in directory.folders():
             path = directory.path / name
-            if name.endswith(log_dir.DELETE_SUFFIX):
-                delay_ms = self.defaults.file_delete_delay_ms
-                self.maintenance.deleted.append(
-                    DeletedFolder(directory, path, self.clock() + delay_ms)
-                )
-                continue
-            key = log_dir.parse_partition_folder(name)
-            if log_dir.parse_future_folder(name) is not None:
-                continue  # `moves` goes on with it
+            key = self._partition_in(directory, path)
             if key is None:
-                _logger.warning("%s is not a partition's folder; leaving it alone", path)
                 continue
-            if key in self.logs:
-                raise LogDirError(
-                    f"partition {name} is in {self.logs[key].dir} and in {path}: remove the copy "
-                    "in the directory that failed last"
+            known_id = topic_id_of(key[0])
+            try:
+                recovery_point = lines[RECOVERY_POINTS].get(key, 0)
+                self._check_single(key, path, known_id, recovery_point)
+                log = loader.load(
+                    path,
+                    *key,
+                    config_for(key[0]),
+                    self.settings,
+                    now_ms=self.clock(),
+                    known_id=known_id,
+                    clean=clean,
+                    recovery_point=recovery_point,
+                    log_start_offset=lines[LOG_START_OFFSETS].get(key, 0),
                 )
-            log = loader.load(
-                path,
-                *key,
-                config_for(key[0]),
-                self.settings,
-                now_ms=self.clock(),
-                clean=clean,
-                recovery_point=recovery_points.get(key, 0),
-                log_start_offset=start_offsets.get(key, 0),
-            )
-            self.adopt(key, log, directory)
+            except OtherTopic as why:
+                self._set_aside(directory, path, key, why)
+            else:
+                log.first_dirty_offset = lines[CLEANER_OFFSETS].get(key)
+                self.adopt(key, log, directory)
+        here = self._logs_in.get(directory, {})
+        self.high_watermarks |= {
+            key: offset for key, offset in lines[HIGH_WATERMARKS].items() if key in here
+        }
+        for name, found in lines.items():
+            for key in found.keys() - here.keys():
+                directory.departed(key, [name])
 
-        for key, offset in directory.read_checkpoint(CLEANER_OFFSETS).items():
-            if key in self._logs_in.get(directory, {}):
-                self.logs[key].first_dirty_offset = offset
+    def _partition_in(self, directory: LogDir, path: Path) -> TopicPartition | None:
+        """Which partition a folder is to be opened as, if any."""
+        name = path.name
+        if name.endswith(log_dir.DELETE_SUFFIX):
+            due_ms = self.clock() + self.defaults.file_delete_delay_ms
+            self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
+            return None
+        if log_dir.parse_future_folder(name) is not None:
+            return None  # `moves` goes on with it
+        key = log_dir.parse_partition_folder(name)
+        if key is None:
+            _logger.warning("%s is not a partition's folder; leaving it alone", path)
+        return key
+
+    def _check_single(
+        self, key: TopicPartition, path: Path, known_id: bytes | None, recovery_point: int
+    ) -> None:
+        """There may be another folder of that name, of a topic deleted while its disk was away.
+
+        OtherTopic if the one at `path` is of that; LogDirError if nobody knows which one is.
+        """
+        first = self.logs.get(key)
+        if first is None:
+            return
+        found_id = partition_metadata.read_if_whole(self.files, path)
+        if known_id is not None and found_id is None and first.topic_id == ZERO_UUID:
+            if not recovery_point and not first.recovery_point:  # so was their topic id
+                self.set_aside(key)
+                raise OtherTopic("nothing of it was on disk before the power went")
+        elif known_id is not None and (found_id == known_id) != (first.topic_id == known_id):
+            if found_id != known_id:
+                raise OtherTopic(f"the topic's partition is in {first.dir}")
+            self.set_aside(key)
+            return
+        raise LogDirError(
+            f"partition {path.name} is in {first.dir} and in {path}: remove the copy "
+            "in the directory that failed last"
+        )
+
+    def _set_aside(
+        self, directory: LogDir, path: Path, key: TopicPartition, why: Exception | str
+    ) -> None:
+        """Give a folder a name under which it is never served, nor removed.  OSError."""
+        aside = directory.rename_folder(path, log_dir.stray_folder(*key))
+        _logger.warning("%s is %s from now on, and kept: %s", path, aside.name, why)
 
     def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
         """Serve a log that is open in `directory`."""
@@ -265,7 +319,7 @@ class LogManager:
         while self.online_dirs:
             directory = min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
             try:
-                path = directory.make_folder(log_dir.partition_folder(topic, partition))
+                path = self._make_place(directory, key, topic_id)
                 log = loader.load(
                     path,
                     topic,
@@ -284,32 +338,58 @@ class LogManager:
             return log
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
 
+    def _make_place(self, directory: LogDir, key: TopicPartition, topic_id: bytes) -> Path:
+        """The folder of a new log, and nothing that speaks of another of that name.  OSError."""
+        self.maintenance.make_place(directory, key)
+        path = directory.path / log_dir.partition_folder(*key)
+        if path.exists() and partition_metadata.read(self.files, path) not in (None, topic_id):
+            self._set_aside(directory, path, key, "it is of another topic of that name")
+        return directory.make_folder(path.name)
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """A log that is no partition's is not served, and its folder kept under another name."""
+        log, directory = self._take_out(key)
+        try:
+            self._set_aside(directory, log.dir, key, "it is of another topic of that name")
+        except OSError as error:
+            self.dir_failed(directory, error)
+
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away: its folder is renamed now and removed later."""
         self.moves.cancel((topic, partition))
-        self.high_watermarks.pop((topic, partition), None)
-        self.retire((topic, partition))
+        folder = self.retire((topic, partition))
+        if folder is not None:
+            self.maintenance.deleted.append(folder)
 
-    def retire(self, key: TopicPartition, unique: str | None = None) -> None:
-        """A log is not served any longer; `unique` is for the name that its folder gets."""
-        topic, partition = key
+    def retire(self, key: TopicPartition, unique: str | None = None) -> DeletedFolder | None:
+        """A log is not served any longer; `unique` is for the name that its folder gets.
+
+        Gives that folder, for `maintenance.deleted`; None if its directory failed.
+        """
+        log, directory = self._take_out(key)
+        name = log_dir.delete_folder(*key, unique)
+        try:
+            path = directory.rename_folder(log.dir, name)
+        except OSError as error:
+            self.dir_failed(directory, error)
+            return None
+        due_ms = self.clock() + log.config.file_delete_delay_ms
+        return DeletedFolder(directory, path, due_ms)
+
+    def _take_out(self, key: TopicPartition) -> tuple[Log, LogDir]:
+        """A log is not served any longer; gives it with the directory that it is in."""
         log = self.logs.pop(key)
         directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
         del self._logs_in[directory][key]
         log.on_storage_failure = None  # who still reads it finds its files gone: no failure
         log.take_offline()
-        self.maintenance.cleaner_offsets_changed = True  # a topic of that name may come again
+        self.high_watermarks.pop(key, None)
+        directory.departed(key)
         if "cleaner" in self.__dict__:
             self.cleaner.forget(key)
         for segment in log.segments:
             segment.discard()
-        try:
-            path = directory.rename_folder(log.dir, log_dir.delete_folder(topic, partition, unique))
-        except OSError as error:
-            self.dir_failed(directory, error)
-            return
-        due_ms = self.clock() + log.config.file_delete_delay_ms
-        self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
+        return log, directory
 
     def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
         """Cut logs to these ends: a follower's must not hold what its leader does not.
@@ -369,36 +449,22 @@ class LogManager:
         A directory that was not loaded to the end is left as it is: nobody can vouch for it.
         """
         self.stop_cleaning()
+        self.maintenance.high_watermark_of = high_watermark_of
         self.moves.close()
         for directory in [each for each in self.online_dirs if each in self._loaded]:
             try:
-                self._close_dir(directory, high_watermark_of)
+                self._close_dir(directory)
             except OSError as error:
                 self.dir_failed(directory, error)
             except LogError as error:  # the directory went offline in the middle
                 _logger.error("%s could not be stopped cleanly: %s", directory.path, error)
         self._unlock()
 
-    def _close_dir(self, directory: LogDir, high_watermark_of: Callable[[Log], int]) -> None:
+    def _close_dir(self, directory: LogDir) -> None:
         from kwire.log.upkeep import closing
 
-        logs = self.logs_in(directory)
-        closing.close_all(logs, self.closing_threads_max)
+        closing.close_all(self.logs_in(directory), self.closing_threads_max)
         self.files.fsync_dir(directory.path)
-        directory.write_checkpoint(RECOVERY_POINTS, {_key(log): log.recovery_point for log in logs})
-        moved = [log for log in logs if log.log_start_offset > log.segments.first.base_offset]
-        directory.write_checkpoint(
-            LOG_START_OFFSETS, {_key(log): log.log_start_offset for log in moved}
-        )
-        directory.write_checkpoint(
-            HIGH_WATERMARKS, {_key(log): high_watermark_of(log) for log in logs}
-        )
-        cleaned = {_key(log): log.first_dirty_offset for log in logs}
-        directory.write_checkpoint(
-            CLEANER_OFFSETS, {key: at for key, at in cleaned.items() if at is not None}
-        )
+        for name in OF_PARTITIONS:
+            directory.write_checkpoint(name, self.maintenance.lines(directory, name))
         directory.mark_clean_shutdown()
-
-
-def _key(log: Log) -> TopicPartition:
-    return log.topic, log.partition

@@ -62,6 +62,14 @@ def read(files: Files, directory: Path) -> bytes | None:
         raise CorruptFile(f"{path} has no topic id: {error}") from error
 
 
+def read_if_whole(files: Files, directory: Path) -> bytes | None:
+    """The topic id; None where a power cut came before it was on disk."""
+    try:
+        return read(files, directory)
+    except CorruptFile:
+        return None
+
+
 def write(files: Files, directory: Path, topic_id: bytes) -> None:
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
     files.replace(directory / FILE_NAME, text.encode(), sync=False)  # the first flush does that

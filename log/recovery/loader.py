@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from kwire.codecs.batches import BatchHeader, CorruptBatch
 from kwire.log.directory import files as names
 from kwire.log.directory import partition_metadata
-from kwire.log.error import CorruptFile, LogDirError
+from kwire.log.error import CorruptFile, LogDirError, OtherTopic
 from kwire.log.leader_epochs import LeaderEpochCache
 from kwire.log.log import Log
 from kwire.log.producers import replay
@@ -62,6 +62,7 @@ def load(
     *,
     now_ms: int,
     topic_id: bytes = ZERO_UUID,
+    known_id: bytes | None = None,
     clean: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
@@ -70,10 +71,13 @@ def load(
 
     `clean` says that the last owner stopped cleanly, so nothing needs a scan; `recovery_point` and
     `log_start_offset` are what the checkpoints of the log directory say.  The topic id comes from
-    `partition.metadata`, which is written when it is missing.
+    `partition.metadata`, which is written when it is missing and `topic_id` is given.  OtherTopic
+    if it is neither that one nor `known_id`, the one that the topic has today.
     """
     loader = _Loader(directory, config, settings, now_ms, recovery_point, log_start_offset)
     topic_id = _topic_id(settings.files, directory, topic_id, flushed=recovery_point > 0)
+    if known_id is not None and topic_id not in (ZERO_UUID, known_id):
+        raise OtherTopic(_other_topic(directory, topic_id, known_id))
     loader.find_segments(loader.tidy())
     end = loader.open_cleanly() if clean else None
     if end is None:
@@ -115,11 +119,15 @@ def _topic_id(files: Files, directory: Path, expected: bytes, *, flushed: bool) 
             partition_metadata.write(files, directory, expected)
         return expected
     if expected not in (ZERO_UUID, found):
-        raise LogDirError(
-            f"{directory} belongs to topic id {partition_metadata.uuid_text(found)}, "
-            f"not to {partition_metadata.uuid_text(expected)}"
-        )
+        raise OtherTopic(_other_topic(directory, found, expected))
     return found
+
+
+def _other_topic(directory: Path, found: bytes, expected: bytes) -> str:
+    return (
+        f"{directory} belongs to topic id {partition_metadata.uuid_text(found)}, "
+        f"not to {partition_metadata.uuid_text(expected)}"
+    )
 
 
 class _Loader:
@@ -245,7 +253,6 @@ class _Loader:
         try:
             if not all(segment.txn_index.valid() for segment in self.segments):
                 raise CorruptFile("a transaction index is not in order")
-            self._doubt_log_start()
             end = self._settle()
             if self.snapshots.latest() is None:
                 # A stop leaves a snapshot wherever there was a producer.
@@ -265,33 +272,21 @@ class _Loader:
             return None
         return end
 
-    def _doubt_log_start(self) -> None:
-        """A log that a stop left whole does not end before it starts: the checkpoint is damaged.
-
-        What was deleted may be seen again then, instead of all being taken for deleted.
-        """
-        if (
-            self.segments
-            and self.log_start_offset > self.recovery_point
-            and self.segments.active.next_offset() == self.recovery_point
-        ):
-            what = "%s: a log start offset of %d is behind the end, %d; ignoring it"
-            _logger.warning(what, self.directory, self.log_start_offset, self.recovery_point)
-            self.log_start_offset = self.segments.first.base_offset
-
     def _settle(self) -> int:
-        """Make the parts agree about where the log starts and ends."""
+        """Make the parts agree about where the log starts and ends.
+
+        A log start offset behind the end is damaged, or of another log of that name: it is written
+        down for what is on disk only.  What was deleted may be seen again then, instead of all
+        being taken for deleted.
+        """
         last, end = None, self.log_start_offset
         if self.segments:
             last = self.segments.active.last_header()
             end = self.segments.active.base_offset if last is None else last.last_offset + 1
         if end < self.log_start_offset:
-            _logger.warning("%s ends before its log start offset; emptying it", self.directory)
-            self._remove(list(self.segments))
-            self.epochs.clear()
-            for snapshot in sorted(self.snapshots.offsets):
-                self.snapshots.remove(snapshot)
-            last, end = None, self.log_start_offset
+            what = "%s: a log start offset of %d is behind the end, %d; ignoring it"
+            _logger.warning(what, self.directory, self.log_start_offset, end)
+            self.log_start_offset = self.segments.first.base_offset
         if not self.segments:
             self._create_segment()
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
@@ -342,10 +337,9 @@ class _Loader:
         return end
 
     def _recover(self, unflushed: list[Segment]) -> None:
-        start = unflushed[0].base_offset
-        replay.rebuild(
-            self.producers, self.snapshots, self.segments, self.log_start_offset, start, self.now_ms
-        )
+        first, start = self.segments.first.base_offset, unflushed[0].base_offset
+        # From the first segment on: whether the log start offset is right is not known yet.
+        replay.rebuild(self.producers, self.snapshots, self.segments, first, start, self.now_ms)
         for number, segment in enumerate(unflushed):
             if number and self._is_gap(segment.base_offset):
                 _logger.warning("%s has no predecessor any more; removing it", segment.path)

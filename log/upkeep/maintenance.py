@@ -18,6 +18,7 @@ from kwire.log.directory.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    TopicPartition,
 )
 from kwire.log.directory.log_dir import LogDir, remove_tree
 from kwire.log.directory.shortage import passes
@@ -44,6 +45,14 @@ class Intervals:
     producer_id_expiration_check_interval_ms: int = 600_000
 
 
+_CHECKPOINTS = (
+    ("log_flush_offset_checkpoint_interval_ms", RECOVERY_POINTS),
+    ("log_flush_start_offset_checkpoint_interval_ms", LOG_START_OFFSETS),
+    ("replica_high_watermark_checkpoint_interval_ms", HIGH_WATERMARKS),
+)
+"""With the interval of each; the cleaner's is written after each cleaning."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeletedFolder:
     """A deleted partition's folder, to be removed at `due_ms`."""
@@ -65,6 +74,7 @@ class Maintenance:
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
         self.cleaner_offsets_changed = False
+        self.high_watermark_of: Callable[[Log], int] = _log_end_offset
 
     def _is_time(self, name: str, now_ms: int) -> bool:
         interval: int = getattr(self._intervals, name)
@@ -86,13 +96,8 @@ class Maintenance:
         for log in logs:
             if _must_flush(log, now_ms) and (job := self.flush_job(log, now_ms)) is not None:
                 jobs.append(job)
-        if self._is_time("log_flush_offset_checkpoint_interval_ms", now_ms):
-            jobs += self._checkpoints(RECOVERY_POINTS, _recovery_point)
-        if self._is_time("log_flush_start_offset_checkpoint_interval_ms", now_ms):
-            jobs += self.start_offset_checkpoints()
-        if self._is_time("replica_high_watermark_checkpoint_interval_ms", now_ms):
-            jobs += self._checkpoints(HIGH_WATERMARKS, high_watermark_of)
-        return jobs + self._cleaner_checkpoints()
+        self.high_watermark_of = high_watermark_of
+        return jobs + self._checkpoints(now_ms)
 
     # Flushing
 
@@ -135,7 +140,7 @@ class Maintenance:
     def recovery_point_checkpoints(self, paths: Collection[Path]) -> list[Job]:
         """Of the directories at `paths`, whatever is being written there just now."""
         return [
-            self._checkpoint(directory, RECOVERY_POINTS, _recovery_point)
+            self._checkpoint(directory, RECOVERY_POINTS)
             for directory in self._manager.online_dirs
             if directory.path in paths
         ]
@@ -150,54 +155,57 @@ class Maintenance:
 
         return Job(what, work, finish)
 
-    def start_offset_checkpoints(self) -> list[Job]:
-        """Only those that differ from what the first segment says, as Kafka writes it."""
-        return self._checkpoints(
-            LOG_START_OFFSETS,
-            lambda log: log.log_start_offset,
-            lambda log: log.log_start_offset > log.segments.first.base_offset,
-        )
+    def _checkpoints(self, now_ms: int) -> list[Job]:
+        """Those that are due, and those with lines for logs that are gone.
 
-    def _cleaner_checkpoints(self) -> list[Job]:
-        """How far each log has been compacted; tried again where one is being written."""
-        if not self.cleaner_offsets_changed:
-            return []
-        paths = {directory.path / CLEANER_OFFSETS for directory in self._manager.online_dirs}
-        self.cleaner_offsets_changed = not self._writing.isdisjoint(paths)
-        return self._checkpoints(
-            CLEANER_OFFSETS,
-            lambda log: log.first_dirty_offset or 0,
-            lambda log: log.first_dirty_offset is not None,
-        )
+        One that is being written just now is left out: its turn comes again.
+        """
+        due = {name for interval, name in _CHECKPOINTS if self._is_time(interval, now_ms)}
+        jobs = []
+        cleaned, self.cleaner_offsets_changed = self.cleaner_offsets_changed, False
+        if cleaned:
+            due.add(CLEANER_OFFSETS)
+        for directory in self._manager.online_dirs:
+            for name in sorted(due.union(directory.outdated())):
+                if directory.path / name not in self._writing:
+                    jobs.append(self._checkpoint(directory, name))
+                elif name == CLEANER_OFFSETS:
+                    self.cleaner_offsets_changed = cleaned
+        return jobs
 
-    def _checkpoints(
-        self,
-        name: str,
-        offset_of: Callable[[Log], int],
-        wanted: Callable[[Log], bool] = lambda log: True,
-    ) -> list[Job]:
-        return [
-            self._checkpoint(directory, name, offset_of, wanted)
-            for directory in self._manager.online_dirs
-            if directory.path / name not in self._writing
-        ]
-
-    def _checkpoint(
-        self,
-        directory: LogDir,
-        name: str,
-        offset_of: Callable[[Log], int],
-        wanted: Callable[[Log], bool] = lambda log: True,
-    ) -> Job:
+    def _checkpoint(self, directory: LogDir, name: str) -> Job:
         path = directory.path / name
-        offsets = {
-            (log.topic, log.partition): offset_of(log)
-            for log in self._manager.logs_in(directory)
-            if wanted(log)
-        }
         self._writing.add(path)
-        work = directory.checkpoint_writer(name, offsets)
+        work = directory.checkpoint_writer(name, self.lines(directory, name))
         return Job(f"write {path}", work, partial(self._written, directory, path))
+
+    def lines(self, directory: LogDir, name: str) -> dict[TopicPartition, int]:
+        """What a checkpoint has to say of the logs in `directory`."""
+        found = {
+            (log.topic, log.partition): self._line(log, name)
+            for log in self._manager.logs_in(directory)
+        }
+        return {key: offset for key, offset in found.items() if offset is not None}
+
+    def _line(self, log: Log, name: str) -> int | None:
+        if name == RECOVERY_POINTS:
+            return log.recovery_point
+        if name == HIGH_WATERMARKS:
+            return self.high_watermark_of(log)
+        return start_offset_line(log) if name == LOG_START_OFFSETS else log.first_dirty_offset
+
+    def make_place(self, directory: LogDir, key: TopicPartition, log: Log | None = None) -> None:
+        """A log comes to `directory`: its checkpoints say nothing of an earlier one of that name.
+
+        With `log`, which is to be served there, its log start offset is written down as well.
+        Blocks where there is something to write.  OSError.
+        """
+        for name in directory.outdated(key):
+            directory.write_checkpoint(name, self.lines(directory, name))
+        start = None if log is None else start_offset_line(log)
+        if start is not None:
+            lines = self.lines(directory, LOG_START_OFFSETS)
+            directory.write_checkpoint(LOG_START_OFFSETS, {**lines, key: start})
 
     def _written(self, directory: LogDir, path: Path, error: OSError | None) -> None:
         self._writing.discard(path)
@@ -214,16 +222,30 @@ def _retain(log: Log, now_ms: int, high_watermark: int) -> None:
     log.delete_expired_segments(now_ms, high_watermark)
 
 
-def _recovery_point(log: Log) -> int:
-    return log.recovery_point
+def _log_end_offset(log: Log) -> int:
+    return log.log_end_offset
+
+
+def start_offset_line(log: Log) -> int | None:
+    """What is written down of a log's start, as by Kafka where its first segment tells less.
+
+    Never more than is on disk: a line behind the end of a log is not of that log (see `loader`).
+    """
+    offset = min(log.log_start_offset, log.recovery_point)
+    return offset if offset > log.segments.first.base_offset else None
 
 
 def _must_flush(log: Log, now_ms: int) -> bool:
-    """A rolled segment is to be made durable once; an active one by `flush.ms`."""
-    if log.log_end_offset <= log.recovery_point:
+    """A rolled segment is to be made durable once; an active one by `flush.ms`.
+
+    So is what records were deleted from: see `start_offset_line`.
+    """
+    durable = log.recovery_point
+    if log.log_end_offset <= durable:
         return False
-    rolled = log.recovery_point < log.segments.active.base_offset
-    return rolled or now_ms - log.last_flush_ms >= log.config.flush_ms
+    rolled = durable < log.segments.active.base_offset
+    deleted = durable < log.log_start_offset
+    return rolled or deleted or now_ms - log.last_flush_ms >= log.config.flush_ms
 
 
 def _remove(files: Files, paths: list[Path]) -> None:

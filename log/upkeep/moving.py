@@ -7,7 +7,9 @@ as a follower of the log that is served.  Once it has everything, durably, the t
 2. the copy's folder becomes `<topic>-<partition>`.
 
 A broker that dies in between finds a copy whose twin is to be deleted, and goes on with step 2.
-One that dies before finds the copy, and goes on copying.
+One that dies before finds the copy, and goes on copying, if it is of the same topic still and says
+what the log says.  What the twin's disk may have lost with it is served from the copy as well
+(Kafka's abandoned future logs): there is nothing else of that partition.
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
-from kwire.log.directory import log_dir
+from kwire.log.directory import log_dir, partition_metadata
 from kwire.log.directory.shortage import passes
-from kwire.log.error import LogDirError, LogError
+from kwire.log.error import LogError
 from kwire.log.recovery import loader
 from kwire.log.upkeep.maintenance import DeletedFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from kwire.log.config import LogConfig
     from kwire.log.directory.checkpoints import TopicPartition
     from kwire.log.directory.log_dir import LogDir
     from kwire.log.directory.manager import LogManager
@@ -93,7 +97,7 @@ class Moves:
         except OSError as error:
             raise self._failed(target, error) from error
         if source.log_start_offset:
-            copy.log.truncate_fully_and_start_at(source.log_start_offset, self._manager.clock())
+            self._start_anew(copy, source)
         return copy
 
     def _open(
@@ -131,15 +135,14 @@ class Moves:
         source, copy = self._manager.logs[key], self.copies[key]
         if copy.source_generation != source.generation:  # it was cut: what is there may be wrong
             copy.source_generation = source.generation
-            start = source.log_start_offset
-            copy.log.truncate_fully_and_start_at(start, self._manager.clock())
-        if copy.log.log_end_offset < source.log_start_offset:  # deleted meanwhile
-            start = source.log_start_offset
-            copy.log.truncate_fully_and_start_at(start, self._manager.clock())
+            self._start_anew(copy, source)
+        if copy.log.log_end_offset < _first_offset(source):  # deleted meanwhile
+            self._start_anew(copy, source)
         at, end = copy.log.log_end_offset, source.log_end_offset
         if at >= end:
             return False
-        region = source.read(at, COPY_BYTES, max_offset=end, min_one_batch=True)
+        start = max(at, source.log_start_offset)
+        region = source.read(start, COPY_BYTES, max_offset=end, min_one_batch=True)
         if region is None:
             return False
         epoch = source.epochs.latest_epoch
@@ -147,6 +150,9 @@ class Moves:
             bytearray(region.read()), leader_epoch=epoch, now_ms=self._manager.clock()
         )
         return copy.log.log_end_offset > at
+
+    def _start_anew(self, copy: Copy, source: Log) -> None:
+        copy.log.truncate_fully_and_start_at(_first_offset(source), self._manager.clock())
 
     def prepare_flush(self, key: TopicPartition) -> Flush | None:
         """What makes the copy durable, to be run in a thread; give it to `flushed` then."""
@@ -171,13 +177,21 @@ class Moves:
             if epoch > log.epochs.latest_epoch:  # began without a record
                 log.assign_epoch(epoch, start)
         log.flush()
-        manager.retire(key, copy.unique)
+        try:
+            manager.maintenance.make_place(copy.directory, key, log)
+        except OSError as error:
+            self.copies[key] = copy
+            raise self._failed(copy.directory, error) from error
+        twin = manager.retire(key, copy.unique)
         try:
             path = copy.directory.rename_folder(log.dir, log_dir.partition_folder(*key))
-        except OSError as error:
-            raise self._failed(copy.directory, error) from error
+        except OSError as error:  # the twin stays: with it the next start finishes the swap
+            manager.dir_failed(copy.directory, error)
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         log.moved_to(path)
         manager.adopt(key, log, copy.directory)
+        if twin is not None:
+            manager.maintenance.deleted.append(twin)
         _logger.info("%s-%d is in %s from now on", *key, copy.directory.path)
         return log
 
@@ -186,17 +200,10 @@ class Moves:
         copy = self.copies.pop(key, None)
         if copy is None:
             return
-        copy.log.take_offline()
-        for segment in copy.log.segments:
-            segment.discard()
-        name = log_dir.delete_folder(*key, copy.unique)
         try:
-            path = copy.directory.rename_folder(copy.log.dir, name)
+            self._remove(key, copy.directory, copy.log.dir, copy.unique, copy.log)
         except OSError as error:
             self._failed(copy.directory, error)
-            return
-        deleted = DeletedFolder(copy.directory, path, self._manager.clock())
-        self._manager.maintenance.deleted.append(deleted)
 
     def dir_failed(self, directory: LogDir) -> None:
         """The copies in a directory that failed are lost."""
@@ -205,28 +212,77 @@ class Moves:
 
     # -- opening and closing
 
-    def load(self) -> None:
+    def load(
+        self,
+        config_for: Callable[[str], LogConfig],
+        topic_id_of: Callable[[str], bytes | None],
+    ) -> None:
         """Go on with the moves that the last owner left, once all logs are open."""
         for directory in list(self._manager.online_dirs):
             for name in directory.folders():
-                if (parsed := log_dir.parse_future_folder(name)) is not None:
-                    self._resume(*parsed, directory, directory.path / name)
+                parsed = log_dir.parse_future_folder(name)
+                if parsed is None or directory not in self._manager.online_dirs:
+                    continue
+                (topic, _), _ = parsed
+                try:
+                    self._resume(*parsed, directory, config_for(topic), topic_id_of(topic))
+                except (OSError, LogError) as error:
+                    _logger.error("%s cannot be gone on with: %s", directory.path / name, error)
+                    if isinstance(error, OSError):
+                        self._failed(directory, error)
 
-    def _resume(self, key: TopicPartition, unique: str, directory: LogDir, path: Path) -> None:
+    def _resume(
+        self,
+        key: TopicPartition,
+        unique: str,
+        directory: LogDir,
+        config: LogConfig,
+        known_id: bytes | None,
+    ) -> None:
+        path = directory.path / log_dir.future_folder(*key, unique)
+        found_id = partition_metadata.read_if_whole(self._manager.files, path)
         source = self._manager.logs.get(key)
         if source is None:
-            _logger.warning("%s is left alone: what it is a copy of is not here", path)
+            if found_id is not None and found_id == known_id and not self._manager.offline_dirs:
+                _logger.warning("%s is all that there is of its partition: serving it", path)
+                self._serve(key, directory, path, config)
+            else:
+                _logger.warning("%s is left alone: what it is a copy of is not here", path)
             return
-        if source.dir.parent == directory.path or key in self.copies:
-            _logger.warning("%s is a copy that nobody needs; removing it", path)
-            gone = directory.rename_folder(path, log_dir.delete_folder(*key, unique))
-            deleted = DeletedFolder(directory, gone, self._manager.clock())
-            self._manager.maintenance.deleted.append(deleted)
-            return
-        try:
-            self.copies[key] = self._open(key, directory, path, unique, source)
-        except LogDirError as error:
-            _logger.error("%s cannot be gone on with: %s", path, error)
+        wanted = (
+            found_id in (None, source.topic_id)
+            and source.dir.parent != directory.path
+            and key not in self.copies
+        )
+        copy = None
+        if wanted and found_id is not None:
+            copy = self._open(key, directory, path, unique, source)
+            if _is_beginning(copy.log, source):
+                self.copies[key] = copy
+                return
+        _logger.warning("%s is not a copy to go on with; removing it", path)
+        self._remove(key, directory, path, unique, copy.log if copy is not None else None)
+        if wanted:
+            self.copies[key] = self._begin(key, source, directory)
+
+    def _serve(self, key: TopicPartition, directory: LogDir, path: Path, config: LogConfig) -> None:
+        manager = self._manager
+        manager.maintenance.make_place(directory, key)
+        path = directory.rename_folder(path, log_dir.partition_folder(*key))
+        log = loader.load(path, *key, config, manager.settings, now_ms=manager.clock())
+        manager.adopt(key, log, directory)
+
+    def _remove(
+        self, key: TopicPartition, directory: LogDir, path: Path, unique: str, log: Log | None
+    ) -> None:
+        """A copy's folder goes the way of a deleted partition's.  OSError."""
+        if log is not None:
+            log.take_offline()
+            for segment in log.segments:
+                segment.discard()
+        gone = directory.rename_folder(path, log_dir.delete_folder(*key, unique))
+        deleted = DeletedFolder(directory, gone, self._manager.clock())
+        self._manager.maintenance.deleted.append(deleted)
 
     def close(self) -> None:
         """Stop cleanly or not, a copy is recovered when it is opened again."""
@@ -234,6 +290,25 @@ class Moves:
             for segment in copy.log.segments:
                 segment.discard()
         self.copies.clear()
+
+
+def _first_offset(source: Log) -> int:
+    """Where a copy begins: DeleteRecords may have moved the log's start into a batch."""
+    start = source.log_start_offset
+    batch = source.segments.batch_at(start)
+    return start if batch is None else min(start, batch.base_offset)
+
+
+def _is_beginning(log: Log, source: Log) -> bool:
+    """Whether all that `log` holds is in `source`: if its last batch is, then the others are.
+
+    The source may have been cut by a recovery, and written to while the copy's disk was away.
+    """
+    end = log.log_end_offset
+    if end > source.log_end_offset:
+        return False
+    last = log.segments.batch_at(end - 1)
+    return last is None or last == source.segments.batch_at(end - 1)
 
 
 def finish_swap(directories: list[LogDir]) -> None:

@@ -245,11 +245,15 @@ def test_an_unfinished_split_is_undone(killed: Path, open_log: OpenLog) -> None:
     assert open_log(SMALL).log_end_offset == 22
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(killed: Path, open_log: OpenLog) -> None:
+def test_a_log_start_behind_the_end_is_not_of_this_log(
+    killed: Path, open_log: OpenLog, read_all: ReadAll
+) -> None:
+    """It is written down for what is on disk only, and a line knows no topic id."""
+    before = read_all(open_log(SMALL))
     log = open_log(SMALL, log_start_offset=100)
-    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
-    assert [segment.base_offset for segment in log.segments] == [100]
-    assert not log.active_producers()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 22)
+    assert read_all(log) == before
+    assert log.active_producers()
 
 
 def test_the_log_start_offset_is_kept(killed: Path, open_log: OpenLog) -> None:

@@ -1,0 +1,121 @@
+"""A topic that is deleted and made anew, step by step; test_namesakes.py does it at random."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.log import LogManager, run_all
+from tests.log.directory.test_manager import (
+    NOW_MS,
+    TOPIC_ID,
+    Clock,
+    MakeManager,
+    clock,
+    kill,
+    manager_of,
+)
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append
+
+__all__ = ["clock", "manager_of"]  # fixtures
+
+OTHER_ID = b"fedcba9876543210"
+
+
+@pytest.fixture
+def deleted(manager_of: MakeManager, append: Append) -> LogManager:
+    """Of a log of ten records, all but two deleted; all checkpoints written; then deleted."""
+    manager = manager_of()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 10)
+    log.delete_records(8, 10)
+    log.first_dirty_offset = 8
+    manager.close()
+    manager = manager_of()
+    manager.delete("t", 0)
+    return manager
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_has_nothing_of_the_one_before(
+    seconds: int, deleted: LogManager, manager_of: MakeManager, append: Append
+) -> None:
+    if seconds:
+        run_all(deleted.maintain(NOW_MS + seconds * 1000))
+    append(deleted.create("t", OTHER_ID, 0), 5)
+    kill(deleted)
+    log = manager_of().logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    assert (log.recovery_point, log.first_dirty_offset) == (0, None)
+
+
+def test_made_after_the_next_start(
+    deleted: LogManager, manager_of: MakeManager, append: Append
+) -> None:
+    kill(deleted)
+    again = manager_of()
+    append(again.create("t", OTHER_ID, 0), 9)
+    assert not again.high_watermarks
+    kill(again)
+    log = manager_of().logs["t", 0]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 9)
+
+
+def test_a_checkpoint_made_ready_before(
+    manager_of: MakeManager, append: Append, clock: Clock
+) -> None:
+    """It is written by a thread, at any time."""
+    manager = manager_of()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 10)
+    log.flush()
+    log.delete_records(8, 10)
+    clock.now_ms += 60_000
+    jobs = manager.maintain(clock.now_ms)
+    manager.delete("t", 0)
+    append(manager.create("t", OTHER_ID, 0), 9)
+    run_all(jobs)
+    kill(manager)
+    log = manager_of().logs["t", 0]
+    assert (log.log_start_offset, log.recovery_point) == (0, 0)
+
+
+def test_nothing_is_written_for_a_name_that_is_new(deleted: LogManager, tmp_path: Path) -> None:
+    """An fsync for each new partition would make topics slow to create."""
+    deleted.create("u", OTHER_ID, 0)
+    told = (tmp_path / "a" / "recovery-point-offset-checkpoint").read_text()
+    assert told == "0\n1\nt 0 10\n"
+
+
+def test_its_disk_was_away(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
+    """The old folder is set aside when it is back; nobody has asked to remove it."""
+    manager = manager_of("a", "b")
+    append(manager.create("t", TOPIC_ID, 0), 10)
+    manager.dir_failed(manager.online_dirs[0], OSError(5, "made up"))
+    append(manager.create("t", OTHER_ID, 0), 3)
+    kill(manager)
+    again = manager_of("a", "b", load=False)
+    again.load(None, {"t": OTHER_ID}.get)
+    assert again.logs["t", 0].dir.parent.name == "b"
+    assert again.logs["t", 0].log_end_offset == 3
+    assert len(list((tmp_path / "a").glob("t-0.*-stray"))) == 1
+    assert not (tmp_path / "a" / "t-0").exists()
+
+
+def test_a_folder_that_is_in_its_place(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
+    manager = manager_of()
+    append(manager.create("t", TOPIC_ID, 0), 10)
+    manager.close()
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "kept")
+    manager = manager_of()
+    manager.delete("t", 0)
+    (tmp_path / "kept").rename(tmp_path / "a" / "t-0")
+    assert manager.create("t", OTHER_ID, 0).log_end_offset == 0
+    assert len(list((tmp_path / "a").glob("t-0.*-stray"))) == 1

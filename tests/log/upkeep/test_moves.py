@@ -1,0 +1,219 @@
+"""A partition's move to another log directory, and what a crash or a lost disk leaves of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.log.directory.files import Files
+from tests.log.directory.test_manager import NOW_MS, TOPIC_ID, kill
+from tests.log.directory.test_new_topic import OTHER_ID
+
+if TYPE_CHECKING:
+    from tests.log.conftest import Append
+
+KEY = "t", 0
+
+Open = Callable[..., LogManager]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    """opened(): a manager of the directories `a` and `b`, which knows the topic's id."""
+    made: list[LogManager] = []
+
+    def open_them(
+        topic_id: bytes = TOPIC_ID, *names: str, files: Files | None = None
+    ) -> LogManager:
+        paths = [tmp_path / name for name in names or ("a", "b")]
+        manager = LogManager(paths, clock=lambda: NOW_MS, files=files)
+        made.append(manager)
+        manager.load(None, {"t": topic_id}.get)
+        return manager
+
+    yield open_them
+    for manager in made:
+        kill(manager)
+
+
+def copy_all(manager: LogManager) -> None:
+    while manager.moves.copy_some(KEY):
+        pass
+
+
+def move(manager: LogManager, path: Path) -> Log:
+    manager.moves.move(KEY, str(path))
+    copy_all(manager)
+    return manager.moves.swap(KEY)
+
+
+def test_what_is_said_of_an_earlier_stay_does_not_count(
+    opened: Open, append: Append, tmp_path: Path
+) -> None:
+    manager = opened()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 10)
+    log.delete_records(8, 10)
+    manager.close()
+    manager = opened()
+    log = manager.logs[KEY]
+    old, new = log.dir.parent, next(d.path for d in manager.online_dirs if d.path != log.dir.parent)
+    move(manager, new)
+    manager.delete(*KEY)
+    append(manager.create("t", OTHER_ID, 0), 5)  # in the directory it was in first
+    here = manager.logs[KEY].dir.parent
+    move(manager, new if here == old else old)
+    kill(manager)
+    log = opened(OTHER_ID).logs[KEY]
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 5, 0)
+
+
+def test_a_log_start_that_was_written_down_goes_with_it(
+    opened: Open, append: Append, tmp_path: Path
+) -> None:
+    manager = opened()
+    append(manager.create("t", TOPIC_ID, 0), 10)
+    manager.logs[KEY].delete_records(3, 10)
+    manager.close()
+    manager = opened()
+    (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
+    manager.moves.move(KEY, str(target))
+    copy_all(manager)
+    manager.logs[KEY].delete_records(8, 10)
+    manager.moves.swap(KEY)
+    kill(manager)
+    assert opened().logs[KEY].log_start_offset == 8
+
+
+class TestTheNextStart:
+    @pytest.fixture
+    def half_way(self, opened: Open, append: Append) -> LogManager:
+        """A copy that has all of the ten records, not served yet."""
+        manager = opened()
+        append(manager.create("t", TOPIC_ID, 0), 10)
+        (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
+        manager.moves.move(KEY, str(target))
+        copy_all(manager)
+        return manager
+
+    def test_goes_on(self, half_way: LogManager, opened: Open) -> None:
+        kill(half_way)
+        again = opened()
+        assert again.moves.copies[KEY].log.log_end_offset == 10
+
+    @pytest.mark.parametrize("spoilt", [None, ""])
+    def test_copies_anew_what_may_be_of_another_topic(
+        self, spoilt: str | None, half_way: LogManager, opened: Open
+    ) -> None:
+        """The first flush makes the topic id durable; before, the power may take it."""
+        metadata = half_way.moves.copies[KEY].log.dir / "partition.metadata"
+        kill(half_way)
+        metadata.unlink() if spoilt is None else metadata.write_text(spoilt)
+        again = opened()
+        assert again.moves.copies[KEY].log.log_end_offset == 0
+        assert move(again, again.moves.copies[KEY].directory.path).log_end_offset == 10
+
+    def test_removes_what_is_of_a_deleted_topic(
+        self, half_way: LogManager, opened: Open, append: Append
+    ) -> None:
+        copy = half_way.moves.copies[KEY]
+        half_way.dir_failed(copy.directory, OSError(5, "made up"))
+        half_way.delete(*KEY)
+        append(half_way.create("t", OTHER_ID, 0), 3)
+        kill(half_way)
+        again = opened(OTHER_ID)
+        assert not again.moves.copies
+        assert not copy.log.dir.exists()
+        assert again.logs[KEY].log_end_offset == 3
+
+    def test_copies_anew_what_has_gone_another_way(
+        self, half_way: LogManager, opened: Open, append: Append
+    ) -> None:
+        """The log lost its end to a power cut, and was written to while the copy was away."""
+        copy, log = half_way.moves.copies[KEY], half_way.logs[KEY]
+        half_way.dir_failed(copy.directory, OSError(5, "made up"))
+        log.truncate_to(5, NOW_MS)
+        append(log, 10, size=5)
+        append(log, 10)
+        kill(half_way)
+        again = opened()
+        assert again.moves.copies[KEY].log.log_end_offset == 0
+
+    def test_a_copy_that_has_more_is_no_copy(self, half_way: LogManager, opened: Open) -> None:
+        half_way.logs[KEY].truncate_to(5, NOW_MS)
+        kill(half_way)
+        assert opened().moves.copies[KEY].log.log_end_offset == 0
+
+    def test_serves_the_copy_if_that_is_all_there_is(
+        self, half_way: LogManager, opened: Open
+    ) -> None:
+        """The swap had begun, and what was to be deleted has been."""
+        source, copy = half_way.logs[KEY], half_way.moves.copies[KEY]
+        copy.log.flush()
+        kill(half_way)
+        shutil.rmtree(source.dir)
+        elsewhere = opened(OTHER_ID)
+        assert not elsewhere.logs, "it is of another topic"
+        kill(elsewhere)
+        again = opened()
+        assert again.logs[KEY].dir == copy.directory.path / "t-0"
+        assert again.logs[KEY].log_end_offset == 10
+
+    def test_leaves_it_alone_while_a_disk_is_away(
+        self, half_way: LogManager, opened: Open, tmp_path: Path
+    ) -> None:
+        source, copy = half_way.logs[KEY], half_way.moves.copies[KEY]
+        away, kept = source.dir.parent, tmp_path / "kept"
+        kill(half_way)
+        away.rename(kept)
+        away.write_text("no folder")
+        again = opened()
+        assert not again.logs
+        assert copy.log.dir.exists()
+        kill(again)
+        away.unlink()
+        kept.rename(away)
+        assert opened().logs[KEY].dir == source.dir
+
+
+def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
+    opened: Open, append: Append, tmp_path: Path
+) -> None:
+    """What was served so far stays until the copy has its name."""
+
+    class NoName(Files):
+        def rename(self, source: Path | str, target: Path | str) -> None:
+            if Path(source).name.endswith("-future"):
+                raise OSError(28, "made up")
+            super().rename(source, target)
+
+    manager = opened(files=NoName())
+    append(manager.create("t", TOPIC_ID, 0), 10)
+    (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
+    with pytest.raises(LogError):
+        move(manager, target)
+    assert not manager.maintenance.deleted
+    kill(manager)
+    log = opened().logs[KEY]
+    assert (log.dir, log.log_end_offset) == (target / "t-0", 10)
+
+
+def test_a_log_start_is_written_down_for_what_is_on_disk_only(opened: Open, append: Append) -> None:
+    """Else a line behind the end could not be told from one of another log."""
+    manager = opened()
+    log = manager.create("t", TOPIC_ID, 0, LogConfig())
+    append(log, 10)
+    log.delete_records(8, 10)
+    jobs = manager.maintain(NOW_MS + 60_000)
+    assert [job.what.split()[0] for job in jobs].count("flush") == 1
+    (directory,) = (d for d in manager.online_dirs if d.path == log.dir.parent)
+    assert manager.maintenance.lines(directory, "log-start-offset-checkpoint") == {}
+    for job in jobs:
+        job.run()
+        job.finish()
+    assert manager.maintenance.lines(directory, "log-start-offset-checkpoint") == {KEY: 8}
