@@ -5,9 +5,21 @@
 
 from __future__ import annotations
 
+import sys
+
+EXIT_INTERRUPTED = 130
+"""What a shell says of a process that Ctrl-C has ended."""
+
 
 def main() -> None:
-    """Run the command line with the arguments of this process."""
-    from kwire.cli.app import app
+    """Run the command line with the arguments of this process, to its end."""
+    try:
+        from kwire.cli.streams import prepare
 
-    app(prog_name="kwire")
+        prepare()
+        from kwire.cli.app import app, run
+
+        status = run(app, "kwire")
+    except KeyboardInterrupt:  # before or after the command, whose own Ctrl-C is its own matter
+        status = EXIT_INTERRUPTED
+    sys.exit(status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import update_wrapper
@@ -10,6 +9,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 import click
+
+from kwire.cli import EXIT_INTERRUPTED
+from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
 
 R = TypeVar("R")
 
@@ -31,8 +33,7 @@ imports none of them."""
 BOOTSTRAP_DEFAULT = "localhost:9092"
 EXIT_FAILURE = 1
 """The cluster refused or cannot be reached.  Where the command line is wrong click exits with 2."""
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 0
+EXIT_READER_GONE = 0
 """Whoever read our output has enough: `kwire consume t | head` is no failure."""
 
 
@@ -79,23 +80,51 @@ def app() -> None:
       kwire consume greetings --from-beginning --exit
 
     Every command explains itself: kwire COMMAND --help
+
+    \b
+    The shell completes commands and options with this line in ~/.bashrc:
+      eval "$(_KWIRE_COMPLETE=bash_source kwire)"
+    For zsh it is zsh_source; for fish: _KWIRE_COMPLETE=fish_source kwire | source
     """
+
+
+def run(command: click.Command, name: str) -> int:
+    """Run a command with the arguments of this process; returns the exit status."""
+    try:
+        # Alone, click says "Aborted!" of Ctrl-C, and has a word of its own for a broken pipe.
+        done = command.main(prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except ReaderGone:
+        drop_output()
+        return EXIT_READER_GONE
+    except OutputFailed as error:
+        drop_output()
+        click.echo(f"kwire: {error}", err=True)
+        return EXIT_FAILURE
+    except OSError as error:  # a file that cannot be read or written
+        reason = (error.strerror or str(error)).lower()
+        click.echo(
+            f"kwire: {error.filename}: {reason}" if error.filename else f"kwire: {reason}", err=True
+        )
+        return EXIT_FAILURE
+    return done if isinstance(done, int) else 0
 
 
 def in_words(run: Callable[[], R]) -> R:
     """Turn the client's failures into one sentence on stderr and an exit status."""
+    from kwire.cli.output import printable
     from kwire.client.errors import ClientError
 
     try:
         return run()
     except ClientError as error:
-        click.echo(f"kwire: {error}", err=True)
+        click.echo(f"kwire: {printable(str(error))}", err=True)
         raise SystemExit(EXIT_FAILURE) from error
-    except KeyboardInterrupt as error:
-        raise SystemExit(EXIT_INTERRUPTED) from error
-    except BrokenPipeError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit
-        raise SystemExit(EXIT_BROKEN_PIPE) from error
 
 
 def connected(command: Callable[..., R]) -> Callable[..., R]:
@@ -117,9 +146,15 @@ def connected(command: Callable[..., R]) -> Callable[..., R]:
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
     ) -> R:
         def with_cluster() -> R:
+            from kwire.cli.patience import patient
+            from kwire.cli.suggestions import suggesting
             from kwire.client.cluster import Cluster
 
-            with Cluster(bootstrap_server, client_id="kwire-cli", timeout_s=timeout) as cluster:
+            with (
+                Cluster(bootstrap_server, client_id="kwire-cli", timeout_s=timeout) as cluster,
+                patient(cluster, bootstrap_server),
+                suggesting(cluster),
+            ):
                 return command(cluster, *args, **kwargs)
 
         return in_words(with_cluster)

@@ -8,6 +8,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.suggestions import did_you_mean, misspelt, suggesting_settings
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
@@ -52,12 +53,17 @@ def describe_command(
 ) -> None:
     """Show settings: those that were changed, or --all, each with where its value comes from."""
     from kwire.client.configs import Source, describe_configs, source_name
+    from kwire.client.errors import Misuse
 
+    resource = _resource(kind, name)
     found = [
         config
-        for config in describe_configs(cluster, _resource(kind, name), keys or None)
+        for config in describe_configs(cluster, resource, keys or None)
         if show_all or keys or config.config_source != Source.DEFAULT
     ]
+    if missing := sorted(set(keys) - {config.name for config in found}):
+        known = [config.name for config in describe_configs(cluster, resource)]
+        raise Misuse(f"{resource} has no setting {missing[0]}{did_you_mean(missing[0], known)}")
     if as_json:
         print_json([_as_json(config) for config in found])
         return
@@ -71,6 +77,8 @@ def describe_command(
         for config in found
     ]
     print_table(["setting", "value", "source", "read only"], rows)
+    if not rows:
+        say("nothing is changed: --all shows what holds")
 
 
 def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
@@ -124,6 +132,10 @@ def alter_command(
     if not changes:
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
     resource = _resource(kind, name)
-    alter_configs(cluster, resource, changes, validate_only=dry_run)
+    with suggesting_settings(kind, changes):
+        alter_configs(cluster, resource, changes, validate_only=dry_run)
     done = "can be changed" if dry_run else "changed"
     say(f"{resource}: {counted(len(changes), 'setting')} {done}")
+    if kind == "broker":  # takes any, for classes that it may be given have settings of their own
+        for hint in misspelt(kind, changes):
+            say(f"Kafka itself has no setting {hint}")

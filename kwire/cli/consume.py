@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from kwire.cli.app import connected
-from kwire.cli.output import counted, say
+from kwire.cli.output import UNPRINTABLE, counted, on_terminal, printable, say
 from kwire.cli.records import text_of, to_json
-from kwire.cli.values import instant, iso_time, partitions, ranges, separator
+from kwire.cli.streams import OutputFailed, ReaderGone, reader_is_gone
+from kwire.cli.values import (
+    EARLIEST,
+    LATEST,
+    instant,
+    iso_time,
+    partitions,
+    position,
+    ranges,
+    separator,
+)
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition
@@ -26,10 +39,13 @@ AUTO_COMMIT_INTERVAL_S = 5.0
 
 @click.command("consume")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--from-beginning", is_flag=True, help="From the first record that is there.")
 @click.option(
-    "-o", "--offset", type=int, metavar="N",
-    help="From this offset on; below zero: so many before the end of each partition.",
+    "--from-beginning", is_flag=True, help="From the first record that is there: -o earliest."
+)
+@click.option(
+    "-o", "--offset", type=position, metavar="N",
+    help="From this offset on; below zero: so many before the end of each partition; earliest,"
+    " or latest: only what comes from now on. [default: latest]",
 )  # fmt: skip
 @click.option(
     "-t", "--since", type=instant, metavar="TIME",
@@ -41,12 +57,14 @@ AUTO_COMMIT_INTERVAL_S = 5.0
 )
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="Then exit.")
 @click.option(
-    "-e", "--exit", "exit_at_end", is_flag=True, help="Exit at the end of the partitions."
-)
+    "-e", "--exit", "exit_at_end", is_flag=True,
+    help="Exit at the end of the partitions, instead of waiting for more.",
+)  # fmt: skip
 @click.option(
     "-f", "--format", "form", default="text", show_default=True,
     type=click.Choice(["text", "full", "json"]),
-    help="text: values; full: time, partition, offset, key and value; json: all, a line each.",
+    help="text: values as they are, on a terminal without control characters; full: time,"
+    " partition, offset, key and value; json: all, a line each.",
 )  # fmt: skip
 @click.option(
     "-k", "--key-separator", type=separator, metavar="TEXT", help="Print keys before the values."
@@ -57,7 +75,7 @@ def command(
     cluster: Cluster,
     topics: tuple[str, ...],
     from_beginning: bool,
-    offset: int | None,
+    offset: int | str | None,
     since: int | None,
     wanted: list[int] | None,
     group: str | None,
@@ -71,37 +89,52 @@ def command(
 
     \b
       kwire consume orders                          what comes from now on
-      kwire consume orders --from-beginning -e      all there is, then exit
+      kwire consume orders -o earliest -e           all there is, then exit
       kwire consume orders -o -10 -e                the last 10 of each partition
-      kwire consume orders --since -1h -f full      the last hour, with time, offset and key
-      kwire consume orders -g audit --from-beginning
-                                                    where the group left off; else the beginning
+      kwire consume orders --since -1h -e -f full   the last hour, with time, offset and key
+      kwire consume orders -g audit -o earliest     where the group left off; else the beginning
+
+    Without --exit it goes on with what comes. As JSON each record has topic, partition, offset,
+    timestamp (ms), key, key_encoding, value, value_encoding and headers; an encoding is utf-8, or
+    base64 where the bytes are no UTF-8.
     """
+    if sum([from_beginning, offset is not None, since is not None]) > 1:
+        raise click.UsageError("give one of --from-beginning, --offset and --since")
+    if group is not None and (isinstance(offset, int) or since is not None or wanted is not None):
+        raise click.UsageError("a group has its own offsets and partitions: see kwire groups reset")
+    if key_separator is not None and form != "text":
+        raise click.UsageError("--key-separator is for --format text: the others have the keys")
+    start = EARLIEST if from_beginning else LATEST if offset is None else offset
+    consumer = _consumer(cluster, start, read_committed)
+    chosen = _partitions(cluster, topics, wanted)
+    if group is not None:
+        consumer.subscribe(group, topics, on_assigned=_tell_assigned)
+        if on_terminal():
+            say(f"joining group {group} ...")
+    else:
+        consumer.assign(_positions(cluster, chosen, start, since))
+    # `timeout` and service managers send SIGTERM: a member then leaves its group, as at Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    only_new = start == LATEST and since is None and group is None
+    hint = "; -o earliest shows what is there" if only_new else ""
+    printer = _printer(form, key_separator)
+    reading = Reading(consumer, printer, max_messages, exit_at_end, group is not None, hint)
+    try:
+        reading.run()
+    finally:
+        consumer.close()
+    say(counted(reading.count, "record"))
+
+
+def _consumer(cluster: Cluster, start: int | str, read_committed: bool) -> Consumer:
     from kwire.client.consumer import Consumer, Reset
     from kwire.client.offsets import Isolation
 
-    if sum([from_beginning, offset is not None, since is not None]) > 1:
-        raise click.UsageError("give one of --from-beginning, --offset and --since")
-    if group is not None and (offset is not None or since is not None or wanted is not None):
-        raise click.UsageError("a group has its own offsets and partitions: see kwire groups reset")
-    consumer = Consumer(
+    return Consumer(
         cluster,
         isolation=Isolation.READ_COMMITTED if read_committed else Isolation.READ_UNCOMMITTED,
-        reset=Reset.EARLIEST if from_beginning else Reset.LATEST,
+        reset=Reset.EARLIEST if start == EARLIEST else Reset.LATEST,
     )
-    if group is not None:
-        consumer.subscribe(group, topics, on_assigned=_tell_assigned)
-    else:
-        chosen = _partitions(cluster, topics, wanted)
-        consumer.assign(_positions(cluster, chosen, from_beginning, offset, since))
-    printer = _printer(form, key_separator)
-    # `timeout` and service managers send SIGTERM: a member then leaves its group, as at Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        count = _print_all(consumer, printer, max_messages, exit_at_end, group is not None)
-    finally:
-        consumer.close()
-    say(counted(count, "record"))
 
 
 def _partitions(
@@ -121,25 +154,21 @@ def _partitions(
 
 
 def _positions(
-    cluster: Cluster,
-    chosen: list[TopicPartition],
-    from_beginning: bool,
-    offset: int | None,
-    since: int | None,
+    cluster: Cluster, chosen: list[TopicPartition], start: int | str, since: int | None
 ) -> dict[TopicPartition, int]:
     """Where to begin in each partition."""
     from kwire.client.offsets import end_offsets, offsets_at, start_offsets
 
     if since is not None:
         return offsets_at(cluster, chosen, since)
-    if from_beginning:
+    if start == EARLIEST:
         return start_offsets(cluster, chosen)
     ends = end_offsets(cluster, chosen)
-    if offset is None:
+    if isinstance(start, str):
         return ends
     starts = start_offsets(cluster, chosen)
     return {
-        partition: min(max(starts[partition], end + offset if offset < 0 else offset), end)
+        partition: min(max(starts[partition], end + start if start < 0 else start), end)
         for partition, end in ends.items()
     }
 
@@ -153,23 +182,25 @@ def _tell_assigned(assigned: list[TopicPartition]) -> None:
 
 
 def _printer(form: str, key_separator: str | None) -> Callable[[ConsumedRecord], None]:
-    """Writes one record in the form asked for; text is the records' own bytes."""
+    """Writes one record in the form asked for."""
     out = sys.stdout.buffer
-    between = None if key_separator is None else key_separator.encode()
+    between = None if key_separator is None else os.fsencode(key_separator)
+    shown = _safe_on_terminal if sys.stdout.isatty() else _as_it_is
 
     def text(record: ConsumedRecord) -> None:
         if between is not None:
-            out.write(b"null" if record.key is None else record.key)
+            out.write(shown(record.key))
             out.write(between)
-        out.write(b"null" if record.value is None else record.value)
+        out.write(shown(record.value))
         out.write(b"\n")
 
     def full(record: ConsumedRecord) -> None:
-        where = f"{record.topic}-{record.partition} @ {record.offset}"
-        key = text_of(record.key)
-        line = f"{iso_time(record.timestamp_ms)}  {where}  {key}  {text_of(record.value)}"
         headers = "".join(f"  {name}={text_of(value)}" for name, value in record.headers)
-        out.write(f"{line}{headers}\n".encode())
+        line = (
+            f"{iso_time(record.timestamp_ms)}  {record.topic}-{record.partition} @ {record.offset}"
+            f"  {text_of(record.key)}  {text_of(record.value)}{headers}"
+        )
+        out.write(f"{printable(line)}\n".encode())
 
     def json(record: ConsumedRecord) -> None:
         out.write(f"{to_json(record)}\n".encode())
@@ -177,37 +208,76 @@ def _printer(form: str, key_separator: str | None) -> Callable[[ConsumedRecord],
     return {"text": text, "full": full, "json": json}[form]
 
 
-def _print_all(
-    consumer: Consumer,
-    printer: Callable[[ConsumedRecord], None],
-    max_messages: int | None,
-    exit_at_end: bool,
-    commits: bool,
-) -> int:
-    """Print until there is enough, the end is reached, or Ctrl-C; returns how many.
+def _as_it_is(data: bytes | None) -> bytes:
+    return b"null" if data is None else data
 
-    A group's offsets are committed from time to time and at the end, for what was printed.
+
+def _safe_on_terminal(data: bytes | None) -> bytes:
+    """Lines and tabs may do as they do; nothing else of a record tells a terminal what to do."""
+    return UNPRINTABLE.sub(
+        lambda found: found[0] if found[0] in "\n\t" else printable(found[0]), text_of(data)
+    ).encode()
+
+
+@dataclass
+class Reading:
+    """Prints until there is enough, the end is reached, Ctrl-C, or nobody reads it any more.
+
+    `commits` says that the offsets of a group are committed, from time to time and at the end, for
+    what was printed.  `hint` goes with what is said when it waits for the first record.
     """
-    import time
 
-    count = 0
-    commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
-    try:
-        while not (exit_at_end and consumer.has_joined == commits and consumer.is_at_end):
-            records_max = None if max_messages is None else max_messages - count
-            for record in consumer.poll(POLL_S, records_max):
-                printer(record)
-                count += 1
-            if count == max_messages:
-                break
-            sys.stdout.buffer.flush()
-            if commits and time.monotonic() > commit_due:
-                consumer.commit()
-                commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
-    except KeyboardInterrupt:
-        pass  # how a person ends it: what was printed still counts
-    finally:
+    consumer: Consumer
+    printer: Callable[[ConsumedRecord], None]
+    max_messages: int | None
+    exit_at_end: bool
+    commits: bool
+    hint: str
+    count: int = 0
+    _told: bool = False
+    _commit_due: float = 0.0
+
+    def run(self) -> None:
+        """Raises ReaderGone and OutputFailed; what nobody may have read is not committed then."""
+        self._commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
+        try:
+            while not (self.exit_at_end and self._is_at_end) and self.count != self.max_messages:
+                self._step()
+        except KeyboardInterrupt:
+            pass  # how a person ends it: what was printed still counts
+        except (ReaderGone, OutputFailed):
+            self.commits = False
+            raise
+        finally:
+            if self.commits and self.consumer.has_joined:
+                sys.stdout.buffer.flush()
+                self.consumer.commit()
         sys.stdout.buffer.flush()
-        if commits and consumer.has_joined:
-            consumer.commit()
-    return count
+
+    @property
+    def _is_at_end(self) -> bool:
+        return self.consumer.has_joined == self.commits and self.consumer.is_at_end
+
+    def _step(self) -> None:
+        left = None if self.max_messages is None else self.max_messages - self.count
+        records = self.consumer.poll(POLL_S, left)
+        for record in records:
+            self.printer(record)
+            self.count += 1
+        sys.stdout.buffer.flush()
+        if not records:
+            self._idle()
+        if self.commits and time.monotonic() > self._commit_due:
+            self.consumer.commit()
+            self._commit_due = time.monotonic() + AUTO_COMMIT_INTERVAL_S
+
+    def _idle(self) -> None:
+        """Nothing came: see whether anybody still waits for it, and tell who does that it waits."""
+        if reader_is_gone():
+            raise ReaderGone
+        if not self._told and not self.exit_at_end and on_terminal() and self._is_at_end:
+            self._told = True
+            if self.count:
+                say(f"{counted(self.count, 'record')} so far; waiting for more: Ctrl-C ends")
+            else:
+                say(f"waiting for records: Ctrl-C ends{self.hint}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, in_words
+from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.output import counted
 from kwire.cli.records import text_of
 
@@ -49,7 +49,7 @@ def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
     checkpoints, partition.metadata and meta.properties; of a folder all of these in it.  Records of
     __consumer_offsets and __transaction_state are decoded.
     """
-    in_words(lambda: _dump(paths, records, as_json))
+    _dump(paths, records, as_json)
 
 
 def _dump(paths: Iterable[Path], with_records: bool, as_json: bool) -> None:

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-Cell = str | int | None
+Cell = str | int | float | None
+
+BEYOND_ASCII = r"\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+UNPRINTABLE = re.compile(f"[\\x00-\\x1f{BEYOND_ASCII}]")
+"""What a terminal obeys instead of showing it: control characters, the ESC of escape codes among
+them, line ends, and what turns the direction of writing.  Records and groups may hold all of it."""
+UNPRINTABLE_IN_JSON = re.compile(f"[{BEYOND_ASCII}]")
+"""What JSON need not escape, and so does not.  It can only lie in strings."""
+SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def printable(text: str) -> str:
+    """Text as one line that is shown as it is: what is unprintable stands there by its number."""
+    return UNPRINTABLE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return SHORT.get(found[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """JSON that is safe on a terminal, and says the same to a program."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return UNPRINTABLE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,7 +44,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def print_json(value: object) -> None:
     """One JSON document, indented."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json_text(value, indent=2))
 
 
 def print_table(
@@ -29,8 +54,11 @@ def print_table(
 
     Numbers are aligned to the right; None prints as a dash.
     """
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    numeric = [all(isinstance(row[i], int | None) for row in rows) for i in range(len(columns))]
+    texts = [["-" if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    title = None if title is None else printable(title)
+    numeric = [
+        all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))
+    ]
     if sys.stdout.isatty():
         _print_rich(columns, texts, numeric, title)
         return
@@ -62,6 +90,11 @@ def _print_rich(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
+
+
+def on_terminal() -> bool:
+    """Whether there is somebody to be told what is waited for."""
+    return sys.stderr.isatty()
 
 
 def say(sentence: str) -> None:

@@ -61,9 +61,10 @@ def _first_reply(cluster: Cluster, wait_s: float) -> None:
         try:
             cluster.refresh([])
             return
-        except ClientError:
+        except ClientError as error:
             if time.monotonic() >= deadline:
                 raise
+            cluster.tell_of_trouble(error)
             time.sleep(RETRY_S)
 
 
@@ -87,6 +88,6 @@ def _asked(cluster: Cluster, node: Node) -> dict[str, Any]:
         "broker": node.node_id,
         "address": f"{node.host}:{node.port}",
         "rack": node.rack,
-        "ms": None if taken_ms is None else str(taken_ms),
-        "trouble": "" if trouble is None else str(trouble),
+        "ms": taken_ms,
+        "trouble": None if trouble is None else str(trouble),
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
-from kwire.cli.output import counted, say
-from kwire.cli.records import BadLine, NewRecord, from_json, from_text
+from kwire.cli.output import counted, on_terminal, say
+from kwire.cli.records import BadLine, NewRecord, from_json, text_parser
+from kwire.cli.suggestions import of_topic
 from kwire.cli.values import separator, setting
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kwire.client.producer import Delivered, Producer
 
 READ_SIZE_BYTES = 64 * 1024
+LINE_SIZE_BYTES_MAX = 100 * 1024 * 1024
+"""Kafka's default of socket.request.max.bytes: no broker takes a larger record."""
 LINGER_S = 0.005
 """When no more input comes within this time, what was gathered is sent: whoever types at a
 terminal sees each line go, and a file goes in large batches."""
@@ -79,14 +82,24 @@ def command(
       echo "hello" | kwire produce greetings
       kwire produce orders orders.txt --key-separator : --compression zstd
       kwire consume orders -f json --from-beginning -e | kwire produce copy -f json
+      echo '{"key": "k", "value": {"a": 1}}' | kwire produce orders -f json
       kwire produce greetings            (then type; Ctrl-D ends)
 
     Records with the same key go to the same partition, the one that Java's producer takes.
+
+    A line ends with LF or CRLF, neither is part of the record.  An empty line is a record with an
+    empty value, as for Kafka's console producer; with --key-separator or as JSON it is an error.
+
+    As JSON a record must have a value: a string is written as it is, an object, list or number as
+    JSON, null as null, which deletes the key of a compacted topic.  It may have key, headers
+    ({"name": "value"}), timestamp (ms), and all else that `kwire consume -f json` writes; a field
+    of another name is an error.  The first line that is no record ends it, those before are
+    written.
     """
     from kwire.client.producer import Producer
     from kwire.codecs.batches import Compression
 
-    parse = _parser(form, key_separator, null_value, keep_partitions)
+    parse = _parser(form, key_separator, key, null_value, keep_partitions)
     producer = Producer(
         cluster,
         acks=-1 if acks == "all" else int(acks),
@@ -95,42 +108,68 @@ def command(
     )
     shared = NewRecord(
         None,
-        None if key is None else key.encode(),
-        [(name, value.encode()) for name, value in headers],
+        None if key is None else os.fsencode(key),  # as the shell gave it, UTF-8 or not
+        [(name, os.fsencode(value)) for name, value in headers],
         partition,
     )
-    tell = _tell if verbose else _say_nothing
+    _produce(cluster, producer, topic, files, parse, shared, _tell if verbose else _say_nothing)
+
+
+def _produce(
+    cluster: Cluster,
+    producer: Producer,
+    topic: str,
+    files: tuple[str, ...],
+    parse: Callable[[bytes], NewRecord],
+    shared: NewRecord,
+    tell: Callable[[list[Delivered]], None],
+) -> None:
+    """Send all records; what comes before a line that is none is written, and counted."""
+    new = _told_if_new(cluster, topic)
+    bad: BadLine | None = None
     try:
-        for number, line in enumerate(_lines(files, lambda: tell(producer.flush())), 1):
-            tell(_send(producer, topic, _parsed(parse, line, number), shared))
+        try:
+            for record in _records(parse, _lines(files, lambda: tell(producer.flush()))):
+                tell(_send(producer, topic, record, shared))
+        except BadLine as error:
+            bad = error
         tell(producer.flush())
     finally:
+        if new and producer.records_delivered:
+            say(new)
         say(f"{counted(producer.records_delivered, 'record')} written to {topic}")
+    if bad is not None:
+        say(f"kwire: {bad}")
+        raise SystemExit(EXIT_FAILURE) from bad
 
 
 def _parser(
-    form: str, key_separator: str | None, null_value: str | None, keep_partitions: bool
+    form: str,
+    key_separator: str | None,
+    key: str | None,
+    null_value: str | None,
+    keep_partitions: bool,
 ) -> Callable[[bytes], NewRecord]:
+    """Makes a record of a line; what would be left out without a word is an error."""
+    if key is not None and key_separator is not None:
+        raise click.UsageError("give one of --key and --key-separator")
     if form == "json":
+        if key_separator is not None or null_value is not None:
+            raise click.UsageError("--key-separator and --null are for text, not for JSON")
         return lambda line: from_json(line, keep_partitions)
-    divider = None if key_separator is None else key_separator.encode()
-    null = None if null_value is None else null_value.encode()
-
-    def parse(line: bytes) -> NewRecord:
-        record = from_text(line, divider)
-        if null is not None and record.value == null:
-            record.value = None
-        return record
-
-    return parse
+    if keep_partitions:
+        raise click.UsageError("--keep-partitions is for --format json")
+    return text_parser(key_separator, null_value)
 
 
-def _parsed(parse: Callable[[bytes], NewRecord], line: bytes, number: int) -> NewRecord:
-    try:
-        return parse(line)
-    except BadLine as error:
-        say(f"kwire: line {number} is no record: {error}")
-        raise SystemExit(EXIT_FAILURE) from error
+def _told_if_new(cluster: Cluster, topic: str) -> str | None:
+    """What to say once the broker has made the topic of itself: it may be a misspelt one."""
+    from kwire.codecs.errors import ErrorCode
+
+    (found,) = cluster.retrying(lambda: cluster.refresh([topic])).topics
+    if found.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    return f"topic {topic} is new{of_topic(cluster, topic)}"
 
 
 def _send(producer: Producer, topic: str, record: NewRecord, shared: NewRecord) -> list[Delivered]:
@@ -154,23 +193,68 @@ def _say_nothing(_: list[Delivered]) -> None:
     """Not verbose."""
 
 
-def _lines(files: tuple[str, ...], on_pause: Callable[[], None]) -> Iterator[bytes]:
-    """The lines of the files one after the other, or of standard input, which may pause."""
+def _records(
+    parse: Callable[[bytes], NewRecord], lines: Iterable[tuple[str, int, bytes]]
+) -> Iterator[NewRecord]:
+    """A record of each line; BadLine says which one is none."""
+    for path, number, line in lines:
+        try:
+            yield parse(line)
+        except BadLine as error:
+            place = f"line {number} of {path}" if path else f"line {number}"
+            raise BadLine(f"{place} is no record: {error}") from error
+
+
+def _lines(
+    files: tuple[str, ...], on_pause: Callable[[], None]
+) -> Iterator[tuple[str, int, bytes]]:
+    """(file, number, line) of the files one after the other, or of standard input, which may
+    pause."""
     for path in files:
         with open(path, "rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
+            for number, line in enumerate(_whole_lines(file), 1):
+                yield path, number, _without_end(line)
     if not files:
-        yield from _lines_of_input(sys.stdin.fileno(), on_pause)
+        if sys.stdin.isatty() and on_terminal():
+            say("a record a line, please; Ctrl-D ends")
+        for number, line in enumerate(_lines_of_input(sys.stdin.fileno(), on_pause), 1):
+            yield "", number, _without_end(line)
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LINE_SIZE_BYTES_MAX + 1):
+        if len(line) > LINE_SIZE_BYTES_MAX:
+            raise BadLine(f"a line of {file.name} is longer than {LINE_SIZE_BYTES_MAX:,} bytes")
+        yield line
+
+
+def _without_end(line: bytes) -> bytes:
+    return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _lines_of_input(descriptor: int, on_pause: Callable[[], None]) -> Iterator[bytes]:
-    rest = b""
-    while chunk := os.read(descriptor, READ_SIZE_BYTES):
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.removesuffix(b"\r")
+    begun: list[bytes] = []
+    size_bytes = 0
+    while chunk := _read(descriptor):
+        first, *more = chunk.split(b"\n")
+        begun.append(first)
+        size_bytes += len(first)
+        if size_bytes > LINE_SIZE_BYTES_MAX:
+            raise BadLine(f"a line is longer than {LINE_SIZE_BYTES_MAX:,} bytes")
+        if more:
+            yield b"".join(begun)
+            *whole, rest = more
+            yield from whole
+            begun, size_bytes = [rest], len(rest)
         if not select.select([descriptor], [], [], LINGER_S)[0]:
             on_pause()
-    if rest:
-        yield rest
+    if size_bytes:
+        yield b"".join(begun)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, READ_SIZE_BYTES)
+    except OSError as error:
+        error.filename = "standard input"
+        raise

@@ -1,21 +1,40 @@
 """Records as text: what `kwire consume` prints and `kwire produce` reads.
 
-As JSON a record is one line, an object with `key`, `value`, `headers`, and `topic`, `partition`,
-`offset`, `timestamp` (milliseconds since 1970) where known.  Bytes that are UTF-8 are strings;
-others are in `key_base64` and `value_base64`, so that nothing is lost on the way out and in again.
+As JSON a record is one line, an object that always has the same fields: `topic`, `partition`,
+`offset`, `timestamp` (milliseconds since 1970), `key`, `key_encoding`, `value`, `value_encoding`
+and `headers`, a list of objects with `name`, `value` and `value_encoding`.  Bytes that are UTF-8
+are text, and their encoding is `utf-8`; others are in `base64`, so that nothing is lost on the way
+out and in again.  Where there are no bytes at all, both fields are null.
+
+What is read may leave out what the broker knows better; not the value, and no field may be there
+that means nothing: a misspelt one would make a null of what it says, and null deletes a key.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kwire.cli.output import json_text
+from kwire.cli.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from kwire.client.fetcher import ConsumedRecord
 
 Headers = list[tuple[str, bytes | None]]
+
+FIELDS = (
+    "topic", "partition", "offset", "timestamp",
+    "key", "key_encoding", "value", "value_encoding", "headers",
+)  # fmt: skip
+HEADER_FIELDS = ("name", "value", "value_encoding")
+UTF_8, BASE64 = "utf-8", "base64"
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+NO_TIMESTAMP = -1
 
 
 @dataclass(slots=True)
@@ -35,8 +54,7 @@ class BadLine(ValueError):
 
 def to_json(record: ConsumedRecord) -> str:
     """The record as one line of JSON."""
-    headers = [{"name": name, **_bytes_as("value", value)} for name, value in record.headers]
-    return json.dumps(
+    return json_text(
         {
             "topic": record.topic,
             "partition": record.partition,
@@ -44,62 +62,126 @@ def to_json(record: ConsumedRecord) -> str:
             "timestamp": record.timestamp_ms,
             **_bytes_as("key", record.key),
             **_bytes_as("value", record.value),
-            "headers": headers,
-        },
-        ensure_ascii=False,
+            "headers": [
+                {"name": name, **_bytes_as("value", data)} for name, data in record.headers
+            ],
+        }
     )
 
 
 def _bytes_as(name: str, data: bytes | None) -> dict[str, str | None]:
     if data is None:
-        return {name: None}
+        return {name: None, f"{name}_encoding": None}
     try:
-        return {name: str(data, "utf-8")}
+        return {name: str(data, UTF_8), f"{name}_encoding": UTF_8}
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
+        return {name: base64.b64encode(data).decode(), f"{name}_encoding": BASE64}
 
 
 def from_json(line: bytes, keep_partition: bool = False) -> NewRecord:
     """The record of a line of JSON, with its partition if that is wanted.  Raises BadLine."""
     try:
-        record = json.loads(line)
+        record = json.loads(line, parse_constant=_no_number)
+    except RecursionError as error:
+        raise BadLine("not JSON that can be read: it is nested too deeply") from error
     except ValueError as error:
         raise BadLine(f"not JSON: {error}") from error
     if not isinstance(record, dict):
-        raise BadLine("not a JSON object")
-    listed = record.get("headers") or []
-    if isinstance(listed, dict):
-        listed = [{"name": name, "value": value} for name, value in listed.items()]
-    if not isinstance(listed, list) or not all(isinstance(h, dict) and "name" in h for h in listed):
-        raise BadLine('headers are a list of {"name": ..., "value": ...}')
+        raise BadLine('not a JSON object like {"key": ..., "value": ...}')
+    _known(record, FIELDS)
+    if "value" not in record:
+        raise BadLine('it has no "value" (null is one: it deletes the key of a compacted topic)')
+    partition = _number("partition", record, INT32_MAX)
     return NewRecord(
         value=_bytes_of("value", record),
         key=_bytes_of("key", record),
-        headers=[(str(h["name"]), _bytes_of("value", h)) for h in listed],
-        partition=_number("partition", record) if keep_partition else None,
-        timestamp_ms=_number("timestamp", record),
+        headers=_headers(record.get("headers")),
+        partition=partition if keep_partition else None,
+        timestamp_ms=_timestamp_ms(record),
     )
+
+
+def _no_number(text: str) -> NoReturn:
+    raise BadLine(f"not JSON: {text} is no number there")
+
+
+def _known(fields: Collection[str], known: Collection[str]) -> None:
+    for name in fields:
+        if name not in known:
+            hint = did_you_mean(name, known) or f": there are {', '.join(known)}"
+            raise BadLine(f"unknown field {json.dumps(name, ensure_ascii=False)}{hint}")
+
+
+def _headers(listed: object) -> Headers:
+    """As consume writes them; by hand an object of names and values will do."""
+    if listed is None:
+        return []
+    if isinstance(listed, dict):
+        listed = [{"name": name, "value": value} for name, value in listed.items()]
+    if not isinstance(listed, list) or not all(
+        isinstance(h, dict) and isinstance(h.get("name"), str) and "value" in h for h in listed
+    ):
+        raise BadLine('headers are a list of {"name": ..., "value": ...}')
+    for header in listed:
+        _known(header, HEADER_FIELDS)
+        _encoded("name", header["name"])
+    return [(header["name"], _bytes_of("value", header)) for header in listed]
 
 
 def _bytes_of(name: str, fields: dict[str, Any]) -> bytes | None:
     """The bytes of a field; what is neither text nor null is produced as JSON."""
-    encoded = fields.get(f"{name}_base64")
-    if encoded is not None:
+    value, encoding = fields.get(name), fields.get(f"{name}_encoding")
+    if encoding not in (None, UTF_8, BASE64):
+        raise BadLine(f"{name}_encoding is {UTF_8} or {BASE64}")
+    if value is None:
+        return None
+    if encoding == BASE64:
         try:
-            return base64.b64decode(encoded, validate=True)
+            return base64.b64decode(value, validate=True)
         except (ValueError, TypeError) as error:
-            raise BadLine(f"{name}_base64 is not base64") from error
-    value = fields.get(name)
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+            raise BadLine(f"{name} is not base64, and {name}_encoding says so") from error
+    if isinstance(value, str):
+        return _encoded(name, value)
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise BadLine(f"{name} holds a number that is too large") from error
+    return _encoded(name, text)
 
 
-def _number(name: str, fields: dict[str, Any]) -> int | None:
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise BadLine(f"{name} is no text: it holds half a surrogate pair") from error
+
+
+def _timestamp_ms(fields: dict[str, Any]) -> int | None:
+    """None for a record that had none, as for one that is new."""
+    if fields.get("timestamp") == NO_TIMESTAMP:
+        return None
+    return _number("timestamp", fields, INT64_MAX)
+
+
+def _number(name: str, fields: dict[str, Any], most: int) -> int | None:
     value = fields.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    if value is None or (type(value) is int and 0 <= value <= most):  # a bool is no number here
         return value
     raise BadLine(f"{name} is not a number from 0 on")
+
+
+def text_parser(key_separator: str | None, null: str | None) -> Callable[[bytes], NewRecord]:
+    """Makes records of plain lines, of which one value may stand for null."""
+    divider = None if key_separator is None else os.fsencode(key_separator)
+    null_value = None if null is None else os.fsencode(null)
+
+    def parse(line: bytes) -> NewRecord:
+        record = from_text(line, divider)
+        if null_value is not None and record.value == null_value:
+            record.value = None
+        return record
+
+    return parse
 
 
 def from_text(line: bytes, key_separator: bytes | None) -> NewRecord:
@@ -114,4 +196,4 @@ def from_text(line: bytes, key_separator: bytes | None) -> NewRecord:
 
 def text_of(data: bytes | None) -> str:
     """For people: undecodable bytes are escaped, no bytes at all are `null`."""
-    return "null" if data is None else str(data, "utf-8", "backslashreplace")
+    return "null" if data is None else str(data, UTF_8, "backslashreplace")

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.output import say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ DEVELOPMENT = {
 }
 """What holds where no server.properties is given: a broker to develop against.  With a file,
 everything it does not say has Kafka's own default."""
+
+OTHER_NAMES = {"node.id": "broker.id", "log.dirs": "log.dir"}
+"""Of a setting that has two the first one counts, and a default would hide what was asked for."""
 
 LEVELS = ["debug", "info", "warning", "error"]
 
@@ -73,25 +78,63 @@ def command(
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    try:
+        serve(properties, dict(settings), data, port, log_level, container, exit_on_eof)
+    except KeyboardInterrupt as error:  # before it listens to signals itself
+        say("kwire: interrupted before the broker was ready")
+        raise SystemExit(EXIT_INTERRUPTED) from error
+
+
+def serve(
+    properties: str | None,
+    settings: dict[str, str],
+    data: str | None,
+    port: int | None,
+    log_level: str,
+    container: bool,
+    exit_on_eof: bool,
+) -> None:
+    """Put together what the command line says, and run."""
     if container:
         from kwire.cli.container import log_level as container_level
 
         log_level = container_level(os.environ, log_level)
     start_logging(log_level)
-    overrides = dict(settings)
-    if data is not None:
-        overrides["log.dirs"] = data
-    if port is not None:
-        overrides["listeners"] = f"PLAINTEXT://localhost:{port}"
+    overrides = with_shorthands(settings, data, port)
     if container:
         from kwire.cli.container import container_settings
 
         path, overrides, environ = container_settings(os.environ, overrides)
         run(path, overrides, environ, container=True, exit_on_eof=exit_on_eof)
     elif properties is None:
-        run(None, {**DEVELOPMENT, **overrides}, {}, exit_on_eof=exit_on_eof)
+        run(None, developed(overrides), {}, exit_on_eof=exit_on_eof)
     else:
         run(Path(properties), overrides, {}, exit_on_eof=exit_on_eof)
+
+
+def developed(overrides: Mapping[str, str]) -> dict[str, str]:
+    """The settings to develop against, each giving way also to Kafka's other name of it."""
+    defaults = dict(DEVELOPMENT)
+    for name, other in OTHER_NAMES.items():
+        if other in overrides:
+            del defaults[name]
+    return {**defaults, **overrides}
+
+
+def with_shorthands(settings: dict[str, str], data: str | None, port: int | None) -> dict[str, str]:
+    """The settings with those that --data and --port stand for; they may not be given twice."""
+    for option, given, names in (
+        ("--data", data, ("log.dirs", "log.dir")),
+        ("--port", port, ("listeners",)),
+    ):
+        twice = [name for name in names if given is not None and name in settings]
+        if twice:
+            raise click.UsageError(f"give {option} or --set {twice[0]}, not both")
+    if data is not None:
+        settings["log.dirs"] = data
+    if port is not None:
+        settings["listeners"] = f"PLAINTEXT://localhost:{port}"
+    return settings
 
 
 def run(

@@ -8,6 +8,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.suggestions import suggesting_settings
 from kwire.cli.values import ranges, settings_option
 
 if TYPE_CHECKING:
@@ -86,14 +87,15 @@ def create_command(
 
     for name in names:
         try:
-            created = create_topic(
-                cluster,
-                name,
-                partitions=partitions or BROKER_DEFAULT,
-                replication_factor=replication_factor or BROKER_DEFAULT,
-                configs=dict(configs),
-                validate_only=dry_run,
-            )
+            with suggesting_settings("topic", dict(configs)):
+                created = create_topic(
+                    cluster,
+                    name,
+                    partitions=partitions or BROKER_DEFAULT,
+                    replication_factor=replication_factor or BROKER_DEFAULT,
+                    configs=dict(configs),
+                    validate_only=dry_run,
+                )
         except BrokerRefused as error:
             if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
                 raise
@@ -246,7 +248,8 @@ def alter_command(
     changes |= {key: (Operation.SET, value) for key, value in configs}
     changes |= {key: (Operation.DELETE, None) for key in deleted}
     if changes:
-        alter_configs(cluster, Resource(ResourceType.TOPIC, name), changes)
+        with suggesting_settings("topic", changes):
+            alter_configs(cluster, Resource(ResourceType.TOPIC, name), changes)
         say(f"topic {name}: {counted(len(changes), 'setting')} changed")
     if partitions is not None:
         add_partitions(cluster, name, partitions)

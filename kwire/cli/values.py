@@ -52,6 +52,20 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
     return topic, partitions(listed) if colon else None
 
 
+EARLIEST, LATEST = "earliest", "latest"
+PLACES = {EARLIEST: EARLIEST, "beginning": EARLIEST, LATEST: LATEST, "end": LATEST}
+"""Kafka's own tools say earliest and latest, kcat says beginning and end."""
+
+
+def position(text: str) -> int | str:
+    """An offset, one counted from the end if it is below zero, or EARLIEST or LATEST."""
+    if (place := PLACES.get(text.strip().lower())) is not None:
+        return place
+    if re.fullmatch(r"\s*[+-]?\d{1,19}\s*", text) is None:
+        raise click.BadParameter(f"{text!r} is not earliest, latest or an offset like 120 or -10")
+    return int(text)
+
+
 def instant(text: str) -> int:
     """A time, as milliseconds since 1970: see `instant_ms`."""
     try:

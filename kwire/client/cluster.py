@@ -75,6 +75,8 @@ class Cluster:
         self.controller_id = -1
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, MetadataResponseTopic] = {}
+        self.on_trouble: Callable[[ClientError], None] | None = None
+        """Told of each failure after which something is tried again."""
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[str, int] = {}
@@ -92,6 +94,11 @@ class Cluster:
         if self._first is not None:
             self._first.close()
         self._connections.clear()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether any broker has ever replied."""
+        return self._first is not None
 
     def any(self) -> Connection:
         """A connection to some broker: an open one, or the first bootstrap server to answer."""
@@ -137,6 +144,14 @@ class Cluster:
                 ) from error
             self._connections[node_id, role] = connection
         return connection
+
+    def must_have_broker(self, node_id: int) -> None:
+        """Raise Misuse where the cluster says that it has no such broker now."""
+        if node_id not in self.nodes:
+            self.retrying(lambda: self.refresh([]))
+        if node_id not in self.nodes:
+            known = ", ".join(map(str, sorted(self.nodes)))
+            raise Misuse(f"there is no broker {node_id} in the cluster now: it has {known}")
 
     def controller(self) -> Connection:
         """Where topics are created and altered."""
@@ -226,7 +241,7 @@ class Cluster:
 
         def ask() -> MetadataResponseTopic:
             found = self.refresh([name], create=create).topics[0]
-            check(found.error_code, f"topic {name}")
+            check(found.error_code, f"topic {name}", topic=name)
             return found
 
         patience = min(UNKNOWN_TOPIC_GRACE_S if create else 0.0, self.timeout_s)
@@ -238,6 +253,11 @@ class Cluster:
             if topic.topic_id == topic_id:
                 return name
         return None
+
+    def tell_of_trouble(self, error: ClientError) -> None:
+        """Have it told that something is tried again, and why."""
+        if self.on_trouble is not None:
+            self.on_trouble(error)
 
     def retrying(self, attempt: Callable[[], T], *, unknown_topic_grace_s: float = 0.0) -> T:
         """The result of `attempt`, tried again while what stops it may pass.
@@ -259,6 +279,7 @@ class Cluster:
                     patience = 0.0  # it has had all the time there was
                 if not error.retriable or time.monotonic() - start + backoff_s > patience:
                     raise
+                self.tell_of_trouble(error)
                 time.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 

@@ -79,8 +79,13 @@ def _asked(cluster: Cluster, resource: Resource) -> Connection:
     if resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name:
         if not resource.name.isdigit():
             raise Misuse(f"a broker is named by its id, not {resource.name!r}")
+        cluster.must_have_broker(int(resource.name))
         return cluster.node(int(resource.name))
     return cluster.any()
+
+
+def _topic(resource: Resource) -> str | None:
+    return resource.name if resource.type is ResourceType.TOPIC else None
 
 
 def describe_configs(
@@ -100,7 +105,8 @@ def describe_configs(
             include_synonyms=True,
         )
         result: DescribeConfigsResult = _asked(cluster, resource).call(request).results[0]
-        check(result.error_code, f"settings of {resource}", result.error_message)
+        told = result.error_message
+        check(result.error_code, f"settings of {resource}", told, topic=_topic(resource))
         return sorted(result.configs, key=lambda config: config.name)
 
     return cluster.retrying(ask)
@@ -130,6 +136,7 @@ def alter_configs(
             validate_only=validate_only,
         )
         result = _asked(cluster, resource).call(request).responses[0]
-        check(result.error_code, f"alter {resource}", result.error_message)
+        told = result.error_message
+        check(result.error_code, f"alter {resource}", told, topic=_topic(resource))
 
     cluster.retrying(ask)

@@ -33,12 +33,15 @@ class UnsupportedRequest(ClientError):
 
 
 class BrokerRefused(ClientError):
-    """The broker replied with an error code."""
+    """The broker replied with an error code; `topic` is what it is about, where it is one."""
 
-    def __init__(self, code: int, what: str, message: str | None = None) -> None:
+    def __init__(
+        self, code: int, what: str, message: str | None = None, *, topic: str | None = None
+    ) -> None:
         self.code = as_error_code(code)
         self.what = what
         self.message = message
+        self.topic = topic
         reason = message or EXPLANATIONS.get(self.code, "")
         super().__init__(f"{what}: {self.code.name}" + (f" ({reason})" if reason else ""))
 
@@ -80,7 +83,7 @@ def as_error_code(code: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def check(code: int, what: str, message: str | None = None) -> None:
+def check(code: int, what: str, message: str | None = None, *, topic: str | None = None) -> None:
     """Raise BrokerRefused unless `code` says that all is well."""
     if code:
-        raise BrokerRefused(code, what, message)
+        raise BrokerRefused(code, what, message, topic=topic)

@@ -98,6 +98,7 @@ class Fetcher:
         except (BrokerUnreachable, RequestTimedOut, BrokerRefused) as error:
             if not error.retriable or isinstance(error, OffsetOutOfRange):
                 raise
+            self._cluster.tell_of_trouble(error)
             self._forget(positions)
             time.sleep(min(BACKOFF_S, timeout_s))
         return fetched

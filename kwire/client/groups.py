@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster, TopicPartition
 from kwire.client.connection import Connection
 from kwire.client.errors import BrokerRefused, Misuse, check
 from kwire.codecs.errors import ErrorCode
@@ -81,7 +81,7 @@ def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], 
             cluster.forget_coordinator(group_id)
             raise
 
-    return cluster.retrying(attempt)
+    return cluster.retrying(attempt, unknown_topic_grace_s=UNKNOWN_TOPIC_GRACE_S)
 
 
 def list_groups(cluster: Cluster, states: Iterable[str] = ()) -> list[ListedGroup]:

@@ -78,6 +78,7 @@ class GroupMember:
             except ClientError as error:
                 if not self._may_rejoin(error) or time.monotonic() > deadline:
                     raise
+                self._cluster.tell_of_trouble(error)
                 time.sleep(BACKOFF_S)
             else:
                 self._heartbeat_due = time.monotonic() + self._heartbeat_interval_s

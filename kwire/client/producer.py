@@ -140,6 +140,7 @@ class Producer:
                 continue
             if not failure.retriable or time.monotonic() > deadline:
                 raise failure
+            self._cluster.tell_of_trouble(failure)
             time.sleep(BACKOFF_S)
         return delivered
 

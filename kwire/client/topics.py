@@ -59,7 +59,7 @@ def create_topic(
             topics=[topic], timeout_ms=int(cluster.timeout_s * 1000), validate_only=validate_only
         )
         result: CreatableTopicResult = cluster.controller().call(request).topics[0]
-        check(result.error_code, f"create topic {name}", result.error_message)
+        check(result.error_code, f"create topic {name}", result.error_message, topic=name)
         return result
 
     return cluster.retrying(ask)
@@ -76,7 +76,7 @@ def delete_topic(cluster: Cluster, name: str) -> None:
         else:
             request.topic_names = [name]
         result = connection.call(request).responses[0]
-        check(result.error_code, f"delete topic {name}", result.error_message)
+        check(result.error_code, f"delete topic {name}", result.error_message, topic=name)
 
     cluster.retrying(ask)
     cluster.forget_leader(name)

@@ -70,6 +70,76 @@ def test_a_line_that_is_no_record(kwire: Kwire, unique: str) -> None:
     assert "kwire: line 2 is no record: not JSON" in done.stderr
 
 
+def test_a_line_that_would_delete_a_key(kwire: Kwire, unique: str, tmp_path: Path) -> None:
+    """What comes before it is written; a misspelt field makes no null of what it says."""
+    lines = tmp_path / "lines"
+    lines.write_text('{"key": "k", "value": "good"}\n{"key": "k", "valeu": "typo"}\n')
+    done = kwire("produce", unique, str(lines), "-f", "json", status=1)
+    why = 'unknown field "valeu": did you mean value?'
+    assert done.stderr.splitlines()[-2:] == [
+        f"1 record written to {unique}",
+        f"kwire: line 2 of {lines} is no record: {why}",
+    ]
+    assert kwire("consume", unique, "-o", "earliest", "-e").stdout == "good\n"
+
+
+def test_line_ends_and_empty_lines(kwire: Kwire, unique: str) -> None:
+    """As Kafka's console producer: CRLF ends a line too, an empty line is an empty value."""
+    kwire("produce", unique, stdin="a\r\n\r\n\nlast\r")
+    lines = kwire("consume", unique, "-o", "earliest", "-e", "-f", "json").stdout.splitlines()
+    assert [json.loads(line)["value"] for line in lines] == ["a", "", "", "last"]
+    done = kwire("produce", unique, "-k", ":", stdin="k:v\n\n", status=1)
+    assert done.stderr.endswith("kwire: line 2 is no record: it has no key separator\n")
+
+
+def test_what_was_meant(kwire: Kwire, unique: str) -> None:
+    meant = f"did you mean {unique}?\n"
+    misspelt = unique[:-1]
+    assert kwire("produce", unique, stdin="x\n").stderr.startswith(f"topic {unique} is new")
+    assert f"topic {misspelt} is new: {meant}" in kwire("produce", misspelt, stdin="x\n").stderr
+    kwire("topics", "delete", misspelt)
+    for words in (
+        ("consume", misspelt),
+        ("consume", misspelt, "-g", "g"),
+        ("produce", misspelt, "--no-create"),
+        ("topics", "describe", misspelt.upper()),
+        ("topics", "delete", misspelt),
+        ("topics", "alter", misspelt, "-p", "9"),
+        ("configs", "describe", "topic", misspelt),
+        ("configs", "alter", "topic", misspelt, "-s", "retention.ms=1"),
+        ("groups", "reset", "g", "--topic", misspelt, "--to-latest"),
+    ):
+        assert kwire(*words, stdin="x\n", status=1).stderr.endswith(meant), words
+    meant = "did you mean retention.ms?\n"
+    for words in (
+        ("topics", "create", f"{unique}-2", "-c", "retention.mss=1"),
+        ("topics", "alter", unique, "-c", "retention.mss=1"),
+        ("configs", "alter", "topic", unique, "-s", "retention.mss=1"),
+        ("configs", "describe", "topic", unique, "-k", "retention.mss"),
+    ):
+        assert kwire(*words, status=1).stderr.endswith(meant), words
+
+
+def test_a_broker_that_is_none(kwire: Kwire) -> None:
+    """The cluster says at once who belongs to it."""
+    for words in (("describe", "broker", "7"), ("alter", "broker", "7", "-s", "x=1")):
+        done = kwire("configs", *words, "--timeout", "600", status=1)
+        assert done.stderr == "kwire: there is no broker 7 in the cluster now: it has 1\n"
+
+
+def test_ping(kwire: Kwire, bootstrap: str) -> None:
+    (broker,) = json.loads(kwire("ping", "--json").stdout)["brokers"]
+    assert isinstance(broker.pop("ms"), float)
+    assert broker == {"broker": 1, "address": bootstrap, "rack": None, "trouble": None}
+    assert kwire("ping").stdout.splitlines()[1].split() == [
+        "BROKER",
+        "ADDRESS",
+        "RACK",
+        "MS",
+        "TROUBLE",
+    ]
+
+
 def test_where_to_begin(kwire: Kwire, unique: str) -> None:
     lines = "".join(f'{{"value": "{n}", "timestamp": {n}000}}\n' for n in range(1, 6))
     kwire("topics", "create", unique, "-p", "1")

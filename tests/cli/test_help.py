@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -66,6 +68,13 @@ def test_every_option_is_explained() -> None:
         (["topics", "alter", "t"], "nothing to alter"),
         (["consume", "t", "--from-beginning", "-o", "1"], "give one of"),
         (["consume", "t", "-g", "g", "-o", "1"], "a group has its own offsets"),
+        (["consume", "t", "-k", ":", "-f", "json"], "--key-separator is for --format text"),
+        (["consume", "t", "-o", "first"], "'first' is not earliest, latest or an offset"),
+        (["produce", "t", "-k", ":", "-f", "json"], "--key-separator and --null are for text"),
+        (["produce", "t", "-k", ":", "--key", "k"], "give one of --key and --key-separator"),
+        (["produce", "t", "--keep-partitions"], "--keep-partitions is for --format json"),
+        (["serve", "--port", "0", "--set", "listeners=x"], "give --port or --set listeners"),
+        (["serve", "--data", "d", "--set", "log.dir=e"], "give --data or --set log.dir"),
         (["groups", "reset", "g", "--all-topics"], "give one of --to-earliest"),
         (["groups", "reset", "g", "--to-latest"], "give --topic"),
         (["configs", "alter", "topic", "t"], "nothing to alter"),
@@ -99,3 +108,13 @@ def test_nobody_pays_for_another_command() -> None:
         "kwire.settings",
     }
     assert not loaded & unneeded
+
+
+def test_the_shell_completes_as_the_help_says() -> None:
+    (told,) = re.findall(r'eval "\$\((\w+)=(bash)_source kwire\)"', help_of())
+    environ = os.environ | {told[0]: f"{told[1]}_complete", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli"], env=environ | {"COMP_WORDS": "kwire topics de"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain,delete", "plain,describe"]

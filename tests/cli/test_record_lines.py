@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.cli.output import UNPRINTABLE, printable
 from kwire.cli.records import BadLine, NewRecord, from_json, from_text, text_of, to_json
 from kwire.client.fetcher import ConsumedRecord
 
@@ -29,42 +31,76 @@ def test_json_keeps_everything(
     assert from_json(line.encode(), keep_partition=True).partition == 3
 
 
-def test_json_is_readable() -> None:
-    record = ConsumedRecord("t", 0, 1, 5, "CreateTime", b"k", "ä".encode(), [("h", b"\xff")])
-    assert json.loads(to_json(record)) == {
+def test_json_has_one_shape() -> None:
+    """Programs ask for the same fields of every record, whatever its bytes are."""
+    text = ConsumedRecord("t", 0, 1, 5, "CreateTime", b"k", "ä".encode(), [("h", b"\xff")])
+    assert json.loads(to_json(text)) == {
         "topic": "t",
         "partition": 0,
         "offset": 1,
         "timestamp": 5,
         "key": "k",
+        "key_encoding": "utf-8",
         "value": "ä",
-        "headers": [{"name": "h", "value_base64": "/w=="}],
+        "value_encoding": "utf-8",
+        "headers": [{"name": "h", "value": "/w==", "value_encoding": "base64"}],
     }
+    binary = ConsumedRecord("t", 0, 1, 5, "CreateTime", None, b"\xff", [])
+    found = json.loads(to_json(binary))
+    assert list(found) == list(json.loads(to_json(text)))
+    assert (found["key"], found["key_encoding"]) == (None, None)
+    assert (found["value"], found["value_encoding"]) == ("/w==", "base64")
+
+
+def test_json_is_safe_on_a_terminal() -> None:
+    nasty = "\x1b[31m \x7f \x9b \u2028 \u202e ä \U0001f600"
+    line = to_json(ConsumedRecord("t", 0, 1, 5, "CreateTime", None, nasty.encode(), []))
+    assert not UNPRINTABLE.search(line)
+    assert "ä \U0001f600" in line
+    assert json.loads(line)["value"] == nasty
 
 
 def test_json_by_hand() -> None:
     """Values that are no text are produced as JSON; headers may be an object."""
     line = b'{"key": 7, "value": {"a": [1, null]}, "headers": {"h": "x"}}'
     assert from_json(line) == NewRecord(b'{"a":[1,null]}', b"7", [("h", b"x")])
-    assert from_json(b"{}") == NewRecord(None)
+    assert from_json(b'{"value": null}') == NewRecord(None)
+    assert from_json(b'{"value": "", "headers": null}') == NewRecord(b"")
+    assert from_json(b'{"value": "x", "timestamp": -1}') == NewRecord(b"x")
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         (b"hello", "not JSON"),
+        (b"", "not JSON"),
         (b"\xff", "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"value": NaN}', "NaN is no number"),
+        (b'{"value": 1e999}', "too large"),
+        (rb'{"value": "\ud800"}', "half a surrogate pair"),
+        (rb'{"value": "", "headers": {"\ud800": ""}}', "half a surrogate pair"),
         (b"[1]", "not a JSON object"),
-        (b'{"value_base64": "?"}', "value_base64 is not base64"),
-        (b'{"value_base64": 1}', "value_base64 is not base64"),
-        (b'{"headers": [1]}', "headers are a list"),
-        (b'{"headers": "x"}', "headers are a list"),
-        (b'{"timestamp": "now"}', "timestamp is not a number"),
-        (b'{"timestamp": true}', "timestamp is not a number"),
+        (b"{}", 'it has no "value"'),
+        (b'{"key": "k"}', 'it has no "value"'),
+        (b'{"a": 1}', 'unknown field "a": there are topic, '),
+        (b'{"key": "k", "valeu": "typo"}', 'unknown field "valeu": did you mean value?'),
+        (b'{"Value": "x"}', 'unknown field "Value": did you mean value?'),
+        (b'{"value": "?", "value_encoding": "base64"}', "value is not base64"),
+        (b'{"value": 1, "value_encoding": "base64"}', "value is not base64"),
+        (b'{"value": "x", "value_encoding": "latin-1"}', "value_encoding is utf-8 or base64"),
+        (b'{"value": "", "headers": [1]}', "headers are a list"),
+        (b'{"value": "", "headers": "x"}', "headers are a list"),
+        (b'{"value": "", "headers": [{"name": "h"}]}', "headers are a list"),
+        (b'{"value": "", "headers": [{"name": "h", "value": "", "v": 1}]}', 'unknown field "v"'),
+        (b'{"value": "", "timestamp": "now"}', "timestamp is not a number"),
+        (b'{"value": "", "timestamp": true}', "timestamp is not a number"),
+        (b'{"value": "", "timestamp": 92233720368547758070}', "timestamp is not a number"),
+        (b'{"value": "", "partition": -1}', "partition is not a number"),
     ],
 )
 def test_lines_that_are_no_records(line: bytes, reason: str) -> None:
-    with pytest.raises(BadLine, match=reason):
+    with pytest.raises(BadLine, match=re.escape(reason)):
         from_json(line)
 
 
@@ -78,3 +114,4 @@ def test_text_lines() -> None:
 
 def test_text_for_people() -> None:
     assert (text_of(None), text_of(b"\xffa")) == ("null", r"\xffa")
+    assert printable("a\x1b[31m\n\t\x9b\u202eä") == r"a\x1b[31m\n\t\x9b\u202eä"

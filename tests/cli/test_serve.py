@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cli.serve import DATA_DIR, developed
 from kwire.testing import BrokerProcess, free_port
 
 BrokerFactory = Callable[..., BrokerProcess]
@@ -71,6 +73,28 @@ def test_ctrl_c_is_a_clean_end_too(
     process, _ = started("--port", "0")
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
+
+
+def test_ctrl_c_before_it_is_ready(tmp_path: Path) -> None:
+    """It waits for its settings then: a pipe that nobody writes to."""
+    path = tmp_path / "server.properties"
+    os.mkfifo(path)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kwire.cli", "serve", str(path)], stderr=subprocess.PIPE, text=True
+    )
+    with open(path, "w"):  # when the broker has opened it too
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert said.split("\n")[-2] == "kwire: interrupted before the broker was ready"
+    assert process.returncode == 130
+
+
+def test_the_other_names_of_settings_count() -> None:
+    """What a setting is by default does not hide what was asked for under its other name."""
+    found = developed({"log.dir": "d", "broker.id": "7"})
+    assert not found.keys() & {"log.dirs", "node.id"}
+    assert (found["log.dir"], found["broker.id"]) == ("d", "7")
+    assert developed({})["log.dirs"] == DATA_DIR
 
 
 def test_a_file_has_kafkas_defaults(

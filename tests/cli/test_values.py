@@ -13,6 +13,7 @@ from kwire.cli.values import (
     instant_ms,
     iso_time,
     partitions,
+    position,
     ranges,
     separator,
     setting,
@@ -88,6 +89,21 @@ def test_topic_partitions() -> None:
 )
 def test_instants(text: str, timestamp_ms: int) -> None:
     assert instant_ms(text, now_ms=1_000_000) == timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("12", 12), ("-3", -3), ("earliest", "earliest"), ("Latest", "latest"),
+     ("beginning", "earliest"), ("end", "latest")],
+)  # fmt: skip
+def test_positions(text: str, meant: int | str) -> None:
+    assert position(text) == meant
+
+
+@pytest.mark.parametrize("text", ["", "first", "1.5", "--1", "9" * 20])
+def test_no_position(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not earliest, latest or an offset"):
+        position(text)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "-2y", "12:00", "- 2h"])

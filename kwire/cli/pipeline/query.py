@@ -14,6 +14,7 @@ import click
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, job
 from kwire.cli.pipeline.rows import Rows
+from kwire.cli.streams import OutputFailed, ReaderGone
 from kwire.cli.values import duration_s, instant
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ def _run(asked: Job, query: Query, *, quiet: bool) -> Summary:
             with asked.display("query", quiet=quiet) as told:
                 done = running.follow(told)
         except QueryFailed as error:
-            if isinstance(error.__cause__, BrokenPipeError):
+            if isinstance(error.__cause__, ReaderGone | OutputFailed):
                 raise error.__cause__ from None
             raise
     return Summary(
