@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 import trio
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Promise(Generic[T]):
@@ -50,3 +52,22 @@ class Promise(Generic[T]):
 
         await trio.lowlevel.wait_task_rescheduled(abort)
         return self._value
+
+
+def then(reply: T | Promise[T], shape: Callable[[T], R]) -> R | Awaitable[R]:
+    """The response that `shape` makes of a reply: at once if the reply is there."""
+    return _once_there(reply, shape) if isinstance(reply, Promise) else shape(reply)
+
+
+async def _once_there(promise: Promise[T], shape: Callable[[T], R]) -> R:
+    return shape(await promise.wait())
+
+
+def then_all(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R | Awaitable[R]:
+    """The response that `shape` makes of several replies, in their order."""
+    there = [reply for reply in replies if not isinstance(reply, Promise)]
+    return shape(there) if len(there) == len(replies) else _once_all_there(replies, shape)
+
+
+async def _once_all_there(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R:
+    return shape([await r.wait() if isinstance(r, Promise) else r for r in replies])

@@ -19,7 +19,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.txn.api_versions import client_transaction_version, told_error
 
@@ -36,11 +36,7 @@ def handle(
         {GROUP_METADATA_TOPIC: frozenset({partition})},
         client_transaction_version(ApiKey.ADD_OFFSETS_TO_TXN, version),
     )
-    return _wait(error, version) if isinstance(error, Promise) else _told(error, version)
-
-
-async def _wait(error: Promise[ErrorCode], version: int) -> AddOffsetsToTxnResponse:
-    return _told(await error.wait(), version)
+    return then(error, lambda error: _told(error, version))
 
 
 def _told(error: ErrorCode, version: int) -> AddOffsetsToTxnResponse:

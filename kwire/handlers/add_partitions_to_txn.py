@@ -18,7 +18,7 @@ transactions, and verification, from v4; v5 allows more error codes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from kwire.broker import Broker
 from kwire.codecs.api_keys import ApiKey
@@ -33,7 +33,7 @@ from kwire.codecs.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import Promise, then_all
 from kwire.metadata.topic_names import INTERNAL_TOPICS
 from kwire.txn.api_versions import client_transaction_version, told_error
 
@@ -57,10 +57,12 @@ def handle(
             topics=request.v3_and_below_topics,
         )
         transactions = [only]
-    verdicts = [_decide(broker, transaction, version) for transaction in transactions]
-    if any(isinstance(verdict, Promise) for verdict in verdicts):
-        return _wait(transactions, verdicts, version)
-    return _response(transactions, verdicts, version)
+    verdicts: list[Any] = [_decide(broker, transaction, version) for transaction in transactions]
+
+    def told(verdicts: list[Verdict]) -> AddPartitionsToTxnResponse:
+        return _response(transactions, verdicts, version)
+
+    return then_all(verdicts, told)
 
 
 def _decide(broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int) -> Answer:
@@ -106,20 +108,9 @@ def _check(broker: Broker, topic: str, index: int, version: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-async def _wait(
-    transactions: Sequence[AddPartitionsToTxnTransaction],
-    verdicts: Sequence[Answer],
-    version: int,
-) -> AddPartitionsToTxnResponse:
-    done = [
-        await verdict.wait() if isinstance(verdict, Promise) else verdict for verdict in verdicts
-    ]
-    return _response(transactions, [*done], version)
-
-
 def _response(
     transactions: Sequence[AddPartitionsToTxnTransaction],
-    verdicts: Sequence[Answer],
+    verdicts: Sequence[Verdict],
     version: int,
 ) -> AddPartitionsToTxnResponse:
     results = [
@@ -127,7 +118,6 @@ def _response(
             transaction.transactional_id, _topics(transaction, verdict, version)
         )
         for transaction, verdict in zip(transactions, verdicts, strict=True)
-        if not isinstance(verdict, Promise)
     ]
     if version < BROKERS_SINCE:
         (only,) = results

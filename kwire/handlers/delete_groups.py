@@ -19,33 +19,21 @@ from kwire.codecs.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then_all
 
 
 def handle(
     broker: Broker, request: DeleteGroupsRequest, context: Context
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
-    replies = {
-        group_id: broker.groups.delete_group(group_id)
-        for group_id in dict.fromkeys(request.groups_names)
-    }
-    if any(isinstance(reply, Promise) for reply in replies.values()):
-        return _wait(replies)
-    return _response(replies)
+    group_ids = list(dict.fromkeys(request.groups_names))
+    replies = [broker.groups.delete_group(group_id) for group_id in group_ids]
+    return then_all(replies, lambda errors: _response(group_ids, errors))
 
 
-async def _wait(replies: dict[str, ErrorCode | Promise[ErrorCode]]) -> DeleteGroupsResponse:
-    return _response(
-        {
-            group_id: await reply.wait() if isinstance(reply, Promise) else reply
-            for group_id, reply in replies.items()
-        }
+def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in zip(group_ids, errors, strict=True)
+        ]
     )
-
-
-def _response(errors: dict[str, ErrorCode | Promise[ErrorCode]]) -> DeleteGroupsResponse:
-    results = []
-    for group_id, error in errors.items():
-        assert isinstance(error, ErrorCode)
-        results.append(DeletableGroupResult(group_id=group_id, error_code=error))
-    return DeleteGroupsResponse(results=results)

@@ -20,7 +20,7 @@ from kwire.codecs.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from kwire.context import Context
-from kwire.operations import CLUSTER_OPERATIONS, NOT_ASKED
+from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED
 
 _BROKERS, _CONTROLLERS = 1, 2
 

@@ -21,11 +21,8 @@ from kwire.codecs.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, as bits at their AclOperation codes:
-all that can be done to a group, which is what anyone may do while nobody is forbidden anything."""
+from kwire.coordinators.promise import then_all
+from kwire.security.operations import GROUP_OPERATIONS
 
 
 def handle(
@@ -34,22 +31,10 @@ def handle(
     version = context.api_version
     with_operations = request.include_authorized_operations
     replies = [broker.groups.describe_group(group_id, version) for group_id in request.groups]
-    if any(isinstance(reply, Promise) for reply in replies):
-        return _wait(replies, with_operations)
-    return _response(replies, with_operations)
+    return then_all(replies, lambda groups: _response(groups, with_operations))
 
 
-async def _wait(
-    replies: list[DescribedGroup | Promise[DescribedGroup]], with_operations: bool
-) -> DescribeGroupsResponse:
-    done = [await reply.wait() if isinstance(reply, Promise) else reply for reply in replies]
-    return _response([*done], with_operations)
-
-
-def _response(
-    replies: list[DescribedGroup | Promise[DescribedGroup]], with_operations: bool
-) -> DescribeGroupsResponse:
-    groups = [reply for reply in replies if isinstance(reply, DescribedGroup)]
+def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGroupsResponse:
     if with_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

@@ -27,7 +27,7 @@ from kwire.context import Context
 from kwire.metadata.image import ClusterImage, PartitionImage
 from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import leader_seen, offline_replicas
-from kwire.operations import TOPIC_OPERATIONS
+from kwire.security.operations import TOPIC_OPERATIONS
 
 
 def handle(

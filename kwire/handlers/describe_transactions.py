@@ -19,28 +19,15 @@ from kwire.codecs.messages.describe_transactions import (
     TransactionState,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then_all
 
 
 def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: Context
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     replies = [broker.transactions.describe(each) for each in request.transactional_ids]
-    if any(isinstance(reply, Promise) for reply in replies):
-        return _wait(replies)
-    return _response(replies)
+    return then_all(replies, _response)
 
 
-async def _wait(
-    replies: list[TransactionState | Promise[TransactionState]],
-) -> DescribeTransactionsResponse:
-    done = [await reply.wait() if isinstance(reply, Promise) else reply for reply in replies]
-    return _response([*done])
-
-
-def _response(
-    replies: list[TransactionState | Promise[TransactionState]],
-) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[reply for reply in replies if isinstance(reply, TransactionState)]
-    )
+def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(transaction_states=states)

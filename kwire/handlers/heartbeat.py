@@ -15,11 +15,10 @@ from collections.abc import Awaitable
 from kwire.broker import Broker
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
 
 
 def handle(
     broker: Broker, request: HeartbeatRequest, context: Context
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     reply = broker.groups.heartbeat(request)
-    return reply.wait() if isinstance(reply, Promise) else reply
+    return reply if isinstance(reply, HeartbeatResponse) else reply.wait()

@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 from kwire.broker import Broker
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then
 from kwire.groups.classic.decision import Caller
 
 NULL_PROTOCOL_NAME_SINCE = 7
@@ -34,13 +34,7 @@ def handle(
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = Caller(context.client_id or "", f"/{context.client_host}", version)
     reply = broker.groups.join_group(request, caller)
-    if isinstance(reply, Promise):
-        return _wait(reply, version)
-    return _shape(reply, version)
-
-
-async def _wait(promise: Promise[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    return _shape(await promise.wait(), version)
+    return then(reply, lambda response: _shape(response, version))
 
 
 def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

@@ -19,7 +19,7 @@ from kwire.codecs.messages.leave_group import (
     MemberIdentity,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then
 
 SEVERAL_MEMBERS_SINCE = 3
 
@@ -31,13 +31,7 @@ def handle(
     if version < SEVERAL_MEMBERS_SINCE:
         request.members = [MemberIdentity(member_id=request.member_id)]
     reply = broker.groups.leave_group(request)
-    if isinstance(reply, Promise):
-        return _wait(reply, version)
-    return _shape(reply, version)
-
-
-async def _wait(promise: Promise[LeaveGroupResponse], version: int) -> LeaveGroupResponse:
-    return _shape(await promise.wait(), version)
+    return then(reply, lambda response: _shape(response, version))
 
 
 def _shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:

@@ -39,7 +39,7 @@ from kwire.context import Context
 from kwire.controller.topic_creation import create_on_first_use
 from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import MetadataView, view_of
-from kwire.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 log = logging.getLogger("kwire.metadata")
 

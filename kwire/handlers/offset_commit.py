@@ -27,7 +27,7 @@ from kwire.codecs.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then
 
 TOPIC_IDS_SINCE = 10
 
@@ -40,15 +40,7 @@ def handle(
         return OffsetCommitResponse(topics=refused)
     request.topics = known
     reply = broker.groups.commit_offsets(request, context.api_version)
-    if isinstance(reply, Promise):
-        return _wait(reply, refused)
-    return _merge(reply, refused) if refused else reply
-
-
-async def _wait(
-    promise: Promise[OffsetCommitResponse], refused: list[OffsetCommitResponseTopic]
-) -> OffsetCommitResponse:
-    return _merge(await promise.wait(), refused)
+    return then(reply, lambda response: _merge(response, refused) if refused else response)
 
 
 def _by_topic(refused: list[OffsetCommitResponseTopic]) -> list[OffsetCommitResponseTopic]:

@@ -22,7 +22,7 @@ from kwire.codecs.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import then
 
 
 def handle(
@@ -30,15 +30,7 @@ def handle(
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     refused = _sort_out(broker, request)
     reply = broker.groups.delete_offsets(request)
-    if isinstance(reply, Promise):
-        return _wait(reply, refused)
-    return _merge(reply, refused)
-
-
-async def _wait(
-    promise: Promise[OffsetDeleteResponse], refused: list[OffsetDeleteResponseTopic]
-) -> OffsetDeleteResponse:
-    return _merge(await promise.wait(), refused)
+    return then(reply, lambda response: _merge(response, refused))
 
 
 def _sort_out(broker: Broker, request: OffsetDeleteRequest) -> list[OffsetDeleteResponseTopic]:

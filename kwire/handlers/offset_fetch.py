@@ -31,7 +31,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import Promise, then_all
 
 ERROR_AT_THE_TOP_SINCE = 2
 SEVERAL_GROUPS_SINCE = 8
@@ -47,25 +47,15 @@ def handle(
     groups = request.groups if version >= SEVERAL_GROUPS_SINCE else [_only_group(request)]
     fetch = _GroupFetch(broker, version, request.require_stable)
     replies = [fetch.start(group) for group in groups]
-    if any(isinstance(reply, Promise) for reply in replies):
-        return _wait(fetch, groups, replies)
-    return _finish(fetch, groups, replies)
-
-
-async def _wait(
-    fetch: _GroupFetch, groups: list[OffsetFetchRequestGroup], replies: list[Reply]
-) -> OffsetFetchResponse:
-    done = [await reply.wait() if isinstance(reply, Promise) else reply for reply in replies]
-    return _finish(fetch, groups, [*done])
+    return then_all(replies, lambda replies: _finish(fetch, groups, replies))
 
 
 def _finish(
-    fetch: _GroupFetch, groups: list[OffsetFetchRequestGroup], replies: list[Reply]
+    fetch: _GroupFetch,
+    groups: list[OffsetFetchRequestGroup],
+    replies: list[OffsetFetchResponseGroup],
 ) -> OffsetFetchResponse:
-    answers = []
-    for group, reply in zip(groups, replies, strict=True):
-        assert isinstance(reply, OffsetFetchResponseGroup)
-        answers.append(fetch.finish(group, reply))
+    answers = [fetch.finish(group, reply) for group, reply in zip(groups, replies, strict=True)]
     if fetch.version >= SEVERAL_GROUPS_SINCE:
         return OffsetFetchResponse(groups=answers)
     return _of_one_group(answers[0])

@@ -17,7 +17,6 @@ from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
 from kwire.groups.classic.decision import sync_error
 
 PROTOCOL_REQUIRED_SINCE = 5
@@ -32,4 +31,4 @@ def handle(
     ):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     reply = broker.groups.sync_group(request)
-    return reply.wait() if isinstance(reply, Promise) else reply
+    return reply if isinstance(reply, SyncGroupResponse) else reply.wait()

@@ -40,6 +40,14 @@ TOPIC_OPERATIONS = _bits(
     AclOperation.ALTER_CONFIGS,
 )
 
+GROUP_OPERATIONS = _bits(
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+
 CLUSTER_OPERATIONS = _bits(
     AclOperation.CREATE,
     AclOperation.ALTER,
