@@ -39,6 +39,7 @@ PARTS = (
     *sorted(CLIENTS | TRANSACTIONS | SIZE_KEYS),
     "first",
 )
+OPEN_FILES = 16_384  # connections on both ends, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
@@ -106,6 +107,7 @@ def main(
     """Measure kwire and Apache Kafka side by side; print tables and write them down."""
     if quick:
         seconds, rounds, warm = min(seconds, 0.7), min(rounds, 2), min(warm, 0.7)
+    machine.allow_open_files(OPEN_FILES)
     plan = Plan(frozenset(only), seconds, rounds, warm, quick, floor)
     console = Console()
     if not console.is_terminal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def facts() -> list[tuple[str, str]]:
         ("Java", java.version(java.executable())),
         ("Apache Kafka", apache_kafka.VERSION),
     ]
+
+
+def allow_open_files(wanted: int) -> None:
+    """For this process and those it starts, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def memory_bytes() -> int:

@@ -1,4 +1,4 @@
-"""Sizes: a transaction of 10,000 partitions, and 100,000 transactional ids.
+"""Sizes: a transaction of 10,000 partitions, 100,000 transactional ids, 3,000 connections.
 
 What they cost who asks for them, and everybody else: a process of its own sends one tiny record
 after another to a topic of its own meanwhile.  Its longest wait is how long the broker was busy
@@ -36,6 +36,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitPr
 from kwire.codecs.primitives import Message
 from kwire.conformance.bench import frames, load
 from kwire.conformance.bench.brokers import Broker
+from kwire.conformance.bench.crowd import CROWD, CROWD_FIGURES, CROWD_KEY, crowd
 from kwire.conformance.bench.frames import BrokerRefused
 from kwire.conformance.bench.load import Address
 from kwire.conformance.bench.measure import Series, new_topic
@@ -324,6 +325,7 @@ SIZES = (
     Size(
         LARGE_KEY, LARGE, (PRODUCE, END, COMPLETE, ADD, END_EMPTY, P99, LONGEST), large_transaction
     ),
+    Size(CROWD_KEY, CROWD, CROWD_FIGURES, crowd),
     Size(IDS_KEY, MANY, (RATE, MEMORY, P99, LONGEST, LOADED, GONE, LOADED_LONGEST), many_ids),
 )
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import struct
 import time
 from collections import Counter, deque
 
 import trio
 
 from kwire.settings import BrokerConfig
-from kwire.settings.connection_limits import ListenerLimit, listener_limit, parse_overrides
+from kwire.settings.connection_limits import LISTENER_LIMITS, listener_limit, parse_overrides
 
 log = logging.getLogger("kwire.network.limits")
 
@@ -27,12 +28,20 @@ RATE_WINDOW_S = 10
 that a burst passes."""
 
 _WHOLE_BROKER = ""
+_IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 
 def canonical_address(host: str) -> str:
-    """One spelling for each address: an IPv4 client of a socket that takes both is an IPv4 one."""
-    host = host.removeprefix("::ffff:") if "." in host else host
-    return host.partition("%")[0]
+    """One spelling for each address, and Java's, for DescribeGroups tells it.
+
+    An IPv4 client of a socket that takes both is an IPv4 one.
+    """
+    if ":" not in host:
+        return host
+    packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    if packed.startswith(_IPV4_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[len(_IPV4_MAPPED) :])
+    return ":".join(f"{group:x}" for group in struct.unpack(">8H", packed))
 
 
 class ConnectionLimits:
@@ -46,6 +55,7 @@ class ConnectionLimits:
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
         self._came: dict[str, deque[float]] = {}
+        self._of_listeners: dict[str, tuple[int | None, int | None]] = {}
         self._read_overrides()
 
     def follow(self, config: BrokerConfig) -> None:
@@ -55,12 +65,14 @@ class ConnectionLimits:
             self._read_overrides()
 
     def _read_overrides(self) -> None:
-        self._overrides, self._unresolved = {}, {}
+        self._overrides, self._unresolved, self._of_listeners = {}, {}, {}
         for host, count in parse_overrides(self._config.max_connections_per_ip_overrides).items():
             try:
-                self._overrides[str(ipaddress.ip_address(host))] = count
+                ipaddress.ip_address(host)
             except ValueError:
                 self._unresolved[host] = count
+            else:
+                self._overrides[canonical_address(host)] = count
 
     async def resolve_names(self) -> None:
         """Find out whom overrides mean that name a host; the name service may take its time."""
@@ -72,17 +84,17 @@ class ConnectionLimits:
                 log.error("max.connections.per.ip.overrides: %r is no host: %s", name, problem)
                 continue
             for *_, address in found:
-                self._overrides.setdefault(str(address[0]), count)
+                self._overrides.setdefault(canonical_address(str(address[0])), count)
 
     # -- questions
 
     def has_room(self, listener: str) -> bool:
         """Whether one more may be accepted now."""
         config = self._config
-        most = listener_limit(config, listener, "max.connections")
+        most, rate = self._limits_of(listener)
         if most is not None and self._by_listener[listener] >= most:
             return False
-        if self._is_too_fast(listener, listener_limit(config, listener, _RATE)):
+        if self._is_too_fast(listener, rate):
             return False
         if self._is_protected(listener):
             return True
@@ -102,6 +114,14 @@ class ConnectionLimits:
     def may_be_closed(self, listener: str) -> bool:
         """Whether connections of `listener` make room when there are too many."""
         return not self._is_protected(listener)
+
+    def _limits_of(self, listener: str) -> tuple[int | None, int | None]:
+        """The listener's own limits: connections, and new ones a second."""
+        limits = self._of_listeners.get(listener)
+        if limits is None:
+            most, rate = (listener_limit(self._config, listener, each) for each in LISTENER_LIMITS)
+            limits = self._of_listeners[listener] = most, rate
+        return limits
 
     def _is_protected(self, listener: str) -> bool:
         config = self._config
@@ -139,5 +159,4 @@ class ConnectionLimits:
             del self._by_address[address]
 
 
-_RATE: ListenerLimit = "max.connection.creation.rate"
 _RATE_UNLIMITED = 2**31 - 1

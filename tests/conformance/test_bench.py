@@ -9,8 +9,8 @@ import pytest
 
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
-from kwire.conformance.bench import frames, load, report
-from kwire.conformance.bench.brokers import Floor, running
+from kwire.conformance.bench import crowd, frames, load, report
+from kwire.conformance.bench.brokers import Floor, Kwire, running
 from kwire.conformance.bench.measure import Series, figures_from_the_start
 from kwire.conformance.bench.rows import ROWS, Figure
 
@@ -114,3 +114,15 @@ def test_first_seconds_count_the_start_and_show_the_rate_while_up() -> None:
     (row,) = [row for row in ROWS if row.key == "tiny1"]
     figures = {figure.name: figure.target for figure in figures_from_the_start(row)}
     assert figures == {"requests": 2.0, "p50": None, "p99": None, "requests while up": None}
+
+
+@pytest.mark.slow
+def test_a_crowd_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("OPENED", 10), ("IDLE", 20), ("TURNS", 1), ("TURN_S", 0.05)):
+        monkeypatch.setattr(crowd, name, value)
+    broker = Kwire(tmp_path / "kwire")
+    with running(broker):
+        figures = crowd.crowd(broker)
+    assert figures.keys() == {figure.name for figure in crowd.CROWD_FIGURES}
+    assert all(figures[name] > 0 for name in figures if name != crowd.MEMORY.name)
+    assert figures[crowd.OPEN.name] <= figures[crowd.SERVED.name]

@@ -1,0 +1,78 @@
+"""Many connections: how long it takes to open them, what an idle one costs, and what they cost a
+busy one among them."""
+
+from __future__ import annotations
+
+import socket
+from statistics import median
+from time import perf_counter_ns
+
+from kwire.conformance.bench import frames, load
+from kwire.conformance.bench.brokers import Broker
+from kwire.conformance.bench.load import Address
+from kwire.conformance.bench.measure import new_topic
+from kwire.conformance.bench.rows import Figure, Figures
+
+OPENED = 1_500
+IDLE = 3_000
+TURNS = 5
+TURN_S = 1.0
+
+CROWD_KEY = "crowd"
+CROWD = f"{IDLE:,} idle connections"
+OPEN = Figure(f"{OPENED:,} opened one after another", "s", more_is_better=False)
+SERVED = Figure("the same until each has a reply", "s", more_is_better=False)
+MEMORY = Figure("memory of an idle one", "bytes", more_is_better=False)
+ALONE = Figure("p99 of a busy one alone", "µs", more_is_better=False)
+AMONG = Figure("p99 of a busy one among them", "µs", more_is_better=False)
+CROWD_FIGURES = (OPEN, SERVED, MEMORY, ALONE, AMONG)
+
+
+def crowd(broker: Broker) -> Figures:
+    """Turns of a producer with one tiny request in flight, alone and among the idle ones."""
+    _p99(broker)  # warms it
+    p99s: dict[str, list[float]] = {ALONE.name: [], AMONG.name: []}
+    before_mb = broker.rss_mb()
+    began = perf_counter_ns()
+    socks = _open(broker.address, OPENED)
+    figures = {OPEN.name: (perf_counter_ns() - began) / 1e9}
+    _ask(socks)
+    figures[SERVED.name] = (perf_counter_ns() - began) / 1e9
+    _close(socks)
+    for number in range(TURNS):
+        p99s[ALONE.name].append(_p99(broker))
+        socks = _open(broker.address, IDLE)
+        _ask(socks)
+        after_mb = broker.rss_mb()
+        if number == 0 and before_mb is not None and after_mb is not None:
+            figures[MEMORY.name] = (after_mb - before_mb) * 1e6 / IDLE
+        p99s[AMONG.name].append(_p99(broker))
+        _close(socks)
+    return figures | {name: median(values) for name, values in p99s.items()}
+
+
+def _p99(broker: Broker) -> float:
+    topic = new_topic()
+    broker.create_topic(topic)
+    sample = load.produce(broker.address, topic, frames.batch(1, 100), TURN_S)
+    broker.delete_topic(topic)
+    assert sample.p99_us is not None
+    return sample.p99_us
+
+
+def _open(address: Address, count: int) -> list[socket.socket]:
+    return [load.connect(address) for _ in range(count)]
+
+
+def _ask(socks: list[socket.socket]) -> None:
+    """Have each say hello, as clients do."""
+    hello = frames.api_versions().data
+    for sock in socks:
+        sock.sendall(hello)
+    for sock in socks:
+        load.receive_reply(sock)
+
+
+def _close(socks: list[socket.socket]) -> None:
+    for sock in socks:
+        sock.close()
