@@ -8,10 +8,11 @@ for; while those files are there, as large as they were, they are given as spark
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -26,6 +27,20 @@ def known(packages: Iterable[str]) -> list[str] | None:
     except (OSError, ValueError):  # never resolved, or removed since
         return None
     return list(noted) if whole and noted else None
+
+
+@contextlib.contextmanager
+def resolving() -> Iterator[None]:
+    """While Spark's resolver may download: two at once damage each other's files in Ivy's folder.
+
+    Where the cache directory cannot be written to, nobody is waited for.
+    """
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            target = _cache_dir() / f"{PREFIX}resolving.lock"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(held.enter_context(target.open("w")), fcntl.LOCK_EX)
+        yield
 
 
 def note(packages: Iterable[str], jars: str) -> None:
@@ -44,6 +59,9 @@ def note(packages: Iterable[str], jars: str) -> None:
 
 
 def _note_of(packages: Iterable[str]) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = hashlib.sha256(",".join(sorted(packages)).encode()).hexdigest()[:16]
-    return Path(base, "kwire", f"{PREFIX}{name}.json")
+    return _cache_dir() / f"{PREFIX}{name}.json"
+
+
+def _cache_dir() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kwire")

@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,20 +86,7 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
     if options.where.startswith("local"):  # its Python workers find what this process finds
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _log(options.log) as log:
-        builder = SparkSession.builder.appName(f"kwire pipeline: {name}").master(options.where)
-        settings = _found_again(settings_of(options), options.where)
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        try:
-            with _stderr_to(log):
-                spark = builder.getOrCreate()
-        except Exception as error:
-            raise PipelineError(
-                f"Spark does not start on {options.where}: {sentence_of(error)} ({log} has more)"
-            ) from error
-        if PACKAGES in settings:
-            found = spark.sparkContext.getConf().get(JARS) or ""
-            jars.note(settings[PACKAGES].split(","), found)
+        spark = _started(name, options, log)
         try:
             yield spark
         except Exception as error:
@@ -111,6 +98,36 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
         finally:
             if _has_java(spark):
                 spark.stop()
+
+
+def _started(name: str, options: SparkOptions, log: Path) -> SparkSession:
+    """Start it; where Spark's resolver has to look for the connector, one process at a time."""
+    asked = settings_of(options)
+    settings = _found_again(asked, options.where)
+    if PACKAGES not in settings:
+        return _start(name, options.where, settings, log)
+    with jars.resolving() if options.where.startswith("local") else nullcontext():
+        settings = _found_again(asked, options.where)  # who was before may have found it
+        spark = _start(name, options.where, settings, log)
+        if PACKAGES in settings:
+            found = spark.sparkContext.getConf().get(JARS) or ""
+            jars.note(settings[PACKAGES].split(","), found)
+    return spark
+
+
+def _start(name: str, where: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(f"kwire pipeline: {name}").master(where)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        with _stderr_to(log):
+            return builder.getOrCreate()
+    except Exception as error:
+        raise PipelineError(
+            f"Spark does not start on {where}: {sentence_of(error)} ({log} has more)"
+        ) from error
 
 
 def _has_java(spark: SparkSession) -> bool:

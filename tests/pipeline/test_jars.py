@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,22 @@ def test_a_session_takes_them_where_nothing_else_is_said_of_jars(resolved: list[
     for setting in ("spark.jars.ivy", "spark.jars.excludes", JARS):
         more = asked | {setting: "y"}
         assert _found_again(more, "local[2]") == more
+
+
+def test_one_at_a_time_resolves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with jars.resolving():
+        [lock] = tmp_path.glob("cache/kwire/*.lock")
+        with lock.open("w") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with lock.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_nobody_is_waited_for_without_a_cache_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with jars.resolving(), jars.resolving():
+        pass
