@@ -1,7 +1,10 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -9,6 +12,7 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
@@ -16,24 +20,30 @@ import org.apache.kafka.streams.kstream.Produced;
  * Counts the words of a topic, exactly once: words are re-keyed (a repartition topic), counted (a
  * store with its changelog), and every update is written to another topic.
  *
- * <p>Arguments: bootstrap servers, application id, topic of words, topic of counts, state folder.
- * Prints "state STATE" at every change, and "first word" when the first is counted.
+ * <p>Arguments: bootstrap servers, application id, topic of words, topic of counts, state folder,
+ * and a file: while it is there, whoever counts a word halts for good, with that word's update
+ * written and its transaction open. Prints "state STATE" at every change, and "first word" when the
+ * first is counted.
  */
 public final class StreamsCount {
     public static void main(String[] arguments) {
         StreamsBuilder builder = new StreamsBuilder();
         AtomicBoolean counting = new AtomicBoolean();
-        builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))
+        Path halt = Path.of(arguments[5]);
+        KStream<String, Long> counted = builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))
             .selectKey((key, word) -> word)
             .groupByKey(Grouped.with("words", Serdes.String(), Serdes.String()))
             .count(Materialized.as("counts"))
-            .toStream()
-            .peek((word, count) -> {
-                if (counting.compareAndSet(false, true)) {
-                    System.out.println("first word");
-                }
-            })
-            .to(arguments[3], Produced.with(Serdes.String(), Serdes.Long()));
+            .toStream();
+        counted.to(arguments[3], Produced.with(Serdes.String(), Serdes.Long()));
+        counted.peek((word, count) -> {
+            if (counting.compareAndSet(false, true)) {
+                System.out.println("first word");
+            }
+            if (Files.exists(halt)) {
+                await(new CountDownLatch(1));
+            }
+        });
 
         KafkaStreams streams = new KafkaStreams(builder.build(), settings(arguments));
         CountDownLatch stopped = new CountDownLatch(1);
@@ -74,6 +84,9 @@ public final class StreamsCount {
         settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 500);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+        // One that is open is not ended before the test has seen it.
+        settings.put(
+            StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 300_000);
         // How long nobody knows that an instance was killed.
         settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6_000);
         return settings;

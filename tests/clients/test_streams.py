@@ -8,7 +8,6 @@ once, in order, up to how often the word was written.
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import time
 from collections import Counter, defaultdict
@@ -29,11 +28,13 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 SOURCE = Path(__file__).with_name("StreamsCount.java")
 COMPILER = "jdk.compiler"
 PARTITIONS = 4
-WORDS = 4_000
 VOCABULARY = [f"word-{number}" for number in range(40)]
-AHEAD = 400
+AHEAD = 100
 """Words written whose counts were not read yet, so that there is always something to count."""
-PATIENCE_S = 45.0
+AT_LEAST = 300
+"""How many are counted before and after."""
+PATIENCE_S = 300.0
+"""Four starts of Java and two rebalances, on a machine that is busy with other things."""
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,9 @@ def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
 class Instance:
     """A process of the application; it keeps its state folder when it is started again."""
 
-    def __init__(self, classes: Path, folder: Path, arguments: list[str]) -> None:
+    def __init__(self, classes: Path, folder: Path, arguments: list[str], halt: Path) -> None:
         self._output = folder.with_suffix(".out")
-        words = command("StreamsCount", [*arguments, folder])
+        words = command("StreamsCount", [*arguments, folder, halt])
         words[words.index("-cp") + 1] += f":{classes}"
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -74,12 +75,6 @@ class Instance:
     def counts(self) -> bool:
         """Whether it has counted a word."""
         return "first word" in self.output
-
-    def pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self._process.kill()
@@ -101,13 +96,21 @@ StartInstance = Callable[[str], Instance]
 
 
 @pytest.fixture
-def start(bootstrap: str, unique: str, compiled: Path, tmp_path: Path) -> Iterator[StartInstance]:
+def halt(tmp_path: Path) -> Path:
+    """While this file is there, an instance halts amid its transaction."""
+    return tmp_path / "halt"
+
+
+@pytest.fixture
+def start(
+    bootstrap: str, unique: str, compiled: Path, tmp_path: Path, halt: Path
+) -> Iterator[StartInstance]:
     """Start an instance of the application with a state folder of that name."""
     started: list[Instance] = []
 
     def begin(name: str) -> Instance:
         arguments = [bootstrap, unique, f"{unique}-words", f"{unique}-counts"]
-        started.append(Instance(compiled, tmp_path / name, arguments))
+        started.append(Instance(compiled, tmp_path / name, arguments, halt))
         return started[-1]
 
     yield begin
@@ -138,56 +141,66 @@ class Reader:
         self._consumer.close()
 
 
-def feed(
-    producer: Producer, reader: Reader, topic: str, words: list[str], until: Callable[[], bool]
-) -> None:
-    """Write `words` (and take them off the list), not far ahead of the counts, until it is so."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not until():
-        assert time.monotonic() < deadline, f"{reader.seen} counts read, {len(words)} words left"
-        written = WORDS - len(words)
-        while words and written - reader.seen < AHEAD:
-            producer.produce(topic, words.pop(), partition=written % PARTITIONS)
-            written += 1
-        producer.poll(0)
-        reader.read()
+class Writer:
+    """Writes words, one after another to the partitions, never far ahead of their counts."""
+
+    def __init__(self, bootstrap: str, topic: str, reader: Reader, rng: random.Random) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self._topic = topic
+        self._reader = reader
+        self._rng = rng
+        self.written: Counter[str] = Counter()
+
+    def feed(self, until: Callable[[], bool]) -> None:
+        """Write as many as it takes, until it is so."""
+        self._wait(until, AHEAD)
+
+    def drain(self) -> None:
+        """Write no more; wait until all are counted."""
+        assert self._producer.flush(TIMEOUT_S) == 0
+        self._wait(lambda: self._reader.seen >= self.written.total(), 0)
+
+    def _wait(self, until: Callable[[], bool], ahead: int) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not until():
+            count = self.written.total()
+            assert time.monotonic() < deadline, f"{self._reader.seen} of {count} counts read"
+            for number in range(count, min(self._reader.seen + ahead, count + ahead)):
+                word = self._rng.choice(VOCABULARY)
+                self._producer.produce(self._topic, word, partition=number % PARTITIONS)
+                self.written[word] += 1
+            self._producer.poll(0)
+            self._reader.read()
 
 
 def test_a_count_is_exact_through_a_kill_and_a_newcomer(
-    bootstrap: str, unique: str, start: StartInstance, rng: random.Random
+    bootstrap: str, unique: str, start: StartInstance, halt: Path, rng: random.Random
 ) -> None:
     source, target = f"{unique}-words", f"{unique}-counts"
     for topic in (source, target):
         create_topic(bootstrap, topic, PARTITIONS)
-    words = rng.choices(VOCABULARY, k=WORDS)
-    expected = Counter(words)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     reader = Reader(bootstrap, target)
+    writer = Writer(bootstrap, source, reader, rng)
 
     first = start("first")
-    feed(producer, reader, source, words, lambda: reader.seen >= WORDS // 8)
-
-    def pauses_in_a_transaction() -> bool:
-        first.pause()
-        if has_open_transaction(bootstrap, target):
-            return True
-        first.resume()
-        return False
-
-    feed(producer, reader, source, words, pauses_in_a_transaction)
+    writer.feed(lambda: reader.seen >= AT_LEAST)
+    halt.touch()  # the next word's transaction stays open
+    writer.feed(lambda: has_open_transaction(bootstrap, target))
     first.kill()
+    halt.unlink()
     first = start("first")
     second = start("second")
-    feed(producer, reader, source, words, lambda: first.counts and second.counts)
-    feed(producer, reader, source, words, lambda: reader.seen >= WORDS)
-    assert not words
-    assert producer.flush(TIMEOUT_S) == 0
+    writer.feed(lambda: first.counts and second.counts)
+    both_count = reader.seen
+    writer.feed(lambda: reader.seen >= both_count + AT_LEAST)
+    writer.drain()
     check_internal_topics(bootstrap, unique)
     first.stop()
     second.stop()
     reader.read()
     reader.close()
-    assert reader.updates == {word: list(range(1, n + 1)) for word, n in expected.items()}
+    expected = {word: list(range(1, count + 1)) for word, count in writer.written.items()}
+    assert reader.updates == expected
 
 
 def has_open_transaction(bootstrap: str, topic: str) -> bool:
