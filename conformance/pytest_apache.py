@@ -6,8 +6,10 @@ asks for these fixtures is skipped with the sentence that says so.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +37,9 @@ class ApacheKafkaNode(NamedTuple):
 OWN = pytest.StashKey[list[tuple[Path, ApacheKafka]]]()
 """The nodes that this worker has started, each with the file that counts who uses it."""
 
+MAY_USE = pytest.StashKey[int]()
+"""How many tests of the session may ask for the node: all that need Java."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -50,6 +55,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "apache_kafka_libs" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """All workers have collected the same."""
+    needing = [item for item in session.items if item.get_closest_marker("java")]
+    session.config.stash[MAY_USE] = len(needing)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """The node ends with the last test that may use it, on whatever worker, and not with the run.
+
+    That worker need not be its parent, which waits for its end then (`pytest_sessionfinish`).
+    """
+    yield
+    if not item.get_closest_marker("java"):
+        return
+    factory: pytest.TempPathFactory = item.config._tmp_path_factory  # type: ignore[attr-defined]  # no public way outside of a fixture
+    now = _change(_state_file(factory), lambda before: before | {"done": before["done"] + 1})
+    if now["done"] == item.config.stash[MAY_USE] and "pid" in now:
+        with contextlib.suppress(ProcessLookupError):  # stopped as its worker ended
+            os.kill(now["pid"], signal.SIGTERM)
 
 
 @pytest.fixture(scope="session")
@@ -102,20 +129,18 @@ def apache_kafka(
 ) -> Iterator[ApacheKafkaNode]:
     """One Apache Kafka node for the whole session: the first worker to ask starts it, and stops it
     when no other uses it any more. Tests keep apart by the names of their topics and groups."""
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    state = shared / "apache-kafka.json"
+    state = _state_file(tmp_path_factory)
     own = request.config.stash.setdefault(OWN, [])
 
     def join(before: dict[str, Any]) -> dict[str, Any]:
         if before["users"]:
             return before | {"users": before["users"] + 1}
-        node = ApacheKafka(shared / f"apache-kafka-{os.getpid()}")
+        node = ApacheKafka(state.with_name(f"apache-kafka-{os.getpid()}"))
         node.start()
         own.append((state, node))
-        return {
+        return before | {
             "users": 1,
+            "pid": node.pid,
             "bootstrap": node.bootstrap,
             "directory": str(node.directory),
         }
@@ -128,11 +153,19 @@ def apache_kafka(
     _change(state, leave)
 
 
+def _state_file(factory: pytest.TempPathFactory) -> Path:
+    """What the workers of a session share of the node, where all of them find it."""
+    shared = factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    return shared / "apache-kafka.json"
+
+
 def _change(path: Path, step: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
     """Replace the JSON state in `path` by what `step` makes of it, one worker at a time."""
     with open(path.with_suffix(".lock"), "w") as lock:
         lock_exclusively(lock)
-        before = json.loads(path.read_text()) if path.exists() else {"users": 0}
+        before = json.loads(path.read_text()) if path.exists() else {"users": 0, "done": 0}
         after = step(before)
         path.write_text(json.dumps(after))
         return after

@@ -10,10 +10,11 @@ import pytest
 from tests.txn.apache import ApacheTransactions
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def apache_transactions(
     apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheTransactions]:
-    """Tests keep apart by their transactional ids."""
+    """Tests keep apart by their transactional ids. It ends with its module: a coordinator that has
+    markers to write to a node that is gone tries all the time."""
     with ApacheTransactions(tmp_path_factory.mktemp("apache")) as started:
         yield started
