@@ -28,8 +28,8 @@ LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 CLUSTER_ID = "kwireConformanceKfk0A"
 MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
-START_TIMEOUT_S = 90
-STOP_TIMEOUT_S = 30
+START_TIMEOUT_S = 300
+STOP_TIMEOUT_S = 120
 
 # Short-lived tools and test brokers: the time to start matters, not the peak rate.
 QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -183,7 +183,7 @@ def run(
     arguments: Sequence[str | Path] = (),
     *,
     stdin: str = "",
-    timeout_s: float = 120,
+    timeout_s: float = 600,
     version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
     """Run one Java class to its end; stdout and stderr are captured apart, any status returned."""

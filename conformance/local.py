@@ -14,8 +14,8 @@ from pathlib import Path
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.conformance.ports import free_port
 
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 120.0
 POLL_S = 0.02
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,23 @@ from kwire.server import serve
 from kwire.settings import load
 
 Response = TypeVar("Response", bound=Message)
+
+
+PATIENCE_S = 60.0
+"""How long a test waits for what takes milliseconds; a busy machine may let it wait for a while."""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the broker work until it is so."""
+    with trio.fail_after(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - what is asked for are facts, not events
+            await trio.sleep(0.001)
+
+
+def is_waited_for(broker: Broker, topic: str, index: int = 0) -> bool:
+    """Whether a fetch waits for records of the partition."""
+    partition = broker.partition(topic, index)
+    return partition is not None and bool(partition.fetch_waiters)
 
 
 @asynccontextmanager

@@ -21,9 +21,9 @@ from typing import IO, Final
 
 from kwire.testing.ports import free_port
 
-START_TIMEOUT_S: Final = 30.0
+START_TIMEOUT_S: Final = 120.0
 """A start takes a fraction of a second; a machine at work on other things may need far more."""
-STOP_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 120.0
 POLL_S: Final = 0.01
 
 API_VERSIONS_V0: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff")

@@ -24,7 +24,7 @@ def kwire(bootstrap: str) -> Kwire:
             capture_output=True,
             text=True,
             env=environ,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == status, f"{done.returncode}\n{done.stdout}\n{done.stderr}"

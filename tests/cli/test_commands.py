@@ -185,7 +185,7 @@ def test_sigterm_lets_a_member_leave(kwire: Kwire, bootstrap: str, unique: str) 
     assert member.stdout is not None
     assert member.stdout.readline() == "1\n"
     member.terminate()
-    assert member.wait(20) == 0
+    assert member.wait(120) == 0
     member.stdout.close()
     described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
     assert (described["state"], described["partitions"][0]["committed"]) == ("Empty", 1)

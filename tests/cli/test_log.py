@@ -21,7 +21,7 @@ FIRST = "00000000000000000000.log"
 
 def kwire_log(*arguments: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kwire.cli", "log", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ)
     assert done.returncode == status, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return done

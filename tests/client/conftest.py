@@ -17,7 +17,7 @@ def eventually() -> Eventually:
     """Wait until something holds: Apache Kafka's brokers learn of changes a little later."""
 
     def wait(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not holds():
             assert time.monotonic() < deadline, "it did not come to hold"
             time.sleep(0.02)
@@ -34,5 +34,5 @@ def eventually() -> Eventually:
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     name = "shared_broker" if request.param == "kwire" else request.param
     bootstrap: str = request.getfixturevalue(name).bootstrap
-    with Cluster(bootstrap, timeout_s=20) as found:
+    with Cluster(bootstrap, timeout_s=60) as found:
         yield found

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 def run(steps: Callable[[], Awaitable[None]]) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ RECORDS = 400  # of each codec
 VALUE_BYTES = 1500
 ZERO_BYTES = 300  # a batch that does not get smaller is sent without compression
 SEGMENT_BYTES = 1 << 20  # the smallest that Kafka takes
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 GROUP = "dump-group"
 TRANSACTIONAL_ID = "dump-txn"
 

@@ -23,7 +23,7 @@ from kafka.errors import TopicAlreadyExistsError
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:

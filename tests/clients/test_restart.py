@@ -12,7 +12,7 @@ from kwire.testing import BrokerProcess
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 TOPIC = "over-restart"
 
 End = Callable[[BrokerProcess], None]
@@ -74,7 +74,7 @@ def test_a_group_resumes_from_what_it_committed(broker: BrokerProcess, end: End)
     first.close()
     end(broker)
     broker.start()
-    second = KafkaConsumer(TOPIC, consumer_timeout_ms=5_000, **settings)
+    second = KafkaConsumer(TOPIC, consumer_timeout_ms=int(TIMEOUT_S * 1000), **settings)
     record = next(iter(second))
     assert (record.offset, int(record.value)) == (7, 7)
     second.close()

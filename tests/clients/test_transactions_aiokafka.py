@@ -15,7 +15,7 @@ from aiokafka.errors import ProducerFenced
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 PARTITIONS = 3
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from tests.clients.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 PARTITIONS = 3
 
 

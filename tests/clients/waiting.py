@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 T = TypeVar("T")
 

@@ -17,5 +17,5 @@ GOLDEN = Path(__file__).parent / "golden"
 def test_golden_batches_are_those_of_java() -> None:
     classpath = f"{apache_kafka.libs()}/*"
     command = [str(java.executable()), "-cp", classpath, str(GOLDEN / "WriteBatches.java")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == (GOLDEN / "batches.tsv").read_text()

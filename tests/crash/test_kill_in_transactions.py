@@ -25,7 +25,7 @@ PARTITIONS = 4
 RECORDS = 8  # of a transaction, in turn to each partition
 LIFE_S = (0.2, 1.0)
 """How long a broker lives under load before it is killed."""
-RECOVERY_S_MAX = 60.0
+RECOVERY_S_MAX = 240.0
 
 
 class Transactions:

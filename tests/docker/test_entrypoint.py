@@ -68,24 +68,24 @@ def test_variables_make_a_broker(start: Start, tmp_path: Path) -> None:
     }
     process = start(settings)
     assert "unknown setting" not in said_until_ready(process)
-    with Cluster(f"127.0.0.1:{port}", timeout_s=10) as cluster:
+    with Cluster(f"127.0.0.1:{port}", timeout_s=60) as cluster:
         assert len(cluster.topic("created", create=True).partitions) == 3
         assert cluster.cluster_id == "4L6g3nShT-eMCtK--X86sw"
         assert list(cluster.nodes) == [3]
     healthy = subprocess.run(
         [sys.executable, "-m", "kwire.cli", "ping", "--container"],
-        env=environ_with(settings), capture_output=True, timeout=30, check=False,
+        env=environ_with(settings), capture_output=True, timeout=300, check=False,
     )  # fmt: skip
     assert healthy.returncode == 0, healthy.stderr
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
 
 
 def test_the_health_check_fails_where_nobody_answers() -> None:
     settings = {"KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{free_port()}"}
     done = subprocess.run(
         [sys.executable, "-m", "kwire.cli", "ping", "--container"],
-        env=environ_with(settings), capture_output=True, text=True, timeout=30, check=False,
+        env=environ_with(settings), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, "connection refused" in done.stderr) == (1, True)
 
@@ -102,7 +102,7 @@ def test_log_level(tmp_path: Path, level: str, is_logged: bool) -> None:
     }
     done = subprocess.run(
         [ROOT / "docker" / "run"],
-        env=environ_with(settings), capture_output=True, text=True, timeout=30, check=False,
+        env=environ_with(settings), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert ("data in" in done.stderr) == is_logged

@@ -70,7 +70,7 @@ def container() -> Iterator[str]:
         )
     name = f"kwire-test-{uuid.uuid4().hex[:8]}"
     environ = {**os.environ, "BUILDER": "buildah", "BASE_IMAGE": BASE_IMAGE, "IMAGE": name}
-    subprocess.run([BUILD], env=environ, check=True, timeout=280)
+    subprocess.run([BUILD], env=environ, check=True, timeout=1200)
     made = subprocess.run(
         ["buildah", "from", "--pull-never", name], capture_output=True, text=True, check=True
     )
@@ -100,7 +100,7 @@ def test_the_image_runs_a_broker_for_an_ordinary_user(container: str) -> None:
         subprocess.run(
             in_container(container, settings, "kwire", "ping", "--container"), check=True
         )
-        with Cluster(f"127.0.0.1:{port}", timeout_s=10) as cluster:
+        with Cluster(f"127.0.0.1:{port}", timeout_s=60) as cluster:
             producer = Producer(cluster)
             producer.send("t", b"from outside")
             producer.flush()

@@ -113,7 +113,7 @@ def consume(bootstrap: str, topic: str, count: int, isolation: str) -> list[tupl
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[tuple[int, bytes]] = []
     while len(found) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(120)
         assert message is not None, f"{len(found)} of {count}"
         assert message.error() is None, message.error()
         offset, value = message.offset(), message.value()
@@ -127,7 +127,7 @@ def consume(bootstrap: str, topic: str, count: int, isolation: str) -> list[tupl
 def new_topic(bootstrap: str, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (created,) = admin.create_topics([NewTopic(name, 1, 1)]).values()
-    created.result(30)
+    created.result(120)
 
 
 def test_a_log_goes_to_apache_kafka_and_comes_back(

@@ -27,7 +27,14 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.log import LogDirLocked
 from kwire.routes import ROUTES
-from tests.inside import RawClient, port_of, running_broker
+from tests.inside import (
+    PATIENCE_S,
+    RawClient,
+    is_waited_for,
+    port_of,
+    running_broker,
+    until,
+)
 
 TOPIC = "flights"
 
@@ -64,8 +71,17 @@ def fetch(offset: int, max_wait_ms: int = 0) -> FetchRequest:
 
 
 async def is_closed(client: RawClient) -> bool:
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         return await client.receive_frame() is None
+
+
+async def is_served(client: RawClient) -> bool:
+    """Whether it gets a reply; the broker closes those that it does not serve."""
+    try:
+        await client.send(ApiVersionsRequest(), 0)
+    except trio.BrokenResourceError:
+        return False
+    return not await is_closed(client)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -134,10 +150,10 @@ async def test_a_waiting_fetch_wakes_for_another_connections_record(tmp_path: Pa
     async with running_broker(tmp_path) as broker:
         reader = await connected(broker)
         writer = await RawClient.connect(broker)
-        await reader.send(fetch(0, max_wait_ms=30_000), 11)
-        await trio.sleep(0.05)
+        await reader.send(fetch(0, max_wait_ms=600_000), 11)
+        await until(lambda: is_waited_for(broker, TOPIC))
         await writer.ask(produce(), 7, ProduceResponse)
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             _, fetched = await reader.receive(FetchResponse, 11)
         assert fetched.responses[0].partitions[0].high_watermark == 1
 
@@ -211,7 +227,7 @@ async def test_a_slow_reader_gets_everything(tmp_path: Path) -> None:
         replies = 16  # more than the kernel's buffers of both ends hold
         for _ in range(replies):
             await client.send(fetch(0), 11)
-        await trio.sleep(0.05)
+        await trio.lowlevel.wait_readable(client.stream.socket)  # it has begun to reply
         for _ in range(replies):
             _, read = await client.receive(FetchResponse, 11)
             records = read.responses[0].partitions[0].records
@@ -236,9 +252,9 @@ async def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
             await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
         assert await is_closed(await RawClient.connect(broker))
         await allowed[0].stream.aclose()
-        await trio.sleep(0.05)
-        again = await RawClient.connect(broker)
-        await again.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+        with trio.fail_after(PATIENCE_S):
+            while not await is_served(await RawClient.connect(broker)):
+                pass  # until the broker has seen that one has gone
 
 
 async def test_above_max_connections_new_ones_wait_their_turn(tmp_path: Path) -> None:
@@ -251,7 +267,7 @@ async def test_above_max_connections_new_ones_wait_their_turn(tmp_path: Path) ->
             await second.receive_frame()
         assert waited.cancelled_caught
         await first.stream.aclose()
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await second.receive(ApiVersionsResponse, 0)
 
 
@@ -261,7 +277,8 @@ async def test_requests_wait_for_memory(tmp_path: Path) -> None:
         greedy, other = await connected(broker), await connected(broker)
         large = greedy.frame(produce(800_000), 7)
         await greedy.stream.send_all(large[:-1])
-        await trio.sleep(0.05)
+        for _ in range(10):  # turns of the loop, in which the broker takes memory for it
+            await trio.sleep(0.005)
         async with trio.open_nursery() as nursery:
             frame = other.frame(produce(700_000), 7)
             nursery.start_soon(other.stream.send_all, frame)  # more than the kernel buffers
@@ -269,7 +286,7 @@ async def test_requests_wait_for_memory(tmp_path: Path) -> None:
                 await other.receive_frame()
             assert waited.cancelled_caught
             await greedy.stream.send_all(large[-1:])
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 await greedy.receive(ProduceResponse, 7)
                 await other.receive(ProduceResponse, 7)
 
@@ -287,8 +304,8 @@ async def test_a_stop_ends_connections_and_leaves_the_data(tmp_path: Path) -> No
     async with running_broker(tmp_path, stop=stop) as broker:
         client = await connected(broker)
         await client.ask(produce(), 7, ProduceResponse)
-        await client.send(fetch(1, max_wait_ms=30_000), 11)
-        await trio.sleep(0.02)
+        await client.send(fetch(1, max_wait_ms=600_000), 11)
+        await until(lambda: is_waited_for(broker, TOPIC))
         stop.set()
         assert await is_closed(client)
     assert (tmp_path / ".kafka_cleanshutdown").exists()

@@ -21,7 +21,7 @@ from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchRespo
 from kwire.log import ColdLookup
 from kwire.log.reading.residency import is_resident
 from kwire.log.reading.residency import read_in as residency_read_in
-from tests.inside import RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, is_waited_for, running_broker, until
 
 KB = 1024
 
@@ -86,7 +86,7 @@ async def test_every_mix_of_small_and_large_arrives_whole(
         stored = await filled(broker, sizes, rng)
         client = await RawClient.connect(broker)
         for version in (4, 7, 12, 17):
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 request = fetch(broker, version, len(sizes))
                 reply = await client.ask(request, version, FetchResponse)
             assert records(reply) == stored
@@ -101,8 +101,8 @@ async def test_a_reader_that_takes_its_time_gets_everything(
         slow, quick = [await RawClient.connect(broker) for _ in range(2)]
         request = fetch(broker, 12, 4)
         await slow.send(request, 12)
-        await trio.sleep(0.02)
-        with trio.fail_after(5):
+        await trio.lowlevel.wait_readable(slow.stream.socket)  # the broker has begun to reply
+        with trio.fail_after(PATIENCE_S):
             assert records(await quick.ask(request, 12, FetchResponse)) == stored
             _, late = await slow.receive(FetchResponse, 12)
             assert records(late) == stored
@@ -115,13 +115,13 @@ async def test_records_reach_a_consumer_that_waits_on_another_connection(
         await filled(broker, [100], rng)
         client = await RawClient.connect(broker)
         await client.send(fetch(broker, 12, 1, offset=1), 12)
-        await trio.sleep(0.02)
+        await until(lambda: is_waited_for(broker, "t"))
         partition = broker.partition("t", 0)
         assert partition is not None
         assert len(partition.fetch_waiters) == 1
         written = batch(100, rng)
         partition.append(written, now_ms=Broker.now_ms())
-        with trio.fail_after(1):
+        with trio.fail_after(PATIENCE_S):
             _, reply = await client.receive(FetchResponse, 12)
         assert records(reply) == [bytes(written)]
         assert not partition.fetch_waiters
@@ -142,7 +142,7 @@ async def test_what_is_not_in_memory_is_read_by_a_thread(
         stored = await filled(broker, sizes, rng)
         client = await RawClient.connect(broker)
         forget_pages(tmp_path)
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             reply = await client.ask(fetch(broker, 12, len(sizes)), 12, FetchResponse)
         assert records(reply) == stored
     assert len(readers) >= len(sizes)
@@ -178,7 +178,7 @@ async def test_an_offset_is_looked_up_by_a_thread_where_the_loop_would_wait(
         for offset in (250, 251, 3, 500):
             request = fetch(broker, 12, 1, offset=offset)
             request.topics[0].partitions[0].partition_max_bytes = 10
-            with trio.fail_after(10):
+            with trio.fail_after(PATIENCE_S):
                 reply = await client.ask(request, 12, FetchResponse)
             assert records(reply) == [stored[offset - 1]]
     assert 2 <= len(lookups) <= 3  # 251 stands beside 250, and 500 is at the end

@@ -16,7 +16,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.network.readiness import Patience, ReadySockets, WaitingSockets
 from kwire.timers import Timers
-from tests.inside import RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker
 
 both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
 Kind = type[ReadySockets] | type[WaitingSockets]
@@ -159,7 +159,7 @@ async def test_a_client_without_pause_leaves_the_others_their_turn(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ready.run)
         nursery.start_soon(ready.serve, busy.near.fileno(), busy)
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             while turns < 100:
                 await trio.lowlevel.checkpoint()
                 turns += 1

@@ -30,7 +30,13 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
 )
 from kwire.metadata.image import NO_LEADER
-from tests.inside import RawClient, running_broker
+from tests.inside import (
+    PATIENCE_S,
+    RawClient,
+    is_waited_for,
+    running_broker,
+    until,
+)
 
 TOPIC = "t"
 
@@ -66,12 +72,12 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
             broker.partitions[TOPIC].values(), key=lambda each: each.log.dir.parent.name
         )
         await reader.send(fetch(lost.index), 11)
-        await trio.sleep(0.05)
+        await until(lambda: is_waited_for(broker, TOPIC, lost.index))
         directory = next(d for d in broker.logs.online_dirs if d.path == lost.log.dir.parent)
         committed = trio.Event()
         broker.store.watch(lambda image, delta: committed.set())
         broker.logs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             _, told = await reader.receive(FetchResponse, 11)
         error = told.responses[0].partitions[0].error_code
         assert error == ErrorCode.KAFKA_STORAGE_ERROR
@@ -80,7 +86,7 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         written = await writer.ask(produce(kept.index), 7, ProduceResponse)
         assert written.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await committed.wait()
         refused = await writer.ask(produce(lost.index), 7, ProduceResponse)
         answer = refused.responses[0].partition_responses[0]

@@ -33,7 +33,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.log import Log, LogError
 from kwire.log.upkeep.flush import Flush
-from tests.inside import RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker
 
 TOPIC = "durable"
 
@@ -119,7 +119,7 @@ async def test_many_producers_share_an_fsync(tmp_path: Path, disk: SlowDisk, ack
                 nursery.start_soon(write, broker)
             partition = broker.partition(TOPIC, 0)
             assert partition is not None
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 while partition.log_end_offset < 10:
                     await trio.testing.wait_all_tasks_blocked(0.001)
             assert answers == []
@@ -220,7 +220,7 @@ async def test_a_shortage_is_waited_for(
     monkeypatch.setattr(Log, "prepare_flush", out_of_descriptors)
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             assert error_of(await client.ask(produce(), 7, ProduceResponse)) == 0
         assert tries == 3
         assert await high_watermark(client) == 1

@@ -30,7 +30,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.partitions import moving
 from kwire.partitions.partition import Partition
-from tests.inside import RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker
 
 TOPIC = "t"
 VALUE = bytes(100_000)
@@ -87,7 +87,7 @@ async def described(client: RawClient) -> dict[str, list[tuple[bool, int, int]]]
 
 async def moved(client: RawClient, path: Path) -> None:
     """Ask until the partition is in `path` and nowhere else."""
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         while True:
             told = await described(client)
             if [each[0] for each in told.pop(path.name)] == [False] and not any(told.values()):

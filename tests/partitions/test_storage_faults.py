@@ -33,7 +33,7 @@ from kwire.codecs.messages.produce import (
 from kwire.log import LogDirError
 from kwire.log.directory.files import Files, OpenFile
 from kwire.partitions.partition import Partition
-from tests.inside import RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker
 from tests.log.failing_disk import path_of
 
 TOPIC = "t"
@@ -170,7 +170,7 @@ async def until_it_stops(tmp_path: Path, fault: Fault) -> None:
         assert (await write(client, other.index))[0] is STORAGE_ERROR
         assert not broker.storage_lost.is_set(), "one directory is left"
         assert (await write(client, first.index))[0] is STORAGE_ERROR
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await broker.storage_lost.wait()
 
 
@@ -202,7 +202,7 @@ async def test_a_metadata_log_that_cannot_be_fsynced_stops_the_broker(
             client = await RawClient.connect(broker)
             monkeypatch.setattr(ChangeLog, "_append", failing)
             assert await create(client) is STORAGE_ERROR
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 await broker.storage_lost.wait()
 
 

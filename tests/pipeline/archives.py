@@ -11,7 +11,7 @@ import pyarrow.dataset
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 NOON_MS = 1_362_139_200_000
 """Of March 1, 2013, in UTC."""

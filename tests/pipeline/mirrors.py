@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from kwire.demo import flights
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 BEGIN_MS = int(time.time() * 1000) - 3_600_000
 """Of the first record: so old that a week's retention is far, and never in the future."""
 

@@ -97,20 +97,20 @@ class Planter:
         """The topic's whole name."""
         name = self.name(topic)
         made = self.admin.create_topics([NewTopic(name, partitions, 1, config=dict(configs or {}))])
-        made[name].result(30)
+        made[name].result(120)
         return name
 
     def alter(self, topic: str, config: str, value: str) -> None:
         entry = ConfigEntry(config, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.name(topic), incremental_configs=[entry])
         for future in self.admin.incremental_alter_configs([resource]).values():
-            future.result(30)
+            future.result(120)
 
     def end(self, topic: str, partition: int) -> int:
         """The offset behind the last one."""
         asked = {TopicPartition(self.name(topic), partition): OffsetSpec.latest()}
         [future] = self.admin.list_offsets(asked).values()
-        return int(future.result(30).offset)
+        return int(future.result(120).offset)
 
     def put(self, topic: str, made: list[Made], **settings: Any) -> None:  # noqa: ANN401 - librdkafka's
         """Produce records with a producer of these settings."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kwire.pipeline.querying.running import Done
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 Fields = dict[str, Any]
 
 

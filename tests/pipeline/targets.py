@@ -29,7 +29,7 @@ SCHEMA = pyarrow.schema(
 )
 """Of Spark's Kafka source."""
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 SMALL = Bounds(records=10, patience_s=PATIENCE_S)
 WHOLE = Bounds(patience_s=PATIENCE_S)
 Headers = list[tuple[str, bytes | None]]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(900),  # the fixture reads more than twenty topics
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
 

@@ -123,7 +123,7 @@ def test_a_writer_that_is_killed_in_a_transaction_leaves_nothing_of_it(target: T
     rows = numbered(45)
     batches = [batch(target.topic, 0, range(start, start + 5), rows) for start in range(0, 45, 5)]
     sent = pickle.dumps((target.writer(mapped=True), batches, 2))
-    done = subprocess.run([sys.executable, "-c", KILLED], input=sent, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED], input=sent, timeout=300)
     assert done.returncode == 9
     written = target.write(rows, mapped=True)
     assert target.records() == rows
@@ -356,7 +356,7 @@ def test_executors_need_no_kwire(target: Target, tmp_path: Path) -> None:
     task = target.writer(mapped=True).task(Plan())
     sent = cloudpickle.dumps((task, [batch(target.topic, 0, range(30), rows)]))
     done = subprocess.run(
-        [sys.executable, "-c", SHIPPED], input=sent, capture_output=True, timeout=60, cwd=tmp_path,
+        [sys.executable, "-c", SHIPPED], input=sent, capture_output=True, timeout=300, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": ""},
     )  # fmt: skip
     assert done.stdout.split() == [b"30"], done.stderr.decode()

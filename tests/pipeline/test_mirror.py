@@ -344,7 +344,7 @@ def test_the_example_of_its_help(pair: Pair) -> None:
         [sys.executable, "-m", "kwire.cli", *command, *options],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1500,
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)

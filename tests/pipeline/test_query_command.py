@@ -16,7 +16,7 @@ from kwire.cli.pipeline.rows import apart, cell
 from kwire.pipeline import Form, View
 from tests.pipeline.queries import as_json, consumed, produce, table
 
-TIMEOUT_S = 840
+TIMEOUT_S = 1500
 
 
 def options(*words: str) -> dict[str, object]:
@@ -96,7 +96,6 @@ def test_cells_of_a_table() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_query_from_a_shell_writes_a_topic_and_tells_of_it(
     bootstrap: str, unique: str, tmp_path: Path
 ) -> None:

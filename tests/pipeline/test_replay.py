@@ -73,7 +73,7 @@ def bare(found: list[Row]) -> list[tuple[object, ...]]:
 def settings(bootstrap: str, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    described = admin.describe_configs([resource])[resource].result(30)
+    described = admin.describe_configs([resource])[resource].result(120)
     return {name: entry.value for name, entry in described.items()}
 
 

@@ -78,7 +78,7 @@ def test_no_record_comes_before_its_time_and_none_of_a_partition_out_of_turn(
     try:
         written = replay(bootstrap, unique, pace)
     finally:
-        arrivals.join(30)
+        arrivals.join(120)
         arrivals.stop.set()
     assert sum(one.records for one in written) == len(arrivals.came) == RECORDS
     for at, number in arrivals.came:

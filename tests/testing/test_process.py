@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # each starts a process
 
 
 def write(broker: BrokerProcess, value: bytes) -> None:
-    with Cluster(broker.bootstrap, timeout_s=10) as cluster:
+    with Cluster(broker.bootstrap, timeout_s=60) as cluster:
         producer = Producer(cluster)
         producer.send("t", value)
         producer.flush()
@@ -28,7 +28,7 @@ def write(broker: BrokerProcess, value: bytes) -> None:
 
 def count(broker: BrokerProcess) -> int:
     at = TopicPartition("t", 0)
-    with Cluster(broker.bootstrap, timeout_s=10) as cluster:
+    with Cluster(broker.bootstrap, timeout_s=60) as cluster:
         return end_offsets(cluster, [at])[at]
 
 
@@ -59,7 +59,7 @@ def test_address_and_data_outlive_the_process(tmp_path: Path) -> None:
 def test_settings_of_the_tests_own(tmp_path: Path) -> None:
     with (
         BrokerProcess(tmp_path, {"num.partitions": "4"}) as broker,
-        Cluster(broker.bootstrap, timeout_s=10) as cluster,
+        Cluster(broker.bootstrap, timeout_s=60) as cluster,
     ):
         assert len(cluster.topic("t", create=True).partitions) == 4
 

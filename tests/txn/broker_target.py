@@ -32,7 +32,7 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 POLL_S = 0.02
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 300.0
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -46,7 +46,7 @@ class BrokerTarget:
     def __init__(self, port: int, data_dir: Path) -> None:
         self._data_dir = data_dir
         self.connection = Connection(
-            "localhost", port, client_id=MAY_WRITE_INTERNAL_TOPICS, timeout_s=30
+            "localhost", port, client_id=MAY_WRITE_INTERNAL_TOPICS, timeout_s=120
         )
         call = self.connection.call
         find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["ready"])

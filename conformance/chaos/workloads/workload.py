@@ -15,7 +15,7 @@ from kwire.conformance.chaos.plan import Plan
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.wire.peer import Address
 
-RECOVERY_S = 30.0
+RECOVERY_S = 120.0
 """From the end of the last fault until everything that was begun has come to its end: clients wait
 up to a second between attempts, and a group may take two rebalances."""
 

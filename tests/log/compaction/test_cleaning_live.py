@@ -24,13 +24,13 @@ TOPIC_CONFIG = {
     "segment.bytes": "1048576",
     "min.cleanable.dirty.ratio": "0.01",
 }
-WAIT_S = 60
+WAIT_S = 300
 
 
 def create_topic(broker: BrokerProcess, name: str, config: dict[str, str] | None = None) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     made = admin.create_topics([NewTopic(name, 1, config={**TOPIC_CONFIG, **(config or {})})])
-    made[name].result(30)
+    made[name].result(120)
 
 
 def produce(broker: BrokerProcess, topic: str, first: int, count: int, keys: int) -> None:
@@ -57,7 +57,7 @@ def consume(broker: BrokerProcess, topic: str) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
     offset = -1
     while True:
-        message = consumer.poll(30)
+        message = consumer.poll(120)
         assert message is not None, "the consumer got stuck"
         if message.error():
             consumer.close()
@@ -158,7 +158,7 @@ def test_committed_offsets_are_compacted(broker_factory: BrokerFactory) -> None:
     consumer.close()
     broker.restart()
     again = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-    [committed] = again.committed([TopicPartition("t", 0)], timeout=30)
+    [committed] = again.committed([TopicPartition("t", 0)], timeout=120)
     again.close()
     assert committed.offset == last
 

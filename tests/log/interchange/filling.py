@@ -47,7 +47,7 @@ INTERNAL_TOPICS: Shapes = {
 }
 GROUPS = ("readers", "in-transactions")
 OPEN_TIMEOUT_MS = 900_000  # longer than any test runs
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 class Filling:
@@ -65,7 +65,7 @@ class Filling:
             for name, (partitions, configs) in (TOPICS | (more or {})).items()
         ]
         for created in admin.create_topics(wanted).values():
-            created.result(30)
+            created.result(120)
 
     def write(self, sitting: int) -> None:
         """Some of everything; the second sitting leaves a transaction open."""

@@ -50,7 +50,7 @@ LOADING = (
 def observe(bootstrap: str) -> Seen:
     """Everything that clients can learn of topics, groups and transactions."""
     host, _, port = bootstrap.rpartition(":")
-    with closing(Connection(host, int(port), client_id="observer", timeout_s=30)) as connection:
+    with closing(Connection(host, int(port), client_id="observer", timeout_s=120)) as connection:
         observer = _Observer(connection)
         observer.wait_until_up()
         return dict(observer.everything())

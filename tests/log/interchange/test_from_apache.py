@@ -107,7 +107,7 @@ def producer_ids(seen: Seen) -> set[int]:
 
 
 def new_producer_id(broker: BrokerProcess) -> int:
-    with closing(Connection("127.0.0.1", broker.port, client_id="t", timeout_s=30)) as connection:
+    with closing(Connection("127.0.0.1", broker.port, client_id="t", timeout_s=120)) as connection:
         answer = connection.call(InitProducerIdRequest(None, transaction_timeout_ms=60_000))
     producer_id: int = answer.producer_id
     return producer_id

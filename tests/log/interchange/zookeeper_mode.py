@@ -24,7 +24,7 @@ from kwire.testing.process import answers
 from tests.log.interchange.filling import SETTINGS, until
 
 VERSION = "3.9.2"
-STOP_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 300
 JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 LOG4J = """log4j.rootLogger=WARN, out
 log4j.logger.kafka.log=INFO

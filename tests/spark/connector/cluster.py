@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 300.0
 """Far more than any of it takes, on a machine that is at work on other things too."""
 POLL_S = 0.02
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-TIMEOUT_S = 90
+TIMEOUT_S = 300
 
 Hook = Callable[[int], None]
 
