@@ -14,13 +14,17 @@ SOURCES := codecs conformance docker groups kwire log tests tools txn
 
 # Of `make run`: more settings, e.g. make run ARGS='--set num.partitions=3'
 ARGS ?=
+# Of the tests: gives the order of the files, and what tests draw at random
+SEED ?= 1
+# How they are run: each file by one worker, and three at a time on two cores, for they wait a lot
+WORKERS := -n 3 --dist loadfile --seed=$(SEED)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
-TESTS ?= -n 2 --dist loadfile
+TESTS ?= $(WORKERS) -m 'not long'
 # Of `make image`: the image that brings Python, and the name of what is built
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
-.PHONY: help run test check format pytest generated env env-dev lock image \
+.PHONY: help run test test-long check format pytest generated env env-dev lock image \
 	conformance clients chaos hostile crash mutants bench opening demo clean
 
 help: ## this list
@@ -29,7 +33,10 @@ help: ## this list
 run: env ## start a broker on localhost:9092, its data in ./kwire-data
 	@exec .venv/bin/kwire serve $(ARGS)
 
-test: check pytest ## format, lint, types, generated code and all tests
+test: check pytest ## what every change must pass: format, lint, types, generated code, tests
+
+test-long: check ## what a release must pass: the same, and the tests that take long
+	$(VENV_PYTHON) -m pytest $(WORKERS)
 
 check: env-dev ## all checks that run nothing: format, lint, types, generated code
 	$(VENV_PYTHON) -m ruff format --check $(SOURCES)

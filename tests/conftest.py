@@ -20,6 +20,7 @@ from kwire import pipeline
 from kwire.conformance import java
 from kwire.pipeline.session import AVRO
 from kwire.testing import BrokerProcess
+from tests.ordering import drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seed",
         default="1",
-        help="seed of the tests that draw at random; `random` takes a new one",
+        help="seed of the order of the test files, and of the tests that draw at random; `random`"
+        " takes a new one",
     )
 
 
@@ -60,7 +62,34 @@ def java_lacks() -> str | None:
     return missing and f"Apache Kafka's tools and Spark are NOT TESTED: {missing}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+HEAVY = ("java", "spark", "long")
+"""Marks of tests that make their file a long one."""
+
+
+@pytest.hookimpl(trylast=True)  # other plugins mark what needs Java
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    order_files(config, items)
+    skip_what_needs_java(items)
+
+
+def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files into the order of the seed, unless they were named one by one.
+
+    xdist hands them out in this order, the same on all workers (with `--no-loadscope-reorder`).
+    """
+    if all(Path(argument.partition("::")[0]).is_file() for argument in config.args):
+        return
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    is_long = {
+        name: any(item.get_closest_marker(mark) for item in held for mark in HEAVY)
+        for name, held in files.items()
+    }
+    items[:] = [item for name in drawn(is_long, config.option.seed) for item in files[name]]
+
+
+def skip_what_needs_java(items: list[pytest.Item]) -> None:
     reason = java_lacks()
     if reason is None:
         return

@@ -150,6 +150,7 @@ def test_the_broker_says_what_it_is(bootstrap: str, java_class: JavaClass, tool:
     assert re.search(r"Cluster ID: [\w-]{22}$", shown.stdout.strip())
 
 
+@pytest.mark.long
 def test_performance_tools(tool: Tool, unique: str) -> None:
     common = ["--topic", unique, "--num-records", 20_000]
     sending = ["--record-size", 100, "--throughput", -1]

@@ -21,7 +21,7 @@ from tests.clients.waiting import eventually
 
 TOOLS = "org.apache.kafka.tools"
 TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 Tool = Callable[..., str]
 JavaClass = Callable[..., CompletedProcess[str]]
@@ -69,6 +69,7 @@ def open_transaction(bootstrap: str, topic: str) -> Producer:
     return producer
 
 
+@pytest.mark.long
 def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) -> None:
     sending = ["--record-size", 100, "--throughput", -1, "--num-records", 20_000]
     transactions = ["--transactional-id", unique, "--transaction-duration-ms", 50]
@@ -82,7 +83,10 @@ def test_the_performance_tool_produces_in_transactions(tool: Tool, unique: str) 
     assert row["TransactionState"] == "CompleteCommit"
 
 
-@pytest.mark.parametrize("mode", [[], ["--group-mode", "--use-group-metadata"]])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param([], marks=pytest.mark.long), ["--group-mode", "--use-group-metadata"]],
+)
 def test_a_copier_that_aborts_at_random_copies_everything_once(
     bootstrap: str, java_class: JavaClass, unique: str, mode: list[str]
 ) -> None:

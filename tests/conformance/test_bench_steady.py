@@ -16,9 +16,9 @@ TIMEOUT_S = 1400
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
 def test_a_steady_run_ends_without_lag_and_tells_what_it_saw(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kwire.conformance.bench.steady", "--report", str(tmp_path)]
     command += ["--minutes", str(SECONDS / 60), "--rate", str(RECORDS_PER_S)]

@@ -252,6 +252,7 @@ def test_suites_are_in_the_wheel() -> None:
             assert path.is_dir() or covered, f"{inside} is in no pattern of package-data"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_kafka_python_passes_what_it_passed(tmp_path: Path) -> None:
     """Its sources come from PyPI once: without network, and without them, there is nothing."""

@@ -76,6 +76,7 @@ def test_without_a_fault_nothing_is_found(apache_kafka: ApacheKafkaNode, tmp_pat
         assert red_lines(subject, apache_kafka.bootstrap, only) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FOUND_BY)
 def test_a_fault_is_found(fault: str, apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
     only, case = FOUND_BY[fault]

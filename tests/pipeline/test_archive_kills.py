@@ -144,6 +144,7 @@ def in_archive(directory: Path, partition: int) -> pa.Table:
     return found.sort_by("offset").cast(SHAPE)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(7200)

@@ -23,12 +23,11 @@ from tests.pipeline.planted import Planter, at, records
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_S = 600
+TIMEOUT_S = 1500
 EVERY = 100
 """Of the flights every hundredth."""
 
 pytestmark = [
-    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
 
@@ -63,6 +62,7 @@ def kwire(spark: SparkSession, bootstrap: str) -> Run:
     return runner(bootstrap)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_examples_of_the_help(
@@ -101,6 +101,7 @@ def examples(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.startswith("    kwire pipeline")]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) -> None:

@@ -16,7 +16,7 @@ from kwire.testing import BrokerProcess
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "pipelines.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TIMEOUT_S = 600
+TIMEOUT_S = 1500
 SERVE = "kwire serve\n"
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A Java that lives for seconds gains nothing by what it does for those that live long."""
@@ -37,9 +37,9 @@ def told() -> Iterator[Told]:
             yield Told(text, after[1] if after[0] == "json" else None)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_the_guide_does_what_it_says(broker: BrokerProcess, tmp_path: Path) -> None:
     """On a broker of its own: the guide begins on an empty one."""
     steps = list(told())

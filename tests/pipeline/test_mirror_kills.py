@@ -136,9 +136,10 @@ def ends(broker: BrokerProcess) -> int:
         consumer.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(300 + 600 * ROUNDS + RECORDS // 1000)
+@pytest.mark.timeout(1800 + 600 * ROUNDS + RECORDS // 1000)
 def test_each_record_is_there_once_whatever_is_killed(tmp_path: Path, rng: random.Random) -> None:
     with (
         BrokerProcess(tmp_path / "source") as source,

@@ -81,6 +81,7 @@ def bare(found: list[Row]) -> list[tuple[object, ...]]:
     return [(row.partition, row.timestamp_ms, row.key, row.value, row.headers) for row in found]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(7200)

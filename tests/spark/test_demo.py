@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-TIMEOUT_S = 300
+TIMEOUT_S = 1500
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
 def test_sampled_flights_come_through_as_the_file_gives_them(

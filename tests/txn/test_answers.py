@@ -59,6 +59,7 @@ def test_differences_are_few() -> None:
     assert all("-last: init a v=" in line for line in different)
 
 
+@pytest.mark.long
 def test_apache_kafka_answers_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
     apache_transactions.load(records(PREFIX, now_ms()))
     given = answers(apache_transactions)

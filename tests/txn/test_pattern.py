@@ -44,6 +44,7 @@ def test_patterns_match_as_those_of_apache_kafka() -> None:
     assert lines(of_ours) == PATTERNS.read_text().splitlines()
 
 
+@pytest.mark.long
 def test_apache_kafka_says_so(apache_transactions: ApacheTransactions, rewrite: bool) -> None:
     for name in IDS:
         apache_transactions.ask(ApiKey.INIT_PRODUCER_ID, 5, InitProducerIdRequest(name, 60_000))

@@ -117,6 +117,7 @@ def test_script(path: Path, check_script: CheckScript) -> None:
     check_script(path, MachineScript().run)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", FOR_BOTH, ids=lambda path: path.stem)
 def test_apache_kafka_does_so(path: Path, apache_transactions: ApacheTransactions) -> None:
     def stand(epoch: int) -> None:

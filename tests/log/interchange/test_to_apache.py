@@ -60,6 +60,7 @@ def ours(by_kwire: Ours, tmp_path: Path) -> Iterator[Path]:
     assert verified(data_dir) == []
 
 
+@pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
 def test_zookeeper_mode_takes_it_as_it_is(by_kwire: Ours, ours: Path, tmp_path: Path) -> None:

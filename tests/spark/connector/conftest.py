@@ -65,7 +65,7 @@ def kafka(spark: SparkSession, bootstrap: str) -> Kafka:
     return Kafka(spark, bootstrap)
 
 
-@pytest.fixture(params=["admin", "consumer"])
+@pytest.fixture(params=["admin", pytest.param("consumer", marks=pytest.mark.long)])
 def fetcher(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """How the driver asks for offsets: with an admin client, or as before with a consumer."""
     spark.conf.set(FETCHING, str(request.param == "consumer").lower())
