@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from tests.ordering import drawn
+
+ROOT = Path(__file__).resolve().parent.parent
 
 FILES = {f"tests/test_{number}.py": number % 4 == 0 for number in range(60)}
 
@@ -26,3 +34,21 @@ def test_long_files_alone_are_all_there() -> None:
     only_long = dict.fromkeys(FILES, True)
     assert sorted(drawn(only_long, "3")) == sorted(FILES)
     assert drawn({}, "3") == []
+
+
+def collected(*arguments: str) -> list[str]:
+    """The files of a run, in their order."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    nodes = (line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line)
+    return list(dict.fromkeys(nodes))
+
+
+@pytest.mark.slow
+def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_named() -> None:
+    one, again, other = (collected("tests/groups", f"--seed={seed}") for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+    assert sorted(one) == sorted(other)
+    named = ["tests/test_tidy.py", "tests/groups/test_records.py", "tests/groups/test_offsets.py"]
+    assert collected(*named) == named
