@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,6 +217,9 @@ def test_a_continuous_run_shows_readers_only_whole_files_each_record_once(bench:
 
     def told(step: Any) -> None:  # noqa: ANN401 - a Step
         nonlocal read
+        seen = reader.reads
+        while reader.reads == seen and reader.is_alive():  # it looks after each step
+            time.sleep(0.01)
         read += step.records
         if read == 1500:
             stop.set()

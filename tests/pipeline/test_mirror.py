@@ -147,12 +147,28 @@ def change_configs(bootstrap: str, topic: str, changes: dict[str, str | None]) -
 
 def test_a_mirror_that_is_stopped_anywhere_goes_on_there(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic, 2)
-    mirrors.write(pair.source, pair.topic, numbered(400))
-    # 40 batches: it is stopped on its way, also where Spark tells late of the first one.
+    written = 100
+    mirrors.write(pair.source, pair.topic, numbered(written))
     mirroring = pipeline.mirror(pair.spark, pair.asked(batch_records=10, every_s=0.1))
-    pipeline.follow(mirroring.query, lambda step: mirroring.query.stop())
+    is_over = threading.Event()
+
+    def keep_ahead() -> None:
+        """It is stopped on its way, however late Spark tells of its first batch."""
+        nonlocal written
+        while not is_over.wait(0.01):
+            if written < mirroring.done.records + 100:
+                mirrors.write(pair.source, pair.topic, numbered(50, written))
+                written += 50
+
+    ahead = threading.Thread(target=keep_ahead)
+    ahead.start()
+    try:
+        pipeline.follow(mirroring.query, lambda step: mirroring.query.stop())
+    finally:
+        is_over.set()
+        ahead.join()
     stopped = mirroring.finish()
-    assert 0 < stopped.records < 400
+    assert 0 < stopped.records < written
     rest = pair.mirror(batch_records=100)
     pair.assert_same()
     assert rest.lag == 0
