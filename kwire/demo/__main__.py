@@ -120,7 +120,7 @@ def run(
     with steps.step("produce: confluent-kafka, zstd", len(rows)) as done:
         count = produce.produce(bootstrap, source, rows, done)
     with steps.step("consume: group of kafka-python, kafka-python, confluent-kafka", count) as done:
-        members = group.consume(bootstrap, source, f"{source}-group", count, done)
+        members = group.consume(bootstrap, source, f"{source}-group", count, PARTITIONS, done)
     if (committed := group.committed(bootstrap, source, f"{source}-group")) != count:
         raise group.GroupError(f"{committed} offsets are committed of {count} records consumed")
     job = reduce.Job(bootstrap, source, result, directory, count)
@@ -134,7 +134,8 @@ def run(
     wrong = results.differences(expected, parquet, "Parquet")
     wrong += results.differences(expected, topic, f"topic {result}")
     shares = ", ".join(
-        f"{member.library} {len(member.positions):,} of {len(member.partitions)} partitions"
+        f"{member.library} {len(member.positions):,} of"
+        f" partitions {', '.join(map(str, sorted(member.partitions)))}"
         for member in members
     )
     notes = [

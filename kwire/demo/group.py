@@ -1,7 +1,8 @@
 """A consumer group of three: kafka-python and confluent-kafka in one group, default settings.
 
 Both offer the range assignor first, so that is what the group agrees on. Each member runs in a
-thread of its own; together they must see every record once.
+thread of its own; together they must see every record once.  A member that comes first is given all
+partitions: none takes a record before the group has shared them out among all three.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaConsumer
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
 
 POLL_S = 0.2
@@ -29,7 +36,7 @@ class GroupError(RuntimeError):
 
 
 class Member(ABC):
-    """One member; `positions` are what it got."""
+    """One member; `positions` are what it got, `assigned` what the group gives it now."""
 
     library: str
 
@@ -37,20 +44,21 @@ class Member(ABC):
         self.bootstrap, self.topic, self.group = bootstrap, topic, group
         self.positions: list[Position] = []
         self.partitions: set[int] = set()
+        self.assigned: frozenset[int] = frozenset()
         self.failure: BaseException | None = None
 
-    def run(self, done: threading.Event) -> None:
-        """Consume until told that all is there; leave the group with the offsets committed."""
+    def run(self, shared: threading.Event, done: threading.Event) -> None:
+        """Consume from when all have a share until all is there; leave with offsets committed."""
         try:
-            for position in self.poll_until(done):
+            for position in self.poll_until(shared, done):
                 self.positions.append(position)
                 self.partitions.add(position[0])
         except (GroupError, KafkaException, KafkaError, OSError) as failure:
             self.failure = failure
 
     @abstractmethod
-    def poll_until(self, done: threading.Event) -> Iterator[Position]:
-        """Positions of the records as they come, until `done` is set."""
+    def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
+        """Positions of the records as they come once `shared` is set, until `done` is."""
 
 
 class KafkaPython(Member):
@@ -58,15 +66,17 @@ class KafkaPython(Member):
 
     library = "kafka-python"
 
-    def poll_until(self, done: threading.Event) -> Iterator[Position]:
+    def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
         consumer = KafkaConsumer(
-            self.topic,
-            bootstrap_servers=self.bootstrap,
-            group_id=self.group,
-            auto_offset_reset="earliest",
+            bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest"
         )
+        consumer.subscribe([self.topic], listener=_Listener(self, consumer, shared))
+        paused = True
         try:
             while not done.is_set():
+                if paused and shared.is_set():
+                    consumer.resume(*consumer.paused())
+                    paused = False
                 for records in consumer.poll(timeout_ms=int(POLL_S * 1000)).values():
                     for record in records:
                         yield record.partition, record.offset
@@ -74,12 +84,37 @@ class KafkaPython(Member):
             consumer.close()
 
 
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
+    """Notes what a member is given, and pauses it until all have their share."""
+
+    def __init__(self, member: Member, consumer: KafkaConsumer, shared: threading.Event) -> None:
+        self._member, self._consumer, self._shared = member, consumer, shared
+
+    def on_partitions_revoked(self, revoked: Iterable[object]) -> None:
+        self._member.assigned = frozenset()
+
+    def on_partitions_assigned(self, assigned: Iterable[KafkaPartition]) -> None:
+        if not self._shared.is_set():
+            self._consumer.pause(*assigned)
+        self._member.assigned = frozenset(each.partition for each in assigned)
+
+
 class ConfluentKafka(Member):
     """A member by confluent-kafka."""
 
     library = "confluent-kafka"
 
-    def poll_until(self, done: threading.Event) -> Iterator[Position]:
+    def poll_until(self, shared: threading.Event, done: threading.Event) -> Iterator[Position]:
+        def on_assign(member: Consumer, given: list[TopicPartition]) -> None:
+            member.assign(given)
+            if not shared.is_set():
+                member.pause(given)
+            self.assigned = frozenset(each.partition for each in given)
+
+        def on_revoke(member: Consumer, _: list[TopicPartition]) -> None:
+            self.assigned = frozenset()
+            member.unassign()
+
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -87,9 +122,13 @@ class ConfluentKafka(Member):
                 "auto.offset.reset": "earliest",
             }
         )
-        consumer.subscribe([self.topic])
+        consumer.subscribe([self.topic], on_assign=on_assign, on_revoke=on_revoke)
+        paused = True
         try:
             while not done.is_set():
+                if paused and shared.is_set():
+                    consumer.resume(consumer.assignment())
+                    paused = False
                 for message in consumer.consume(BATCH_RECORDS, POLL_S):
                     if error := message.error():
                         raise GroupError(f"{self.library}: {error}")
@@ -102,19 +141,26 @@ class ConfluentKafka(Member):
 
 
 def consume(
-    bootstrap: str, topic: str, group: str, expected: int, progress: Callable[[int], None]
+    bootstrap: str,
+    topic: str,
+    group: str,
+    expected: int,
+    partitions: int,
+    progress: Callable[[int], None],
 ) -> list[Member]:
     """Let three members consume `expected` records; the members, with what each has got.
 
-    Raises GroupError when records are missing or came twice.
+    Raises GroupError when records are missing or came twice, or a member was given no partition.
     """
     kinds = (KafkaPython, KafkaPython, ConfluentKafka)
     members: list[Member] = [kind(bootstrap, topic, group) for kind in kinds]
-    done = threading.Event()
-    threads = [threading.Thread(target=member.run, args=(done,)) for member in members]
+    shared, done = threading.Event(), threading.Event()
+    threads = [threading.Thread(target=member.run, args=(shared, done)) for member in members]
     for thread in threads:
         thread.start()
     try:
+        _wait_for_shares(members, partitions)
+        shared.set()
         _wait(members, expected, progress)
     finally:
         done.set()
@@ -122,6 +168,19 @@ def consume(
             thread.join()
     _check(members, expected)
     return members
+
+
+def _wait_for_shares(members: list[Member], partitions: int) -> None:
+    """Until every member has partitions, and each partition one member; or a member failed."""
+    deadline = time.monotonic() + STALL_S
+    while not any(member.failure for member in members):
+        shares = [member.assigned for member in members]
+        if all(shares) and sum(map(len, shares)) == len(frozenset().union(*shares)) == partitions:
+            return
+        if time.monotonic() > deadline:
+            told = ", ".join(f"{m.library} {sorted(m.assigned)}" for m in members)
+            raise GroupError(f"the group did not share {partitions} partitions out: {told}")
+        time.sleep(POLL_S)
 
 
 def _wait(members: list[Member], expected: int, progress: Callable[[int], None]) -> None:

@@ -76,12 +76,15 @@ class ClusterAdmin:
         described = self._one(lambda: self._admin.describe_cluster(request_timeout=REQUEST_S))
         return described.cluster_id or self.kafka.bootstrap
 
+    def names(self) -> list[str]:
+        """The names of all topics."""
+        return sorted(self.insist(lambda: self._admin.list_topics(timeout=REQUEST_S).topics))
+
     def topics(self) -> dict[str, Topic]:
         """All topics by their names."""
         from confluent_kafka import TopicCollection
 
-        listed = self.insist(lambda: self._admin.list_topics(timeout=REQUEST_S).topics)
-        names = sorted(listed)
+        names = self.names()
         if not names:
             return {}
         described = self._all(

@@ -109,7 +109,7 @@ def _archive(asked: Job, what: Archive) -> None:
 
     known_lost = set(pipeline.lost(what.directory))
     known_files = set(pipeline.archive_files(what.directory))
-    with asked.session() as spark:
+    with asked.session((asked.kafka, what.topics)) as spark:
         try:
             ended = asked.follow(pipeline.archive(spark, what), f"archiving {what.topics}")
         except pipeline.RecordsLost as error:

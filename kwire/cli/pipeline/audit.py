@@ -107,7 +107,7 @@ def command(
 
     limits = {name: asked.pop(name) for name in Thresholds.__dataclass_fields__}
     wanted = Audit(topics, thresholds=Thresholds(**limits), **asked)
-    with not_done(), job.session() as spark, stages(job) as told:
+    with not_done(), job.session((job.kafka, topics)) as spark, stages(job) as told:
         report = audit(spark, job.kafka, wanted, told)
     if not job.as_json:
         _print(report)

@@ -55,7 +55,7 @@ def command(
     The exit status is 0 where all records are the same, 1 where they are not, 2 when the command
     line is wrong, 3 when they could not be compared.
     """
-    from kwire.pipeline import Kafka, PipelineError
+    from kwire.pipeline import Kafka, PipelineError, Topics
     from kwire.pipeline.audit import Compare, Side, compare
 
     other = Kafka(cluster, dict(with_kafka)) if cluster else job.kafka
@@ -64,7 +64,8 @@ def command(
         asked = Compare(*sides, ignore, not any_partition, examples)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    with not_done(), job.session() as spark, stages(job) as told:
+    needed = [(side.kafka, Topics((side.topic,))) for side in sides]
+    with not_done(), job.session(*needed) as spark, stages(job) as told:
         report = compare(spark, asked, told)
     if not job.as_json:
         _print(report)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from kwire.pipeline import Ended, Kafka, SparkOptions
+    from kwire.pipeline import Ended, Kafka, SparkOptions, Topics
     from kwire.pipeline.listening import Step
 
 R = TypeVar("R")
@@ -47,12 +47,18 @@ class Job:
     steps: Path | None = None
 
     @contextmanager
-    def session(self) -> Iterator[SparkSession]:
-        """A Spark session; that it takes some seconds to start is told."""
+    def session(self, *needed: tuple[Kafka, Topics]) -> Iterator[SparkSession]:
+        """A Spark session; that it takes some seconds to start is told.
+
+        The topics that are needed have to be there before: Spark says too late that one is not.
+        """
         from kwire.pipeline import session
+        from kwire.pipeline.presence import must_have
         from kwire.pipeline.source import must_answer
 
         must_answer(self.kafka)
+        for kafka, topics in needed:
+            must_have(kafka, topics)
         started = time.monotonic()
         if not self.quiet:
             say(f"starting Spark on {self.spark.where} ...")

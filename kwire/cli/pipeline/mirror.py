@@ -117,7 +117,7 @@ def command(
         skip_lost=skip_lost,
         checkpoint=checkpoint,
     )
-    with asked.session() as spark:
+    with asked.session((asked.kafka, topics)) as spark:
         mirroring = mirror(spark, what)
         ended = asked.follow(mirroring.query, f"mirroring {topics}")
         done = mirroring.finish()
