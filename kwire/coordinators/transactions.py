@@ -41,7 +41,7 @@ from kwire.txn.machine import TransactionMachine
 from kwire.txn.transaction import Partitions
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.coordinators.host import CoordinatorHost
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.coordinators.transactions")
@@ -65,7 +65,7 @@ def limits_of(config: BrokerConfig) -> TransactionLimits:
 class TransactionCoordinator:
     """See the module."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         config = broker.static_config
         self.limits = limits_of(config)
         self._broker = broker

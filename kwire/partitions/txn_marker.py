@@ -17,7 +17,7 @@ from kwire.log import LogError
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.partitions.host import PartitionHost
     from kwire.partitions.partition import Partition
 
 Settle: TypeAlias = Callable[[str, int, ErrorCode], None]
@@ -39,7 +39,7 @@ class MarkerWriter:
 
     __slots__ = ("_batch", "_broker", "_content", "_header", "_marker", "_now_ms", "_settle")
 
-    def __init__(self, broker: Broker, marker: TxnMarker, settle: Settle) -> None:
+    def __init__(self, broker: PartitionHost, marker: TxnMarker, settle: Settle) -> None:
         self._broker = broker
         self._marker = marker
         self._settle = settle
