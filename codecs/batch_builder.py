@@ -18,7 +18,8 @@ from kwire.codecs.batch_header import (
     read_header,
 )
 from kwire.codecs.batch_reader import inner_bytes
-from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression, compress
+from kwire.codecs.compression import Compression, compress
+from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
 from kwire.codecs.varint import VARINTS, varint
 

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import crc32c
 
-from kwire.codecs.compression import Buffer, Compression
+from kwire.codecs.compression import Compression
+from kwire.codecs.inflating import Buffer
 from kwire.codecs.record import CorruptBatch, TimestampType
 
 HEADER = Struct(">qiibIhiqqqhii")

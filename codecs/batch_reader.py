@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.codecs.batch_header import HEADER_SIZE, BatchHeader
-from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression, decompress
+from kwire.codecs.compression import Compression, decompress
+from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
 from kwire.codecs.varint import ZIGZAG, read_varint, read_varlong
 

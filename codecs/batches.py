@@ -18,8 +18,9 @@ from kwire.codecs.batch_header import (
     read_header,
 )
 from kwire.codecs.batch_reader import inner_bytes, is_plausible, iter_records
-from kwire.codecs.compression import INFLATED_SIZE_BYTES_MAX, Buffer, Compression
+from kwire.codecs.compression import Compression
 from kwire.codecs.control import ControlType, EndTxnMarker, control_batch, read_marker
+from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
 
 __all__ = [

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from struct import Struct
 
 from kwire.codecs.batch_header import BatchHeader
-from kwire.codecs.compression import Buffer, Compression, decompress
+from kwire.codecs.compression import Compression, decompress
+from kwire.codecs.inflating import Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
 
 _ENTRY = Struct(">qi")

@@ -12,7 +12,7 @@ from struct import Struct
 
 import snappy
 
-from kwire.codecs.compression import Buffer, too_large
+from kwire.codecs.inflating import Buffer, too_large
 from kwire.codecs.record import CorruptBatch
 
 _MAGIC = b"\x82SNAPPY\0"

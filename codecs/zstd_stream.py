@@ -10,7 +10,7 @@ from struct import Struct
 
 import zstandard
 
-from kwire.codecs.compression import CHUNK_SIZE_BYTES, Buffer, too_large
+from kwire.codecs.inflating import CHUNK_SIZE_BYTES, Buffer, too_large
 from kwire.codecs.record import CorruptBatch
 
 _MAGIC = b"\x28\xb5\x2f\xfd"

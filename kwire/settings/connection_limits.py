@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from kwire.settings.error import ConfigError
-
-if TYPE_CHECKING:
-    from kwire.settings.broker import BrokerConfig
 
 OVERRIDES = "max.connections.per.ip.overrides"
 ListenerLimit = Literal["max.connections", "max.connection.creation.rate"]
@@ -40,7 +37,17 @@ def parse_overrides(text: str) -> dict[str, int]:
     return overrides
 
 
-def listener_limit(config: BrokerConfig, listener: str, name: ListenerLimit) -> int | None:
+class Given(Protocol):
+    """What was set, in the broker's file and while it ran; a BrokerConfig is one."""
+
+    @property
+    def explicit(self) -> Mapping[str, str]: ...
+
+    @property
+    def dynamic(self) -> Mapping[str, str]: ...
+
+
+def listener_limit(config: Given, listener: str, name: ListenerLimit) -> int | None:
     """`listener.name.<listener>.<name>`, if it is set."""
     full_name = f"listener.name.{listener.lower()}.{name}"
     text = config.dynamic.get(full_name, config.explicit.get(full_name))

@@ -16,13 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.codecs.batches import CorruptBatch
-from kwire.codecs.compression import (
-    CHUNK_SIZE_BYTES,
-    LEVEL_BOUNDS,
-    Compression,
-    compress,
-    decompress,
-)
+from kwire.codecs.compression import LEVEL_BOUNDS, Compression, compress, decompress
+from kwire.codecs.inflating import CHUNK_SIZE_BYTES
 
 CODECS = [codec for codec in Compression if codec != Compression.NONE]
 XERIAL = b"\x82SNAPPY\0" + pack(">ii", 1, 1)
