@@ -112,10 +112,15 @@ def owner(module: str) -> str:
 
 
 @cache
-def imports(path: Path) -> set[str]:
-    """What a module imports anywhere in it, inside functions and for type checking too."""
+def imports(path: Path, *, typing: bool = True) -> set[str]:
+    """What a module imports anywhere in it, inside functions and, if `typing`, for types alone."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    if not typing:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -187,3 +192,86 @@ def test_every_folder_with_modules_is_a_package(package: str) -> None:
     folder = ROOT / FOLDERS[package]
     for path in folder.rglob("*.py"):
         assert (path.parent / "__init__.py").exists(), f"{relative(path.parent)} is not a package"
+
+
+KNOT_MAX = 2
+"""Modules that import each other; three are a room that nobody can enter at one door."""
+
+MODULES_MAX = 25
+"""In a folder, before it wants rooms; where each module is one of a list, the list is the order."""
+ONE_EACH = {"codecs/messages", "conformance/wire/cases", "kwire/handlers"}
+
+
+def import_graph(*, typing: bool) -> dict[str, set[str]]:
+    """Module -> modules of kwire that it imports."""
+    paths = {import_name(path): path for _, path in modules() if "messages" not in path.parts}
+    graph = {}
+    for name, path in paths.items():
+        found = imports(path, typing=typing)
+        # `from kwire.log import files` names the package too, whose face it does not need.
+        packages = {each.rpartition(".")[0] for each in found if each in paths}
+        graph[name] = {each for each in found if each in paths and each not in packages} - {name}
+    return graph
+
+
+def knots(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that reach each other (Kosaraju: depth first, twice)."""
+    back: dict[str, set[str]] = {name: set() for name in graph}
+    for name, others in graph.items():
+        for other in others:
+            back[other].add(name)
+    order: list[str] = []
+    seen: set[str] = set()
+    for name in graph:
+        _visit(name, graph, seen, order)
+    found, seen = [], set()
+    for name in reversed(order):
+        if name not in seen:
+            knot: list[str] = []
+            _visit(name, back, seen, knot)
+            found.append(set(knot))
+    return found
+
+
+def _visit(start: str, graph: dict[str, set[str]], seen: set[str], order: list[str]) -> None:
+    """Add what is reached from `start` to `order`, the farthest first."""
+    stack = [(start, iter(graph[start]))] if start not in seen else []
+    seen.add(start)
+    while stack:
+        name, rest = stack[-1]
+        following = next((each for each in rest if each not in seen), None)
+        if following is None:
+            order.append(name)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(graph[following])))
+
+
+def test_knots_are_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
+    assert sorted(map(sorted, knots(graph))) == [["a", "b", "c"], ["d"], ["e"]]
+
+
+def test_no_more_than_two_modules_import_each_other() -> None:
+    for typing in (False, True):
+        for knot in knots(import_graph(typing=typing)):
+            # The helpers of a log name its type, which calls them: see ARCHITECTURE.md.
+            only_types_of_log = typing and all(name.startswith("kwire.log.") for name in knot)
+            assert len(knot) <= KNOT_MAX or only_types_of_log, sorted(knot)
+
+
+def test_a_folder_has_room() -> None:
+    count: dict[str, int] = {}
+    for _, path in modules():
+        if path.name != "__init__.py":
+            folder = relative(path.parent)
+            count[folder] = count.get(folder, 0) + 1
+    crowded = {folder: n for folder, n in count.items() if n > MODULES_MAX}
+    assert crowded.keys() <= ONE_EACH, crowded
+
+
+def test_each_room_says_what_it_is() -> None:
+    for _, path in modules():
+        if path.name == "__init__.py" and "generated" not in path.read_text()[:200].lower():
+            assert ast.get_docstring(ast.parse(path.read_text())), f"{relative(path)} says nothing"
