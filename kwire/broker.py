@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
     from kwire.coordinators.transactions import TransactionCoordinator
     from kwire.metadata.image import ResourceKey
+    from kwire.network.gate import Gate
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -65,6 +66,8 @@ class Broker:
         """Topics that a log without a topic id may be of: not of one that is made later."""
         self.storage_lost = trio.Event()
         """Set when it cannot go on: no log directory is left, or the metadata's has failed."""
+        self.gate: Gate | None = None
+        """What every request passes; connections take it over when they begin."""
         self.timers = Timers()
         self._flusher = Flusher(self.now_ms)
         self.producer_ids = ProducerIds()

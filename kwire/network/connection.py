@@ -32,8 +32,8 @@ from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
 from kwire.routes import Binding, UnsupportedRequest, bind
-from kwire.shortcuts.list_offsets import RepeatedListOffsets
-from kwire.shortcuts.produce import RepeatedProduce
+from kwire.shortcuts.registry import SHORTCUTS
+from kwire.shortcuts.shortcut import Exchange, Shortcut
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -93,11 +93,12 @@ class Connection:
         "_client_id_bytes",
         "_end",
         "_ended",
+        "_gate",
         "_memory",
         "_outbox",
         "_pending",
         "_ready",
-        "_repeated",
+        "_shortcuts",
         "_size_bytes_max",
         "_socket",
         "_start",
@@ -126,10 +127,8 @@ class Connection:
         self._start = 0  # first byte not yet handled
         self._end = 0  # first byte not yet filled
         self._client_id_bytes: bytes | None = None
-        self._repeated: dict[int, RepeatedProduce | RepeatedListOffsets] = {
-            ApiKey.PRODUCE: RepeatedProduce(),
-            ApiKey.LIST_OFFSETS: RepeatedListOffsets(),
-        }
+        self._shortcuts: dict[int, Shortcut] = {}
+        self._gate = broker.gate
         self.context = context
         self._outbox = Outbox(client)
         self._pending: Awaitable[Frame | None] | None = None
@@ -193,7 +192,7 @@ class Connection:
             return False
         self.activity += 1
         self._end = end + received
-        ready = self._answer_repeated()
+        ready = self._answer_repeated() if self._gate is None else None
         if ready is not None:
             if hold:
                 self._outbox.keep(ready)
@@ -225,7 +224,7 @@ class Connection:
 
     def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
-        replies: list[bytearray] = []
+        replies: list[Frame] = []
         while self._end - self._start > _FRAME_SIZE_BYTES_MIN:
             start = self._start
             size: int = _SIZE.unpack_from(self._buffer, start)[0]
@@ -233,8 +232,8 @@ class Connection:
             if end > self._end or size <= 0:
                 break
             frame = self._view[start + 4 : end]
-            repeated = self._repeated.get(frame[_API_KEY_AT])
-            if repeated is None or (reply := repeated.answer(frame, self._broker)) is None:
+            shortcut = self._shortcuts.get(frame[_API_KEY_AT])
+            if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
                 break
             self._start = end
             replies.append(reply)
@@ -348,9 +347,7 @@ class Connection:
         return size + 4
 
     async def _grow(self) -> None:
-        """Twice the buffer, for a frame that has filled more than half of it already: a client
-        that announces 100 MB and sends ten bytes costs ten bytes.
-        """
+        """Twice the buffer; who announces 100 MB and sends ten bytes costs ten bytes."""
         have, capacity = self._end - self._start, len(self._buffer)
         grown = min(capacity * 2, self._size_bytes_max + 4)
         await self._memory.acquire(grown - capacity)
@@ -389,6 +386,11 @@ class Connection:
         context = self.context
         context.api_key = api_key
         context.api_version = api_version
+        if self._gate is not None:
+            self._gate.admit(context, len(frame))
+            shortcut = self._shortcuts.get(api_key)
+            if shortcut is not None and (known := shortcut.answer(frame, self._broker)) is not None:
+                return self._told(known)
         try:
             if binding.flexible_request:
                 position = skip_tagged_fields(frame, position)
@@ -407,14 +409,25 @@ class Connection:
         except Exception:
             response = self._failed(binding)
         if response is None:
-            return None
+            return self._told(None)
         if response.__class__ is binding.response_class:
             reply = encode_reply(binding, correlation_id, response)
-            repeated = self._repeated.get(binding.api_key)
-            if repeated is not None:
-                repeated.learn(frame, binding.api_version, request, response, reply, self._broker)
-            return reply
+            if binding.api_key in SHORTCUTS:
+                exchange = Exchange(frame, binding.api_version, request, response, reply)
+                self._learn(binding.api_key, exchange)
+            return reply if self._gate is None else self._told(reply)
         return self._wait(binding, correlation_id, response)
+
+    def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
+        shortcut = self._shortcuts.get(api_key)
+        if shortcut is None:
+            shortcut = self._shortcuts[api_key] = SHORTCUTS[api_key]()
+        shortcut.learn(exchange, self._broker)
+
+    def _told(self, reply: Frame | None) -> Frame | None:
+        if self._gate is not None:
+            self._gate.answered(self.context, 0 if reply is None else reply.wire_size)
+        return reply
 
     async def _wait(
         self, binding: Binding, correlation_id: int, pending: Awaitable[Any]
@@ -425,7 +438,9 @@ class Connection:
             raise
         except Exception:
             response = self._failed(binding)
-        return None if response is None else encode_reply(binding, correlation_id, response)
+        if response is None:
+            return self._told(None)
+        return self._told(encode_reply(binding, correlation_id, response))
 
     def _failed(self, binding: Binding) -> Message:
         """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.

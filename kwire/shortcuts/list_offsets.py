@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.codecs.primitives import Frame, Message
+from kwire.codecs.primitives import Frame
 from kwire.log import LogError, TimestampOffset
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.codecs.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+    from kwire.shortcuts.shortcut import Exchange
 
 _REMEMBERED_MAX = 4
 """Requests a connection: a consumer of one partition asks for its beginning and its end."""
@@ -48,7 +49,7 @@ class RepeatedListOffsets:
     def __init__(self) -> None:
         self._remembered: dict[bytes, _Remembered] = {}
 
-    def answer(self, frame: memoryview, _broker: Broker) -> bytearray | None:
+    def answer(self, frame: memoryview, broker: Broker) -> Frame | None:
         """The reply to `frame` if it is an earlier request again, else None."""
         remembered = self._remembered.get(_key(frame))
         if remembered is None:
@@ -57,23 +58,18 @@ class RepeatedListOffsets:
             found = remembered.look_up()
         except LogError:
             return None
-        reply = bytearray(remembered.reply)
+        reply = Frame()
+        reply += remembered.reply
         reply[4:8] = frame[4:8]
         _FOUND.pack_into(reply, remembered.found_at, *found)
         return reply
 
     def learn(
-        self,
-        frame: memoryview,
-        version: int,
-        asked_for: Message,
-        answered: Message,
-        reply: Frame,
-        broker: Broker,
+        self, exchange: Exchange[ListOffsetsRequest, ListOffsetsResponse], broker: Broker
     ) -> None:
         """Remember a request that went the thorough way, if it is about one place."""
-        request = cast("ListOffsetsRequest", asked_for)
-        response = cast("ListOffsetsResponse", answered)
+        frame, version, reply = exchange.frame, exchange.version, exchange.reply
+        request, response = exchange.request, exchange.response
         if (
             version < _EPOCHS_SINCE
             or len(frame) > _SIZE_BYTES_MAX

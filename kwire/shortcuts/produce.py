@@ -18,9 +18,9 @@ only ever succeeds.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from kwire.codecs.primitives import Frame, Message
+from kwire.codecs.primitives import Frame
 from kwire.log import LogError
 from kwire.partitions.batch_bytes import (
     ATTRIBUTES,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
     from kwire.partitions.partition import Partition
+    from kwire.shortcuts.shortcut import Exchange
 
 _HEAD_START = 8  # behind api key, version and correlation id
 _FLEXIBLE_SINCE = 9
@@ -112,18 +113,10 @@ class RepeatedProduce:
             _OFFSETS_V3.pack_into(reply, self._offsets_at, result[0], result[2])
         return reply
 
-    def learn(
-        self,
-        frame: memoryview,
-        version: int,
-        produced: Message,
-        answered: Message,
-        reply: Frame,
-        broker: Broker,
-    ) -> None:
+    def learn(self, exchange: Exchange[ProduceRequest, ProduceResponse], broker: Broker) -> None:
         """Remember a request that went the thorough way, the second time it comes."""
-        request = cast("ProduceRequest", produced)
-        response = cast("ProduceResponse", answered)
+        frame, version, reply = exchange.frame, exchange.version, exchange.reply
+        request, response = exchange.request, exchange.response
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
             return
         topic = request.topic_data[0]

@@ -1,0 +1,26 @@
+"""What every request passes, whichever way it is answered: by a handler or by a shortcut.
+
+Who asks, may they, are they throttled, are they counted: whoever has to know of each request is a
+Gate, and `Broker.gate` is the one place where it is put.  Without one, which is how a broker
+starts, a request costs one comparison here, and shortcuts (kwire.shortcuts) are looked at before
+anything else; with one they are asked behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kwire.context import Context
+
+
+class Gate(Protocol):
+    """See the module; both are called once for each request, on the loop, and may not wait."""
+
+    def admit(self, context: Context, size_bytes: int) -> None:
+        """A request of `size_bytes` has come in whole; `context` says whose it is, and which.
+
+        Raises CloseConnection where it may not even be answered.
+        """
+
+    def answered(self, context: Context, size_bytes: int) -> None:
+        """Its reply of `size_bytes` is ready, 0 where there is none (acks=0)."""
