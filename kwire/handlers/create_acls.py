@@ -9,7 +9,6 @@ Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the r
 
 from __future__ import annotations
 
-from kwire.acls import NO_AUTHORIZER, require_known
 from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_acls import (
@@ -18,6 +17,7 @@ from kwire.codecs.messages.create_acls import (
     CreateAclsResponse,
 )
 from kwire.context import Context
+from kwire.security.acls import NO_AUTHORIZER, require_known
 
 
 def handle(broker: Broker, request: CreateAclsRequest, context: Context) -> CreateAclsResponse:

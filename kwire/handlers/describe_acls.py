@@ -9,11 +9,11 @@ Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the r
 
 from __future__ import annotations
 
-from kwire.acls import NO_AUTHORIZER_ON_BROKER, require_known
 from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kwire.context import Context
+from kwire.security.acls import NO_AUTHORIZER_ON_BROKER, require_known
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
