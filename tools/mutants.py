@@ -42,6 +42,7 @@ NOTICED = {1, 3, 24, 36, 37, 152, 255, -9, -11, -24}
 """What mutmut calls killed, timeout, segfault and caught by type check, as exit codes."""
 NEW = None
 STOPPED = 2
+ORDER = "tests.mutants.fastest_first"
 LOGGING = r"(?<![\w.])(_logger|log|logger)\.(debug|info|warning|error|exception)\("
 
 
@@ -184,7 +185,8 @@ def settings(room: Room, modules: Iterable[Path], *, slow: bool) -> str:
         "track_dependencies": False,
         "use_git_change_detection": False,
         "on_dependency_change": "ignore",
-        "timeout_multiplier": 10.0,
+        # A busy machine must not pass for a mutant that never ends: those are few.
+        "timeout_multiplier": 30.0,
     }
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     return "\n[tool.mutmut]\n" + "\n".join(lines) + "\n"
@@ -231,14 +233,19 @@ def chosen(results: dict[str, int | None], module: str, options: argparse.Namesp
     return [name for name in names if results[name] in (NEW, STOPPED)]
 
 
-def run(tree: Path, names: list[str], *, children: int) -> None:
-    """Try these mutants; what mutmut says goes to this process' standard error."""
+def run(tree: Path, names: list[str], options: argparse.Namespace) -> None:
+    """Try these mutants; what mutmut says goes to a file of the tree."""
     mutmut = Path(sys.executable).with_name("mutmut")
-    command: list[str | Path] = [mutmut, "run", "--max-children", str(children), *names]
+    command: list[str | Path] = [mutmut, "run", "--max-children", str(options.children), *names]
+    environment = {**os.environ, "PYTEST_ADDOPTS": f"-p {ORDER}"}
+    if options.budget:
+        environment["KWIRE_MUTANTS_BUDGET_S"] = str(options.budget)
     log = tree / "mutmut.log"
     print(f"{tree.name}: trying {len(names)} mutants; {log} tells how it goes", flush=True)
     with log.open("w") as output:
-        done = subprocess.run(command, cwd=tree, stdout=output, stderr=output, check=False)
+        done = subprocess.run(
+            command, cwd=tree, env=environment, stdout=output, stderr=output, check=False
+        )
     if done.returncode:
         raise SystemExit(f"mutmut failed:\n{log.read_text()[-4000:]}")
 
@@ -335,6 +342,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="those that went unnoticed before")
     parser.add_argument("--all", action="store_true", help="also those that were tried before")
     parser.add_argument("--thorough", action="store_true", help="let slow tests notice, too")
+    parser.add_argument("--budget", type=float, help="seconds of tests for a mutant, the fastest")
     parser.add_argument("--only-tell", action="store_true", help="what was found before")
     parser.add_argument("--children", type=int, default=1, help="mutants tried beside one another")
     parser.add_argument("--at-least", type=float, default=0.95, help="share to be noticed")
@@ -369,7 +377,7 @@ def main() -> int:
             found = {name: results_of(tree, paths[name]) for name in names}
             keys = [key for name in names for key in chosen(found[name], name, options)]
             if keys:
-                run(tree, keys, children=options.children)
+                run(tree, keys, options)
         tallies += [tally(tree, name, paths[name], equivalents) for name in names]
     return 0 if tell(tallies, options.at_least) else 1
 

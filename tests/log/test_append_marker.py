@@ -1,0 +1,143 @@
+"""A transaction's marker has a way of its own into the log; it must come to what `append` does."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
+from kwire.codecs.control import EndTxnMarker
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogError, Origin
+from tests.log.conftest import NOW_MS, OpenLog, ReadAll
+
+PRODUCERS = (7, 8)
+CONFIGS = {
+    "plain": LogConfig(index_interval_bytes=0),
+    "small segments": LogConfig(index_interval_bytes=0, segment_bytes=400),
+    "flushed": LogConfig(index_interval_bytes=0, flush_messages=2),
+    "stamped": LogConfig(message_timestamp_type="LogAppendTime"),
+}
+
+
+class Marker:
+    """One that may be too late, by its producer's epoch or by its coordinator's."""
+
+    def __init__(self, rng: random.Random, log: Log) -> None:
+        producer_id = rng.choice((*PRODUCERS, 9))
+        known = log.producers.entries.get(producer_id)
+        epoch = known.epoch if known else 0
+        self.kind = rng.choice((ControlType.COMMIT, ControlType.ABORT))
+        self.coordinator_epoch = rng.choice((3, 3, 3, 3, 4, 2))
+        self.transaction_version = rng.choice((0, 1, 2))
+        self.batch = control_batch(
+            self.kind,
+            self.coordinator_epoch,
+            producer_id=producer_id,
+            producer_epoch=max(epoch + rng.choice((0, 0, 0, 1, -1)), 0),
+            timestamp=NOW_MS - rng.randrange(100),
+        )
+
+    def quickly(self, log: Log, leader_epoch: int) -> None:
+        log.append_marker(
+            bytearray(self.batch),
+            read_header(self.batch),
+            EndTxnMarker(self.kind, self.coordinator_epoch),
+            leader_epoch=leader_epoch,
+            now_ms=NOW_MS,
+            transaction_version=self.transaction_version,
+        )
+
+    def thoroughly(self, log: Log, leader_epoch: int) -> None:
+        log.append(
+            bytearray(self.batch),
+            leader_epoch=leader_epoch,
+            now_ms=NOW_MS,
+            origin=Origin.COORDINATOR,
+            transaction_version=self.transaction_version,
+        )
+
+
+def send(log: Log, producer_id: int, size: int, leader_epoch: int) -> None:
+    entry = log.producers.entries.get(producer_id)
+    batch = build(
+        [Record(0, NOW_MS, b"k", b"v" * size)],
+        producer_id=producer_id,
+        producer_epoch=entry.epoch if entry else 0,
+        base_sequence=entry.next_sequence if entry else 0,
+        transactional=True,
+    )
+    log.append(batch, leader_epoch=leader_epoch, now_ms=NOW_MS)
+
+
+def state(log: Log) -> list[object]:
+    producers = log.producers
+    return [
+        [
+            (e.producer_id, e.epoch, e.txn_first_offset, e.coordinator_epoch, e.last_timestamp)
+            for e in producers.entries.values()
+        ],
+        list(producers.ongoing.items()),
+        producers.unreplicated,
+        producers.end_offset,
+        log.first_unstable_offset,
+        log.log_end_offset,
+        log.recovery_point,
+        log.epochs.entries,
+        [(segment.base_offset, segment.size_bytes) for segment in log.segments],
+        log.aborted_transactions(0, log.log_end_offset),
+    ]
+
+
+def refusal(attempt: object, *arguments: object) -> ErrorCode | None:
+    assert callable(attempt)
+    try:
+        attempt(*arguments)
+    except LogError as refused:
+        return refused.error
+    return None
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_both_ways_come_to_the_same(
+    name: str, open_log: OpenLog, tmp_path: Path, rng: random.Random, read_all: ReadAll
+) -> None:
+    logs = []
+    for way in ("quick", "thorough"):
+        directory = tmp_path / way / "t-0"
+        directory.mkdir(parents=True)
+        logs.append(open_log(CONFIGS[name], directory=directory))
+    quick, thorough = logs
+    refused = 0
+    for step in range(120):
+        leader_epoch = step // 40
+        if rng.random() < 0.5:
+            producer_id, size = rng.choice(PRODUCERS), rng.randrange(60)
+            for log in logs:
+                send(log, producer_id, size, leader_epoch)
+        else:
+            marker = Marker(rng, quick)
+            error = refusal(marker.quickly, quick, leader_epoch)
+            assert error == refusal(marker.thoroughly, thorough, leader_epoch)
+            refused += error is not None
+        if rng.random() < 0.2:
+            for log in logs:
+                log.high_watermark_advanced(log.log_end_offset)
+        assert state(quick) == state(thorough)
+    assert refused > 5
+    contents = [[segment.path.read_bytes() for segment in log.segments] for log in logs]
+    assert contents[0] == contents[1]
+    again = open_log(CONFIGS[name], directory=quick.dir)  # and after a kill
+    assert again.log_end_offset == quick.log_end_offset
+    assert state(again)[1] == state(quick)[1]
+    assert read_all(again) == read_all(quick)
+
+
+def test_a_log_that_is_offline_takes_none(open_log: OpenLog, rng: random.Random) -> None:
+    log = open_log()
+    log.take_offline()
+    marker = Marker(rng, log)
+    assert refusal(marker.quickly, log, 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.log_end_offset == 0
