@@ -151,6 +151,19 @@ def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append:
     assert append(log, 50).log_append_time_ms == -1
 
 
+def test_a_batch_that_is_recompressed_is_stamped_as_well(
+    open_log: OpenLog, append: Append, read_all: ReadAll
+) -> None:
+    log = open_log(LogConfig(message_timestamp_type="LogAppendTime", compression_type="gzip"))
+    assert append(log, 3, timestamp=5).log_append_time_ms == NOW_MS
+    data = log.segments.active.path.read_bytes()
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert header.compression is Compression.GZIP
+    assert (header.timestamp_type, header.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW_MS)
+    assert [record.timestamp for record in read_all(log)] == [NOW_MS] * 3
+
+
 def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append) -> None:
     log = open_log(LogConfig(flush_messages=3))
     append(log, 2)

@@ -1,0 +1,157 @@
+"""A follower's log is its leader's: files, producers, transactions, epochs, ends of segments."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import (
+    Compression,
+    ControlType,
+    Record,
+    build,
+    control_batch,
+    iter_batches,
+)
+from kwire.log import Log, LogConfig, Origin
+from tests.log.conftest import NOW_MS, OpenLog
+
+RECORD_BYTES = 68
+"""Of a batch with one empty record."""
+BASE = LogConfig(index_interval_bytes=0, segment_bytes=1_000_000)
+CONFIGS = {
+    "one segment": BASE,
+    "by size": replace(BASE, segment_bytes=6 * RECORD_BYTES),
+    "by time": replace(BASE, segment_ms=40),
+    "by a full index": replace(BASE, segment_index_bytes=60),
+}
+
+
+def write(log: Log, rng: random.Random, leader_epoch: int, now_ms: int) -> None:
+    """A plain batch, one of a producer, one of a transaction, or what ends one."""
+    if rng.random() < 0.5:
+        data = build([Record(0, now_ms, None, b"")])
+        log.append(data, leader_epoch=leader_epoch, now_ms=now_ms)
+        return
+    producer_id = rng.choice((1, 2, 3))
+    entry = log.producers.entries.get(producer_id)
+    if entry is not None and entry.txn_first_offset >= 0 and rng.random() < 0.4:
+        kind = rng.choice((ControlType.COMMIT, ControlType.ABORT))
+        marker = control_batch(kind, 5, producer_id=producer_id, producer_epoch=0, timestamp=now_ms)
+        log.append(marker, leader_epoch=leader_epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
+        return
+    count = rng.randrange(1, 4)
+    data = build(
+        [Record(i, now_ms + i, b"k", bytes(rng.randrange(30))) for i in range(count)],
+        compression=rng.choice((Compression.NONE, Compression.GZIP)),
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=entry.next_sequence if entry else 0,
+        transactional=producer_id != 3,
+    )
+    log.append(data, leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def state(log: Log) -> list[object]:
+    producers = log.producers
+    return [
+        sorted(
+            (e.producer_id, e.epoch, e.txn_first_offset, e.next_sequence, e.coordinator_epoch)
+            for e in producers.entries.values()
+        ),
+        list(producers.ongoing.items()),
+        producers.unreplicated,
+        producers.end_offset,
+        log.first_unstable_offset,
+        log.log_end_offset,
+        log.epochs.entries,
+        log.max_timestamp_offset(),
+        log.aborted_transactions(0, log.log_end_offset),
+    ]
+
+
+def content(log: Log) -> bytes:
+    return b"".join(segment.path.read_bytes() for segment in log.segments)
+
+
+def indexed(log: Log) -> list[object]:
+    return [
+        (segment.base_offset, bytes(segment.offset_index.data), bytes(segment.time_index.data))
+        for segment in log.segments
+    ]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_whatever_is_written_to_the_leader(
+    name: str, one_by_one: bool, open_log: OpenLog, tmp_path: Path, rng: random.Random
+) -> None:
+    config = CONFIGS[name]
+    logs = []
+    for who in ("leader", "follower"):
+        directory = tmp_path / who / "t-0"
+        directory.mkdir(parents=True)
+        logs.append(open_log(config, directory=directory))
+    leader, follower = logs
+    now_ms = NOW_MS
+    for step in range(45 if one_by_one else 12):
+        for _ in range(1 if one_by_one else rng.randrange(1, 9)):
+            now_ms += rng.choice((0, 1, 15))
+            write(leader, rng, step // 9, now_ms)
+        while follower.log_end_offset < leader.log_end_offset:
+            at = follower.log_end_offset
+            region = leader.read(
+                at, rng.choice((1, 200, 5000)), max_offset=leader.log_end_offset, min_one_batch=True
+            )
+            assert region is not None
+            sent = bytearray(region.read())
+            whole = [header for _, header in iter_batches(sent)]
+            result = follower.append_as_follower(sent, leader_epoch=9, now_ms=now_ms)
+            assert result is not None
+            assert tuple(result) == (
+                at,
+                whole[-1].last_offset,
+                -1,
+                0,
+                False,
+                sum(header.records_count for header in whole),
+                sum(header.size_bytes for header in whole),
+            )
+        if rng.random() < 0.2:
+            for log in logs:
+                log.high_watermark_advanced(log.log_end_offset)
+    assert state(follower) == state(leader)
+    assert content(follower) == content(leader)
+    if one_by_one or name in ("one segment", "by size"):  # what comes together is looked at once
+        assert indexed(follower) == indexed(leader)
+    assert (len(list(leader.segments)) > 5) == (name != "one segment")
+    end = leader.log_end_offset
+    for offset in range(0, end, 9):
+        region = follower.read(offset, 300, max_offset=end, min_one_batch=True)
+        again = leader.read(offset, 300, max_offset=end, min_one_batch=True)
+        assert region is not None
+        assert again is not None
+        told = set(follower.aborted_in(region))
+        last = [header for _, header in iter_batches(again.read())][-1:]
+        needed = leader.aborted_transactions(offset, last[0].last_offset + 1 if last else offset)
+        assert set(needed) <= told <= set(leader.aborted_transactions(offset, end))
+        assert follower.epoch_for(offset) == leader.epoch_for(offset)
+    recovered = open_log(config, directory=follower.dir)
+    assert recovered.log_end_offset == end
+    assert recovered.epochs.entries == leader.epochs.entries
+
+
+def test_segments_that_are_filled_to_the_last_byte(open_log: OpenLog) -> None:
+    """What comes at once goes to where it would have gone one by one."""
+    log = open_log(replace(BASE, segment_bytes=3 * RECORD_BYTES))
+    data = b"".join(
+        build([Record(0, NOW_MS, None, b"")], base_offset=offset, partition_leader_epoch=0)
+        for offset in range(9)
+    )
+    assert len(data) == 9 * RECORD_BYTES
+    log.append_as_follower(bytearray(data), leader_epoch=0, now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+    assert content(log) == data
