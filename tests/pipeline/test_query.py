@@ -6,9 +6,10 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -229,6 +230,26 @@ def test_records_that_do_not_parse_go_to_a_topic_of_their_own(bench: Bench, tmp_
     assert again.rows == []
     assert again.done.letters == 0
     consumed(bench.bootstrap, bench.topic("dead"), len(BAD))
+
+
+def test_what_is_skipped_is_counted(bench: Bench) -> None:
+    """In the stream once a record, in a table that is read for each batch as it was the last time,
+    and where SQL names a topic twice, once."""
+    bad = [(key, value) for key, value, _ in BAD]
+    bench.fill("things", [("g", '{"id": 1}'), *bad, ("g", '{"id": 2}')])
+    bench.fill("names", [("1", '{"id": 1, "name": "one"}'), *bad[:2]])
+    view = View(Form("json", "id INT, name STRING"))
+    views = {bench.topic("names"): replace(view, table=True)}
+    options: dict[str, Any] = {"view": view, "skip_bad": True, "records_per_batch": 3}
+    ran = bench.run("SELECT id FROM {things}", **options)
+    assert [row["id"] for row in ran.rows] == [1, 2]
+    assert ran.done.skipped == len(BAD)
+    joined = "SELECT n.name FROM {things} t JOIN {names} n USING (id)"
+    ran = bench.run(joined, views=views, **options)
+    assert [row["name"] for row in ran.rows] == ["one"]
+    assert ran.done.skipped == len(BAD) + 2
+    both = "SELECT id FROM {things} WHERE id = 1 UNION ALL SELECT id FROM {things} WHERE id = 2"
+    assert bench.run(both, **options).done.skipped == len(BAD)
 
 
 @pytest.mark.parametrize("once", [True, False])

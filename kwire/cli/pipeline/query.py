@@ -87,6 +87,7 @@ class Summary:
     mode: str
     records: int
     dead_letters: int
+    skipped: int
     batches: int
     duration_s: float
     lag: int
@@ -292,6 +293,7 @@ def _run(asked: Job, query: Query, *, quiet: bool) -> Summary:
         mode=running.mode,
         records=done.rows.records,
         dead_letters=done.letters,
+        skipped=done.skipped,
         batches=done.rows.steps,
         duration_s=done.rows.duration_s,
         lag=done.rows.lag,
@@ -305,8 +307,9 @@ def _tell(asked: Job, summary: Summary, on_console: bool) -> None:
     read = counted(summary.records, "record")
     how = "stopped" if summary.stopped else "done"
     letters = f", {counted(summary.dead_letters, 'dead letter')}" if summary.dead_letters else ""
+    skipped = f", {counted(summary.skipped, 'bad record')} skipped" if summary.skipped else ""
     rows = f", {counted(summary.rows, 'row')} shown" if summary.rows is not None else ""
-    sentence = f"{how}: {read} read in {_batches(summary.batches)}{rows}{letters}"
+    sentence = f"{how}: {read} read in {_batches(summary.batches)}{rows}{letters}{skipped}"
     if on_console and asked.as_json:
         say(json.dumps({"job": asked.name, **asdict(summary)}))
     else:

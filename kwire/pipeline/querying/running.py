@@ -15,7 +15,7 @@ from kwire.pipeline.querying.asked import Query, ToFunction
 from kwire.pipeline.querying.schemas import Kept
 from kwire.pipeline.querying.sinks import Called
 from kwire.pipeline.querying.statement import framed
-from kwire.pipeline.querying.views import Views
+from kwire.pipeline.querying.views import SKIPPED, SKIPPED_COUNT, SKIPPED_OF_TABLE, Views
 from kwire.pipeline.querying.words import told
 
 if TYPE_CHECKING:
@@ -47,11 +47,19 @@ class Running:
     ) -> Done:
         """Wait until it ends, see `pipeline.follow`; what fails or is stopped stops all of it."""
         stop = stop or threading.Event()
+        skipped = Skipped()
+
+        def counting(step: Step) -> None:
+            skipped.add(step)
+            if on_step is not None:
+                on_step(step)
+
         try:
             if self.letters is None:
-                done = Done(follow(self.rows, on_step, stop=stop))
+                ended = follow(self.rows, counting, stop=stop)
+                done = Done(ended, skipped=skipped.total)
             else:
-                done = self._follow_both(self.letters, on_step, stop)
+                done = self._follow_both(self.letters, counting, stop)
         except QueryFailed as error:
             if self.called is not None and self.called.error is not None:
                 raise QueryFailed(told(self.called.error)) from self.called.error
@@ -100,10 +108,33 @@ class Done:
 
     rows       Of the result.
     letters    Dead letters that were written.
+    skipped    Records that did not parse and were skipped, where the query asks for that.
     """
 
     rows: Ended
     letters: int = 0
+    skipped: int = 0
+
+
+class Skipped:
+    """How many records were skipped, of what Spark observes in each micro-batch."""
+
+    def __init__(self) -> None:
+        self._of_streams = 0
+        self._of_tables: dict[str, int] = {}
+
+    def add(self, step: Step) -> None:
+        """Count a micro-batch; each reads its tables anew, and whole."""
+        for name, observed in (step.event.get("observedMetrics") or {}).items():
+            if name.startswith(SKIPPED):
+                self._of_streams += observed[SKIPPED_COUNT]
+            elif name.startswith(SKIPPED_OF_TABLE):
+                self._of_tables[name] = observed[SKIPPED_COUNT]
+
+    @property
+    def total(self) -> int:
+        """Of all topics."""
+        return self._of_streams + sum(self._of_tables.values())
 
 
 def frame(spark: SparkSession, asked: Query) -> DataFrame:

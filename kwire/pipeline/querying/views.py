@@ -21,6 +21,10 @@ OF_VALUE = "_kwire_value"
 OF_KEY = "_kwire_key"
 WHY = "_kwire_why"
 WITH_ZONE = "timestamp"
+SKIPPED, SKIPPED_OF_TABLE = "kwire.skipped.", "kwire.skipped-of-table."
+"""What Spark calls the counts of records that are skipped, before the name of the topic.
+A table is read anew for each micro-batch."""
+SKIPPED_COUNT = "records"
 
 
 @dataclass
@@ -56,7 +60,10 @@ class Views:
         """The view of a topic: its good rows; what becomes of others is as the query asks."""
         view = self.view_of(topic)
         records = self._latest(topic) if view.table else self.records(topic)
-        frame = self._rows(self._judged(records, view), topic)
+        judged = self._judged(records, view)
+        if self.asked.skip_bad:
+            judged = _counted(judged, topic, table=view.table)
+        frame = self._rows(judged, topic)
         self.columns[topic] = frame.schema.simpleString()
         return frame if view.watermark is None else _watermarked(frame, topic, *view.watermark)
 
@@ -139,6 +146,15 @@ class Views:
             f.col(OF_KEY).alias("_key"),
             *(f.col(name[1:]).alias(name) for name in OF_THE_RECORD[1:]),
         )
+
+
+def _counted(judged: DataFrame, topic: str, *, table: bool) -> DataFrame:
+    """The same records; Spark tells with each micro-batch how many of them are bad."""
+    from pyspark.sql import functions as f
+
+    return judged.observe(
+        f"{SKIPPED_OF_TABLE if table else SKIPPED}{topic}", f.count(f.col(WHY)).alias(SKIPPED_COUNT)
+    )
 
 
 def _once(part: Decoding) -> Column:
