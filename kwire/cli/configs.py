@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -58,7 +59,7 @@ def describe_command(
     resource = _resource(kind, name)
     found = [
         config
-        for config in describe_configs(cluster, resource, keys or None)
+        for config in describe_configs(cluster, resource, keys or None, documented=True)
         if show_all or keys or config.config_source != Source.DEFAULT
     ]
     if missing := sorted(set(keys) - {config.name for config in found}):
@@ -73,12 +74,24 @@ def describe_command(
             "(sensitive)" if config.is_sensitive else config.value,
             source_name(config.config_source),
             "yes" if config.read_only else "",
+            why_without_effect(config) or "",
         )
         for config in found
     ]
-    print_table(["setting", "value", "source", "read only"], rows)
+    columns = ["setting", "value", "source", "read only", "without effect"]
+    shown = len(columns) if any(row[-1] for row in rows) else len(columns) - 1
+    print_table(columns[:shown], [row[:shown] for row in rows])
     if not rows:
         say("nothing is changed: --all shows what holds")
+
+
+WITHOUT_EFFECT = re.compile(r"(?:Not served yet|No meaning here): [^.]+")
+
+
+def why_without_effect(config: DescribeConfigsResourceResult) -> str | None:
+    """What a kwire broker says at the head of its text on a setting that does nothing in it."""
+    said = WITHOUT_EFFECT.match(config.documentation or "")
+    return f"{said[0][0].lower()}{said[0][1:]}" if said else None
 
 
 def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
@@ -90,6 +103,7 @@ def _as_json(config: DescribeConfigsResourceResult) -> dict[str, object]:
         "source": source_name(config.config_source),
         "read_only": config.read_only,
         "sensitive": config.is_sensitive,
+        "without_effect": why_without_effect(config),
         "synonyms": [
             {"name": s.name, "value": s.value, "source": source_name(s.source)}
             for s in config.synonyms

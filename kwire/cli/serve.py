@@ -172,7 +172,7 @@ def run(
 
 
 def tell_configuration(config: BrokerConfig, path: Path | None) -> None:
-    """What was given, where it is kept, and what of it is left out or unknown."""
+    """What was given, where it is kept, and what of it is left out, unknown or does nothing."""
     from kwire import __version__
 
     source = f", settings of {path}" if path else ""
@@ -181,6 +181,8 @@ def tell_configuration(config: BrokerConfig, path: Path | None) -> None:
         log.info("data in %s", Path(directory).absolute())
     for note in config.notes:
         log.warning("%s", note)
+    if idle := config.without_effect():
+        log.warning("without effect here: %s (docs/settings.md says why)", ", ".join(idle))
 
 
 def announce(broker: Broker, container: bool) -> None:

@@ -78,7 +78,7 @@ def settings_of(kind: str) -> frozenset[str]:
 
         return frozenset(BrokerConfig.DEFINITIONS)
     if kind == "group":
-        from kwire.settings.group_settings import GroupResourceSettings
+        from kwire.settings.definitions.groups import GroupResourceSettings
 
         return frozenset(GroupResourceSettings.DEFINITIONS)
     from kwire.settings.client_metrics_settings import ClientMetricsSettings

@@ -42,6 +42,10 @@ class Resource(NamedTuple):
         return f"{self.type.name.lower()} {self.name or '(all)'}"
 
 
+DOCUMENTED_SINCE = 3
+"""The version of DescribeConfigs that has documentation (KIP-569)."""
+
+
 class Operation(IntEnum):
     """What to do with one setting (KIP-339)."""
 
@@ -89,9 +93,16 @@ def _topic(resource: Resource) -> str | None:
 
 
 def describe_configs(
-    cluster: Cluster, resource: Resource, keys: Iterable[str] | None = None
+    cluster: Cluster,
+    resource: Resource,
+    keys: Iterable[str] | None = None,
+    *,
+    documented: bool = False,
 ) -> list[DescribeConfigsResourceResult]:
-    """All settings of a resource, or those of `keys`, by name."""
+    """All settings of a resource, or those of `keys`, by name.
+
+    `documented`: with a text on each, where the broker has one (Kafka since 2.6).
+    """
 
     def ask() -> list[DescribeConfigsResourceResult]:
         request = DescribeConfigsRequest(
@@ -104,7 +115,11 @@ def describe_configs(
             ],
             include_synonyms=True,
         )
-        result: DescribeConfigsResult = _asked(cluster, resource).call(request).results[0]
+        connection = _asked(cluster, resource)
+        request.include_documentation = (
+            documented and connection.version_for(request) >= DOCUMENTED_SINCE
+        )
+        result: DescribeConfigsResult = connection.call(request).results[0]
         told = result.error_message
         check(result.error_code, f"settings of {resource}", told, topic=_topic(resource))
         return sorted(result.configs, key=lambda config: config.name)

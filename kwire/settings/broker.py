@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kwire.metadata.image import Endpoint
+from kwire.settings import plugins
 from kwire.settings.definition import Definition, UpdateMode
 from kwire.settings.definitions.groups import GroupSettings
 from kwire.settings.definitions.log import LogSettings
@@ -14,6 +15,7 @@ from kwire.settings.definitions.node import NodeSettings
 from kwire.settings.definitions.remote import RemoteStorageSettings
 from kwire.settings.definitions.security import SecuritySettings
 from kwire.settings.definitions.transactions import TransactionSettings
+from kwire.settings.effects import UNKNOWN, Effect
 from kwire.settings.error import ConfigError
 from kwire.settings.listeners import (
     check_advertised,
@@ -114,6 +116,10 @@ class BrokerConfig(
             )
         return bound
 
+    def without_effect(self) -> list[str]:
+        """The names of what was given and does nothing here."""
+        return sorted(name for name in self.explicit if not effect_of(name, self.explicit).acts)
+
     def _resolve_listeners(self, given: Mapping[str, str]) -> list[str]:
         """Fill `listeners` and `advertised_listeners`; returns notes."""
         notes: list[str] = []
@@ -207,6 +213,15 @@ def definition_of(name: str) -> Definition | None:
         if definition is not None:
             return definition
     return None
+
+
+def effect_of(name: str, given: Mapping[str, str] = NOTHING) -> Effect:
+    """What a broker's setting does, beside what else is given; what nobody knows does nothing."""
+    definition = definition_of(name)
+    if definition is not None:
+        return definition.effect
+    owner = plugins.owner_of(name, given)
+    return plugins.effect_of(owner) if owner is not None else UNKNOWN
 
 
 def update_mode(name: str) -> UpdateMode:

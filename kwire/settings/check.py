@@ -19,9 +19,9 @@ from kwire.settings.client_metrics_settings import (
     ClientMetricsSettings,
 )
 from kwire.settings.definition import UpdateMode
+from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import topic_settings
 from kwire.settings.error import BrokenRule
-from kwire.settings.group_settings import GroupResourceSettings
 from kwire.settings.groups import group_settings
 from kwire.settings.topic_settings import TopicSettings
 

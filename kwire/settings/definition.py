@@ -4,15 +4,17 @@
         num_partitions = integer(1, MEDIUM, at_least(1))
 
 declares the config `num.partitions`; the definition goes to `BrokerConfig.DEFINITIONS`, and
-`config.num_partitions` of an instance is a plain attribute of the declared type.
+`config.num_partitions` of an instance is a plain attribute of the declared type.  A setting acts
+unless its declaration or its class says `effect=`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypedDict, Unpack, cast
 
+from kwire.settings.effects import ACTS, Effect
 from kwire.settings.validators import Validator
 from kwire.settings.values import ConfigType, Value, parse, text_of
 
@@ -49,6 +51,7 @@ class Definition:
     __slots__ = (
         "attribute",
         "default",
+        "effect",
         "importance",
         "internal",
         "kind",
@@ -65,6 +68,7 @@ class Definition:
         validator: Validator | None,
         mode: UpdateMode,
         internal: bool,
+        effect: Effect,
     ) -> None:
         self.name = self.attribute = ""
         self.kind = kind
@@ -73,6 +77,7 @@ class Definition:
         self.validator = validator
         self.mode = mode
         self.internal = internal
+        self.effect = effect
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self.attribute = attribute
@@ -111,7 +116,8 @@ class Settings:
     _DEFAULTS: ClassVar[dict[str, Value]] = {}
     _texts: Mapping[str, str | None]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, effect: Effect = ACTS) -> None:
+        """`effect` is that of all settings declared in this class that say none of their own."""
         definitions = {
             name: definition
             for base in reversed(cls.__mro__)
@@ -120,6 +126,8 @@ class Settings:
         for attribute, definition in list(vars(cls).items()):
             if isinstance(definition, Definition):
                 definitions[definition.name] = definition
+                if definition.effect is ACTS:
+                    definition.effect = effect
                 delattr(cls, attribute)  # instances have the value under this name
         cls.DEFINITIONS = definitions
         cls._DEFAULTS = {
@@ -153,141 +161,130 @@ class Settings:
 # -- the declarations.  They return the type of the value, for that is what the attribute holds.
 
 
+class Options(TypedDict, total=False):
+    """What may be said of any setting; without it, it is read only, public, and acts."""
+
+    mode: UpdateMode
+    internal: bool
+    effect: Effect
+
+
 def _declare(
     kind: ConfigType,
     default: Value,
     importance: Importance,
     validator: Validator | None,
-    mode: UpdateMode,
+    *,
+    mode: UpdateMode = UpdateMode.READ_ONLY,
     internal: bool = False,
+    effect: Effect = ACTS,
 ) -> object:
-    return Definition(kind, default, importance, validator, mode, internal)
+    return Definition(kind, default, importance, validator, mode, internal, effect)
 
 
-_READ_ONLY = UpdateMode.READ_ONLY
-
-
-def boolean(
-    default: bool, importance: Importance, *, mode: UpdateMode = _READ_ONLY, internal: bool = False
-) -> bool:
-    return cast(bool, _declare(ConfigType.BOOLEAN, default, importance, None, mode, internal))
+def boolean(default: bool, importance: Importance, **options: Unpack[Options]) -> bool:
+    return cast(bool, _declare(ConfigType.BOOLEAN, default, importance, None, **options))
 
 
 def short(
     default: int,
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
+    **options: Unpack[Options],
 ) -> int:
-    return cast(int, _declare(ConfigType.SHORT, default, importance, validator, mode))
+    return cast(int, _declare(ConfigType.SHORT, default, importance, validator, **options))
 
 
 def integer(
     default: int,
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
-    internal: bool = False,
+    **options: Unpack[Options],
 ) -> int:
-    return cast(int, _declare(ConfigType.INT, default, importance, validator, mode, internal))
+    return cast(int, _declare(ConfigType.INT, default, importance, validator, **options))
 
 
-def optional_integer(
-    importance: Importance, *, mode: UpdateMode = _READ_ONLY, internal: bool = False
-) -> int | None:
-    kind = ConfigType.INT
-    return cast("int | None", _declare(kind, None, importance, None, mode, internal))
+def optional_integer(importance: Importance, **options: Unpack[Options]) -> int | None:
+    return cast("int | None", _declare(ConfigType.INT, None, importance, None, **options))
 
 
 def long(
     default: int,
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
-    internal: bool = False,
+    **options: Unpack[Options],
 ) -> int:
-    return cast(int, _declare(ConfigType.LONG, default, importance, validator, mode, internal))
+    return cast(int, _declare(ConfigType.LONG, default, importance, validator, **options))
 
 
-def optional_long(importance: Importance, *, mode: UpdateMode = _READ_ONLY) -> int | None:
-    return cast("int | None", _declare(ConfigType.LONG, None, importance, None, mode))
+def optional_long(importance: Importance, **options: Unpack[Options]) -> int | None:
+    return cast("int | None", _declare(ConfigType.LONG, None, importance, None, **options))
 
 
 def double(
     default: float,
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
-    internal: bool = False,
+    **options: Unpack[Options],
 ) -> float:
-    kind = ConfigType.DOUBLE
-    return cast(float, _declare(kind, default, importance, validator, mode, internal))
+    return cast(float, _declare(ConfigType.DOUBLE, default, importance, validator, **options))
 
 
 def string(
     default: str,
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
-    internal: bool = False,
+    **options: Unpack[Options],
 ) -> str:
-    return cast(str, _declare(ConfigType.STRING, default, importance, validator, mode, internal))
+    return cast(str, _declare(ConfigType.STRING, default, importance, validator, **options))
 
 
 def optional_string(
-    importance: Importance, validator: Validator | None = None, *, mode: UpdateMode = _READ_ONLY
+    importance: Importance, validator: Validator | None = None, **options: Unpack[Options]
 ) -> str | None:
     kind = ConfigType.STRING
-    return cast("str | None", _declare(kind, None, importance, validator, mode))
+    return cast("str | None", _declare(kind, None, importance, validator, **options))
 
 
 def strings(
     default: tuple[str, ...],
     importance: Importance,
     validator: Validator | None = None,
-    *,
-    mode: UpdateMode = _READ_ONLY,
+    **options: Unpack[Options],
 ) -> tuple[str, ...]:
     kind = ConfigType.LIST
-    return cast("tuple[str, ...]", _declare(kind, default, importance, validator, mode))
+    return cast("tuple[str, ...]", _declare(kind, default, importance, validator, **options))
 
 
 def optional_strings(
-    importance: Importance, validator: Validator | None = None, *, mode: UpdateMode = _READ_ONLY
+    importance: Importance, validator: Validator | None = None, **options: Unpack[Options]
 ) -> tuple[str, ...] | None:
     kind = ConfigType.LIST
-    return cast("tuple[str, ...] | None", _declare(kind, None, importance, validator, mode))
+    return cast("tuple[str, ...] | None", _declare(kind, None, importance, validator, **options))
 
 
 def endpoints(
     default: tuple[str, ...] | None,
     importance: Importance,
     validator: Validator,
-    *,
-    mode: UpdateMode = _READ_ONLY,
+    **options: Unpack[Options],
 ) -> tuple[Endpoint, ...]:
     """A list whose attribute a BrokerConfig fills with the endpoints that it stands for."""
     kind = ConfigType.LIST
-    return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, mode))
+    return cast("tuple[Endpoint, ...]", _declare(kind, default, importance, validator, **options))
 
 
 def directories(importance: Importance, validator: Validator) -> tuple[str, ...]:
     """A list that another setting stands in for when it is null."""
-    kind = ConfigType.LIST
-    return cast("tuple[str, ...]", _declare(kind, None, importance, validator, _READ_ONLY))
+    return cast("tuple[str, ...]", _declare(ConfigType.LIST, None, importance, validator))
 
 
 def java_class(
-    importance: Importance, default: str | None = None, *, mode: UpdateMode = _READ_ONLY
+    importance: Importance, default: str | None = None, **options: Unpack[Options]
 ) -> str | None:
     """The name of a Java class; kept for what asks for it, never loaded."""
-    return cast("str | None", _declare(ConfigType.CLASS, default, importance, None, mode))
+    return cast("str | None", _declare(ConfigType.CLASS, default, importance, None, **options))
 
 
-def password(importance: Importance, *, mode: UpdateMode = _READ_ONLY) -> str | None:
-    return cast("str | None", _declare(ConfigType.PASSWORD, None, importance, None, mode))
+def password(importance: Importance, **options: Unpack[Options]) -> str | None:
+    return cast("str | None", _declare(ConfigType.PASSWORD, None, importance, None, **options))

@@ -19,7 +19,7 @@ from kwire.settings.broker import definition_of, update_mode
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
 from kwire.settings.definition import Definition, Settings, UpdateMode
 from kwire.settings.definitions import topics
-from kwire.settings.group_settings import GroupResourceSettings
+from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType
 

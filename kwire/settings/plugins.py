@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kwire.settings.effects import Effect, no_meaning
+
 AUTHORIZER = "Apache Kafka's StandardAuthorizer"
 JMX = "Apache Kafka's JmxReporter"
 OAUTH = "Apache Kafka's client of an OAuth server"
-THROTTLING = "throttled replication, where it is set while the broker runs"
+THROTTLING = "throttled replication"
 TIERED_STORAGE = "tiered storage"
 PROVIDERS = "Apache Kafka's config providers"
 
@@ -41,6 +43,10 @@ CHOSEN_PREFIXES: Final = (
     "remote.log.storage.manager.impl.prefix",
 )
 """Settings whose values are prefixes too, instead of `rlmm.config.` and `rsm.config.`."""
+
+
+def effect_of(owner: str) -> Effect:
+    return no_meaning(f"{owner} does not run in this broker")
 
 
 def owner_of(name: str, given: Mapping[str, str]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kwire.settings.connection_limits import check_listener_limits, parse_overrides
+from kwire.settings.definitions.groups import GroupResourceSettings, GroupSettings
 from kwire.settings.error import BrokenRule, ConfigError
 
 if TYPE_CHECKING:
@@ -71,35 +72,38 @@ def _broken_log_rules(config: BrokerConfig) -> Iterator[str]:
 
 GROUP_KINDS = ("consumer", "share", "streams")
 
+
+def _bounds_of(name: str) -> tuple[str | None, str | None]:
+    """The broker settings that are the bounds of a group's config, by their names."""
+    kind, _, rest = name.partition(".")
+    rest = rest.removeprefix("num.")  # group.streams.max.standby.replicas
+    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    known = GroupSettings.DEFINITIONS
+    return low if low in known else None, high if high in known else None
+
+
 BOUNDED = {
-    f"group.{kind}.{name}": (f"group.{kind}.min.{name}", f"group.{kind}.max.{name}")
-    for kind, names in (
-        ("consumer", ()),
-        (
-            "share",
-            ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"),
-        ),
-        ("streams", ()),
-    )
-    for name in (
-        "assignment.interval.ms",
-        "heartbeat.interval.ms",
-        "session.timeout.ms",
-        *names,
-    )
+    name: bounds for name in GroupResourceSettings.DEFINITIONS if any(bounds := _bounds_of(name))
 }
-"""Group setting to its lower and its upper bound, settings themselves."""
+"""Group config to its lower and its upper bound, settings of the broker."""
+
+
+def broken_bounds(
+    config: BrokerConfig, settings: Settings, name: str, bounds: tuple[str | None, str | None]
+) -> Iterator[str]:
+    """Where the value of `name` in `settings` leaves the bounds that the broker's have."""
+    low, high = bounds
+    if low is not None and number(settings, name) < number(config, low):
+        yield f"{name} must be greater than or equal to {low}"
+    if high is not None and number(settings, name) > number(config, high):
+        yield f"{name} must be less than or equal to {high}"
 
 
 def _broken_group_rules(config: BrokerConfig) -> Iterator[str]:
     for name, (low, high) in BOUNDED.items():
-        value, lowest, highest = (number(config, one) for one in (name, low, high))
-        if lowest > highest:
+        if low is not None and high is not None and number(config, low) > number(config, high):
             yield f"{high} must be greater than or equal to {low}"
-        if value < lowest:
-            yield f"{name} must be greater than or equal to {low}"
-        if value > highest:
-            yield f"{name} must be less than or equal to {high}"
+        yield from broken_bounds(config, config, f"group.{name}", (low, high))
     for kind in GROUP_KINDS:
         heartbeat = f"group.{kind}.heartbeat.interval.ms"
         session = f"group.{kind}.session.timeout.ms"

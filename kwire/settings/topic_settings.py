@@ -13,6 +13,7 @@ from kwire.settings.definition import (
     string,
     strings,
 )
+from kwire.settings.effects import CLUSTER, TIERED_STORAGE
 from kwire.settings.validators import (
     at_least,
     between,
@@ -38,12 +39,14 @@ class TopicSettings(Settings):
     file_delete_delay_ms = long(60_000, MEDIUM, at_least(0))
     flush_messages = long(LONG_MAX, MEDIUM, at_least(1))
     flush_ms = long(LONG_MAX, MEDIUM, at_least(0))
-    follower_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
+    follower_replication_throttled_replicas = strings(
+        (), MEDIUM, throttled_replicas, effect=CLUSTER
+    )
     index_interval_bytes = integer(4096, MEDIUM, at_least(0))
     internal_segment_bytes = optional_integer(MEDIUM, internal=True)
-    leader_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
-    local_retention_bytes = long(-2, MEDIUM, at_least(-2))
-    local_retention_ms = long(-2, MEDIUM, at_least(-2))
+    leader_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas, effect=CLUSTER)
+    local_retention_bytes = long(-2, MEDIUM, at_least(-2), effect=TIERED_STORAGE)
+    local_retention_ms = long(-2, MEDIUM, at_least(-2), effect=TIERED_STORAGE)
     max_compaction_lag_ms = long(LONG_MAX, MEDIUM, at_least(1))
     max_message_bytes = integer(1_048_588, MEDIUM, at_least(0))
     message_timestamp_after_max_ms = long(3_600_000, MEDIUM, at_least(0))
@@ -53,13 +56,13 @@ class TopicSettings(Settings):
     min_compaction_lag_ms = long(0, MEDIUM, at_least(0))
     min_insync_replicas = integer(1, MEDIUM, at_least(1))
     preallocate = boolean(False, MEDIUM)
-    remote_log_copy_disable = boolean(False, MEDIUM)
-    remote_log_delete_on_disable = boolean(False, MEDIUM)
-    remote_storage_enable = boolean(False, MEDIUM)
+    remote_log_copy_disable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
+    remote_log_delete_on_disable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
+    remote_storage_enable = boolean(False, MEDIUM, effect=TIERED_STORAGE)
     retention_bytes = long(-1, MEDIUM)
     retention_ms = long(604_800_000, MEDIUM, at_least(-1))
     segment_bytes = integer(1_073_741_824, MEDIUM, at_least(1_048_576))
     segment_index_bytes = integer(10_485_760, MEDIUM, at_least(4))
     segment_jitter_ms = long(0, MEDIUM, at_least(0))
     segment_ms = long(604_800_000, MEDIUM, at_least(1))
-    unclean_leader_election_enable = boolean(False, MEDIUM)
+    unclean_leader_election_enable = boolean(False, MEDIUM, effect=CLUSTER)

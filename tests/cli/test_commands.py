@@ -211,8 +211,21 @@ def test_settings(kwire: Kwire, unique: str) -> None:
         kwire("configs", "describe", "topic", unique, "-k", "retention.ms", "--json").stdout
     )
     assert retention["value"] == "5"
+    assert retention["without_effect"] is None
+    assert "without effect" not in shown
     wrong = kwire("configs", "alter", "topic", unique, "-s", "retention.ms=soon", status=1)
     assert "INVALID_CONFIG" in wrong.stderr
+
+
+def test_settings_that_do_nothing_are_marked(kwire: Kwire, unique: str) -> None:
+    kwire("topics", "create", unique, "--config", "local.retention.ms=5", "--config", "flush.ms=7")
+    header, *rows = kwire("configs", "describe", "topic", unique).stdout.splitlines()
+    marked = {row.split()[0]: row[header.index("WITHOUT EFFECT") :].strip() for row in rows}
+    assert marked == {"flush.ms": "", "local.retention.ms": "not served yet: tiered storage"}
+    (told,) = json.loads(
+        kwire("configs", "describe", "topic", unique, "-k", "local.retention.ms", "--json").stdout
+    )
+    assert told["without_effect"] == "not served yet: tiered storage"
 
 
 def test_nobody_answers(kwire: Kwire) -> None:

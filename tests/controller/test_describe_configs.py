@@ -221,6 +221,27 @@ async def test_documentation_where_it_is_asked_for(open_admin: OpenAdmin, versio
             assert logger == ""
 
 
+async def test_what_does_nothing_is_documented_as_such(open_admin: OpenAdmin) -> None:
+    async with open_admin() as admin:
+        await admin.make("a")
+        names = ["num.io.threads", "log.local.retention.ms"]
+        resources = [
+            DescribeConfigsResource(BROKER, "1", names),
+            DescribeConfigsResource(TOPIC, "a", ["local.retention.ms"]),
+            DescribeConfigsResource(CLIENT_METRICS, "m", ["match"]),
+        ]
+        request = DescribeConfigsRequest(resources, False, True)
+        results = (await admin.ask(request, 4, DescribeConfigsResponse)).results
+        local = "Time kept on local disk with tiered storage, -2 for retention.ms."
+        assert [each.documentation for result in results for each in result.configs] == [
+            f"Not served yet: tiered storage. {local}",
+            "No meaning here: one event loop does all the work.",
+            f"Not served yet: tiered storage. {local}",
+            "Not served yet: client telemetry. "
+            "Which clients are meant: name=regex, all must match.",
+        ]
+
+
 # -- ListConfigResources
 
 

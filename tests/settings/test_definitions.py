@@ -10,8 +10,8 @@ from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
 from kwire.settings.definition import Settings, UpdateMode
 from kwire.settings.definitions import documentation
+from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
-from kwire.settings.group_settings import GroupResourceSettings
 from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType

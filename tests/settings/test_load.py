@@ -183,6 +183,11 @@ def test_the_prefix_of_a_plugins_settings_may_be_chosen() -> None:
             "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
         ),
         (
+            {"group.streams.num.standby.replicas": "3"},
+            "group.streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
+        ),
+        (
             {"group.consumer.heartbeat.interval.ms": "99999"},
             "group.consumer.heartbeat.interval.ms must be less than or equal to "
             "group.consumer.max.heartbeat.interval.ms",

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.definition import Settings
+from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.error import ConfigError
-from kwire.settings.group_settings import GroupResourceSettings
 from kwire.settings.topic_settings import TopicSettings
 from kwire.settings.values import ConfigType, Value, parse, text_of
 

@@ -1,15 +1,21 @@
 """What each config does, in a sentence, for DescribeConfigs and for whoever reads its answer.
 
 Topic and group configs are all here; of the broker's settings those that this broker acts on, or
-whose meaning here is not Kafka's.  A setting that is the default of a topic or group config shares
+whose meaning here is not Kafka's.  What a setting that does nothing would do is told behind the
+reason (`kwire.settings.effects`).  A setting that is the default of a topic or group config shares
 that one's sentence.
 """
 
 from __future__ import annotations
 
+from kwire.settings.broker import effect_of
+from kwire.settings.client_metrics_settings import ClientMetricsSettings
+from kwire.settings.definition import Settings
+from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS as TOPIC_SYNONYMS
 from kwire.settings.groups import SYNONYMS as GROUP_SYNONYMS
 from kwire.settings.resources import ConfigResourceType
+from kwire.settings.topic_settings import TopicSettings
 
 TOPIC = {
     "cleanup.policy": "What becomes of old segments: delete removes them by time and size, "
@@ -80,6 +86,9 @@ GROUP = {
 }
 
 BROKER = {
+    "add.partitions.to.txn.retry.backoff.max.ms": "How long the first batch of a transaction may "
+    "wait while the one before it is ended.",
+    "add.partitions.to.txn.retry.backoff.ms": "How long it waits before it asks again.",
     "advertised.listeners": "The addresses that clients are told to connect to, by listener; "
     "those of listeners where not given.",
     "auto.create.topics.enable": "Whether a topic is made when a client asks about it.",
@@ -94,11 +103,20 @@ BROKER = {
     "group.max.session.timeout.ms": "The longest session timeout of a classic group's member.",
     "group.max.size": "The most members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a classic group's member.",
-    "inter.broker.listener.name": "The listener that brokers talk to each other by.",
+    "inter.broker.listener.name": "The listener that brokers talk to each other by; "
+    "max.connections leaves it open.",
     "listener.security.protocol.map": "Listener names and the security protocol of each.",
     "listeners": "The addresses to listen on, as NAME://host:port.",
+    "log.cleaner.backoff.ms": "How long the cleaner rests where nothing is to be compacted.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the keys of what is compacted, of all threads.",
+    "log.cleaner.enable": "Whether compacted topics are compacted.",
+    "log.cleaner.io.buffer.size": "How much is read at a time for compaction, of all threads.",
+    "log.cleaner.io.max.bytes.per.second": "The most that compaction reads and writes a second.",
+    "log.cleaner.threads": "Logs that are compacted at the same time.",
     "log.dir": "The log directory where log.dirs is not given.",
     "log.dirs": "The directories that hold the partitions.",
+    "log.flush.offset.checkpoint.interval.ms": "How often it is noted how far logs are on disk.",
+    "log.flush.start.offset.checkpoint.interval.ms": "How often it is noted where logs begin.",
     "log.retention.check.interval.ms": "How often old segments are looked for.",
     "max.connections": "The most connections at once.",
     "max.connection.creation.rate": "New connections a second, over ten seconds.",
@@ -110,21 +128,47 @@ BROKER = {
     "node.id": "The broker's id in its cluster.",
     "num.partitions": "Partitions of a topic that is made without saying how many.",
     "offset.metadata.max.bytes": "The most metadata that is kept with a committed offset.",
+    "offsets.commit.timeout.ms": "How long a coordinator's record may take to be replicated.",
     "offsets.retention.check.interval.ms": "How often expired offsets are looked for.",
     "offsets.retention.minutes": "How long the offsets of an empty group are kept.",
+    "offsets.topic.compression.codec": "The codec of committed offsets: 0 none, 1 gzip, 2 snappy, "
+    "3 lz4, 4 zstd.",
     "offsets.topic.num.partitions": "Partitions of the topic of committed offsets.",
     "offsets.topic.replication.factor": "Replicas of the topic of committed offsets; by default "
     "no more than there are brokers.",
     "offsets.topic.segment.bytes": "Segment size of the topic of committed offsets.",
     "process.roles": "What a KRaft node is; only that it has the broker role matters.",
+    "producer.id.expiration.check.interval.ms": "How often silent producers are looked for.",
     "producer.id.expiration.ms": "How long a silent producer's last sequence numbers are kept.",
     "queued.max.request.bytes": "The most memory of requests that are coming in, -1 for no limit.",
+    "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are noted.",
+    "request.timeout.ms": "How long a record of a transaction's coordinator may take to be "
+    "replicated.",
+    "share.coordinator.state.topic.min.isr": "min.insync.replicas of the topic of share state.",
+    "share.coordinator.state.topic.num.partitions": "Partitions of the topic of share state.",
+    "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
+    "default no more than there are brokers.",
+    "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
+    "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
+    "inter.broker.listener.name is not given.",
     "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted; "
     "4096 where it is not set, and never more than net.core.somaxconn.",
     "socket.receive.buffer.bytes": "Receive buffer of each socket, -1 for the system's default.",
     "socket.request.max.bytes": "The largest request that is taken.",
     "socket.send.buffer.bytes": "Send buffer of each socket, -1 for the system's default.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions that "
+    "have timed out are looked for.",
     "transaction.max.timeout.ms": "The longest timeout that a transactional producer may ask for.",
+    "transaction.partition.verification.enable": "Whether a partition asks the coordinator before "
+    "it takes the first batch of a transaction (KIP-890).",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "How often transactional ids "
+    "that nobody uses are looked for.",
+    "transaction.state.log.min.isr": "min.insync.replicas of the topic of transactions.",
+    "transaction.state.log.num.partitions": "Partitions of the topic of transactions.",
+    "transaction.state.log.replication.factor": "Replicas of the topic of transactions; by default "
+    "no more than there are brokers.",
+    "transaction.state.log.segment.bytes": "Segment size of the topic of transactions.",
+    "transactional.id.expiration.ms": "How long a transactional id that nobody uses is kept.",
 }
 
 BROKER.update(
@@ -138,6 +182,12 @@ CLIENT_METRICS = {
     "metrics": "Prefixes of the metrics' names that are pushed, * for all.",
 }
 
+_SETTINGS: dict[ConfigResourceType, type[Settings]] = {
+    ConfigResourceType.TOPIC: TopicSettings,
+    ConfigResourceType.GROUP: GroupResourceSettings,
+    ConfigResourceType.CLIENT_METRICS: ClientMetricsSettings,
+}
+
 _BY_RESOURCE = {
     ConfigResourceType.TOPIC: TOPIC,
     ConfigResourceType.BROKER: BROKER,
@@ -147,5 +197,16 @@ _BY_RESOURCE = {
 
 
 def documentation_of(resource_type: int, name: str) -> str | None:
-    """The sentence on a config of a resource, None if there is none."""
-    return _BY_RESOURCE.get(ConfigResourceType(resource_type), {}).get(name)
+    """The sentences on a config of a resource, None if there are none."""
+    kind = ConfigResourceType(resource_type)
+    if kind is ConfigResourceType.BROKER_LOGGER:
+        return None
+    sentence = _BY_RESOURCE[kind].get(name)
+    if kind is ConfigResourceType.BROKER:
+        effect = effect_of(name)
+    else:
+        effect = _SETTINGS[kind].DEFINITIONS[name].effect
+    if effect.acts:
+        return sentence
+    note = f"{effect.note[0].upper()}{effect.note[1:]}."
+    return f"{note} {sentence}" if sentence else note

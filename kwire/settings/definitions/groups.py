@@ -1,4 +1,9 @@
-"""The broker settings of groups, their offsets and their share state."""
+"""The settings of groups: the broker's, and what can be set on a group itself.
+
+A config of a group, `share.session.timeout.ms`, has its default from the broker setting
+`group.share.session.timeout.ms`, and its bounds from `group.share.min.` and
+`group.share.max.session.timeout.ms`: by these names they are found.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,34 @@ from kwire.settings.definition import (
     LOW,
     MEDIUM,
     Settings,
+    boolean,
     integer,
     long,
     short,
     string,
     strings,
 )
-from kwire.settings.validators import at_least, between, members, one_of_any_case
+from kwire.settings.effects import (
+    CONSUMER_GROUPS,
+    NO_BUFFERS,
+    NO_LINGER,
+    ONE_LOOP,
+    SHARE_GROUPS,
+    STREAMS_GROUPS,
+)
+from kwire.settings.validators import (
+    at_least,
+    between,
+    members,
+    offset_reset,
+    one_of,
+    one_of_any_case,
+)
 from kwire.settings.values import INT_MAX
 
 
-class GroupSettings(Settings):
-    """Groups: limits and timeouts by protocol, the offsets topic, the share state topic."""
+class ConsumerGroupSettings(Settings, effect=CONSUMER_GROUPS):
+    """Groups whose members are told their partitions by the broker (KIP-848)."""
 
     group_consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
     group_consumer_assignors = strings(("uniform", "range"), MEDIUM, members(empty=False))
@@ -40,21 +61,19 @@ class GroupSettings(Settings):
         600_000, MEDIUM, at_least(10_000), internal=True
     )
     group_consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
-    group_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1))
-    group_coordinator_background_threads = integer(2, HIGH, at_least(1))
-    group_coordinator_cached_buffer_max_bytes = integer(
-        1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE
-    )
-    group_coordinator_rebalance_protocols = strings(
-        ("classic", "consumer", "streams"),
-        MEDIUM,
-        members("consumer", "classic", "share", "streams", empty=False),
-    )
-    group_coordinator_threads = integer(4, HIGH, at_least(1))
-    group_initial_rebalance_delay_ms = integer(3000, MEDIUM)
-    group_max_session_timeout_ms = integer(1_800_000, MEDIUM)
-    group_max_size = integer(INT_MAX, MEDIUM, at_least(1))
-    group_min_session_timeout_ms = integer(6000, MEDIUM)
+
+
+class ConsumerGroupConfigs(Settings, effect=CONSUMER_GROUPS):
+    """What can be set on such a group."""
+
+    consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    consumer_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
+    consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
+    """Share groups (KIP-932) and the coordinator of their state."""
+
     group_share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
     group_share_assignors = strings(("simple",), MEDIUM, members(empty=False))
     group_share_delivery_count_limit = integer(5, MEDIUM, between(2, 10))
@@ -80,6 +99,43 @@ class GroupSettings(Settings):
     )
     group_share_record_lock_duration_ms = integer(30_000, MEDIUM, between(1000, 3_600_000))
     group_share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    share_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1))
+    share_coordinator_cached_buffer_max_bytes = integer(
+        1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms = integer(
+        300_000, LOW, at_least(1), internal=True
+    )
+    share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1))
+    share_coordinator_snapshot_update_records_per_snapshot = integer(500, MEDIUM, between(0, 500))
+    share_coordinator_state_topic_compression_codec = integer(0, HIGH)
+    share_coordinator_state_topic_prune_interval_ms = integer(
+        300_000, LOW, at_least(1), internal=True
+    )
+    share_coordinator_threads = integer(1, MEDIUM, at_least(1))
+    share_coordinator_write_timeout_ms = integer(5000, HIGH, at_least(1))
+    share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM)
+
+
+class ShareGroupConfigs(Settings, effect=SHARE_GROUPS):
+    """What can be set on a share group."""
+
+    share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    share_auto_offset_reset = string("latest", MEDIUM, offset_reset)
+    share_delivery_count_limit = integer(5, MEDIUM, at_least(2))
+    share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
+    share_isolation_level = string(
+        "read_uncommitted", MEDIUM, one_of("read_committed", "read_uncommitted")
+    )
+    share_partition_max_record_locks = integer(2000, MEDIUM, at_least(100))
+    share_record_lock_duration_ms = integer(30_000, MEDIUM, at_least(1000))
+    share_renew_acknowledge_enable = boolean(True, MEDIUM)
+    share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class StreamsGroupSettings(Settings, effect=STREAMS_GROUPS):
+    """Groups of Kafka Streams (KIP-1071)."""
+
     group_streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
     group_streams_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
     group_streams_initial_rebalance_delay_ms = integer(3000, MEDIUM, at_least(0))
@@ -93,32 +149,55 @@ class GroupSettings(Settings):
     group_streams_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
     group_streams_num_standby_replicas = integer(0, MEDIUM, at_least(0))
     group_streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class StreamsGroupConfigs(Settings, effect=STREAMS_GROUPS):
+    """What can be set on a streams group."""
+
+    streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    streams_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
+    streams_initial_rebalance_delay_ms = integer(3000, MEDIUM, at_least(0))
+    streams_num_standby_replicas = integer(0, MEDIUM, at_least(0))
+    streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class GroupSettings(ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSettings):
+    """All kinds of groups, their offsets, and the topics that hold their state."""
+
+    group_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1), effect=NO_LINGER)
+    group_coordinator_background_threads = integer(2, HIGH, at_least(1), effect=ONE_LOOP)
+    group_coordinator_cached_buffer_max_bytes = integer(
+        1_048_588,
+        MEDIUM,
+        at_least(524_288),
+        mode=CLUSTER_WIDE,
+        effect=NO_BUFFERS,
+    )
+    group_coordinator_rebalance_protocols = strings(
+        ("classic", "consumer", "streams"),
+        MEDIUM,
+        members("consumer", "classic", "share", "streams", empty=False),
+        effect=CONSUMER_GROUPS,
+    )
+    group_coordinator_threads = integer(4, HIGH, at_least(1), effect=ONE_LOOP)
+    group_initial_rebalance_delay_ms = integer(3000, MEDIUM)
+    group_max_session_timeout_ms = integer(1_800_000, MEDIUM)
+    group_max_size = integer(INT_MAX, MEDIUM, at_least(1))
+    group_min_session_timeout_ms = integer(6000, MEDIUM)
     offset_metadata_max_bytes = integer(4096, HIGH)
     offsets_commit_timeout_ms = integer(5000, HIGH, at_least(1))
-    offsets_load_buffer_size = integer(5_242_880, HIGH, at_least(1))
+    offsets_load_buffer_size = integer(5_242_880, HIGH, at_least(1), effect=NO_BUFFERS)
     offsets_retention_check_interval_ms = long(600_000, HIGH, at_least(1))
     offsets_retention_minutes = integer(10_080, HIGH, at_least(1))
     offsets_topic_compression_codec = integer(0, HIGH)
     offsets_topic_num_partitions = integer(50, HIGH, at_least(1))
     offsets_topic_replication_factor = short(3, HIGH, at_least(1))
     offsets_topic_segment_bytes = integer(104_857_600, HIGH, at_least(1))
-    share_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1))
-    share_coordinator_cached_buffer_max_bytes = integer(
-        1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE
-    )
-    share_coordinator_cold_partition_snapshot_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
-    )
-    share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1))
-    share_coordinator_snapshot_update_records_per_snapshot = integer(500, MEDIUM, between(0, 500))
-    share_coordinator_state_topic_compression_codec = integer(0, HIGH)
     share_coordinator_state_topic_min_isr = short(2, HIGH, at_least(1))
     share_coordinator_state_topic_num_partitions = integer(50, HIGH, at_least(1))
-    share_coordinator_state_topic_prune_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
-    )
     share_coordinator_state_topic_replication_factor = short(3, HIGH, at_least(1))
     share_coordinator_state_topic_segment_bytes = integer(104_857_600, HIGH, at_least(1))
-    share_coordinator_threads = integer(1, MEDIUM, at_least(1))
-    share_coordinator_write_timeout_ms = integer(5000, HIGH, at_least(1))
-    share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM)
+
+
+class GroupResourceSettings(ConsumerGroupConfigs, ShareGroupConfigs, StreamsGroupConfigs):
+    """What can be set on a group, whatever its kind."""

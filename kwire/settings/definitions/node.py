@@ -17,6 +17,18 @@ from kwire.settings.definition import (
     string,
     strings,
 )
+from kwire.settings.effects import (
+    CLUSTER,
+    JAVA,
+    METRICS,
+    NO_DEADLINE,
+    NO_QUORUM,
+    ONE_LOOP,
+    PROVIDERS,
+    QUOTAS,
+    STABLE,
+    TELEMETRY,
+)
 from kwire.settings.validators import at_least, members, quorum_voters
 from kwire.settings.values import LONG_MAX
 
@@ -28,60 +40,80 @@ class NodeSettings(Settings):
     quorum here to apply them to.
     """
 
-    alter_config_policy_class_name = java_class(LOW)
-    alter_log_dirs_replication_quota_window_num = integer(11, LOW, at_least(1))
-    alter_log_dirs_replication_quota_window_size_seconds = integer(1, LOW, at_least(1))
-    auto_leader_rebalance_enable = boolean(True, HIGH)
-    background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE)
-    broker_heartbeat_interval_ms = integer(2000, MEDIUM)
+    alter_config_policy_class_name = java_class(LOW, effect=JAVA)
+    alter_log_dirs_replication_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
+    alter_log_dirs_replication_quota_window_size_seconds = integer(
+        1, LOW, at_least(1), effect=QUOTAS
+    )
+    auto_leader_rebalance_enable = boolean(True, HIGH, effect=CLUSTER)
+    background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP)
+    broker_heartbeat_interval_ms = integer(2000, MEDIUM, effect=CLUSTER)
     broker_id = integer(-1, HIGH)
     broker_rack = optional_string(MEDIUM)
-    broker_session_timeout_ms = integer(9000, MEDIUM)
-    client_quota_callback_class = java_class(LOW)
-    config_providers = strings((), LOW, members(), mode=CLUSTER_WIDE)
-    controlled_shutdown_enable = boolean(True, MEDIUM)
-    controller_performance_always_log_threshold_ms = long(2000, MEDIUM, at_least(0), internal=True)
-    controller_performance_sample_period_ms = long(60_000, MEDIUM, at_least(100), internal=True)
-    controller_quorum_append_linger_ms = integer(25, MEDIUM, at_least(0))
-    controller_quorum_auto_join_enable = boolean(False, LOW)
-    controller_quorum_bootstrap_servers = strings((), HIGH)
-    controller_quorum_election_backoff_max_ms = integer(1000, HIGH, at_least(0))
-    controller_quorum_election_timeout_ms = integer(1000, HIGH, at_least(0))
-    controller_quorum_fetch_max_bytes = integer(1_048_576, LOW, at_least(1))
-    controller_quorum_fetch_snapshot_max_bytes = integer(1_048_576, LOW, at_least(1))
-    controller_quorum_fetch_timeout_ms = integer(2000, HIGH, at_least(0))
-    controller_quorum_request_timeout_ms = integer(2000, MEDIUM, at_least(0))
-    controller_quorum_retry_backoff_ms = integer(20, LOW, at_least(0))
-    controller_quorum_voters = strings((), HIGH, quorum_voters)
-    controller_quota_window_num = integer(11, LOW, at_least(1))
-    controller_quota_window_size_seconds = integer(1, LOW, at_least(1))
-    controller_socket_timeout_ms = integer(30_000, MEDIUM)
-    initial_broker_registration_timeout_ms = integer(60_000, MEDIUM)
-    internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True)
-    internal_metadata_log_segment_bytes = optional_integer(LOW, internal=True)
-    internal_metadata_max_batch_size_in_bytes = integer(8_388_608, LOW, internal=True)
-    kafka_metrics_polling_interval_secs = integer(10, LOW, at_least(1))
-    kafka_metrics_reporters = strings((), LOW, members())
-    leader_imbalance_check_interval_seconds = long(300, HIGH, at_least(1))
-    metadata_log_dir = optional_string(HIGH)
-    metadata_log_max_record_bytes_between_snapshots = long(20_971_520, HIGH, at_least(1))
-    metadata_log_max_snapshot_interval_ms = long(3_600_000, HIGH, at_least(0))
-    metadata_log_segment_bytes = integer(1_073_741_824, HIGH, at_least(8_388_608))
-    metadata_log_segment_ms = long(604_800_000, HIGH)
-    metadata_max_idle_interval_ms = integer(500, LOW, at_least(0))
-    metadata_max_retention_bytes = long(104_857_600, HIGH)
-    metadata_max_retention_ms = long(604_800_000, HIGH)
-    metric_reporters = strings(
-        ("org.apache.kafka.common.metrics.JmxReporter",), LOW, members(), mode=CLUSTER_WIDE
+    broker_session_timeout_ms = integer(9000, MEDIUM, effect=CLUSTER)
+    client_quota_callback_class = java_class(LOW, effect=JAVA)
+    config_providers = strings((), LOW, members(), mode=CLUSTER_WIDE, effect=PROVIDERS)
+    controlled_shutdown_enable = boolean(True, MEDIUM, effect=CLUSTER)
+    controller_performance_always_log_threshold_ms = long(
+        2000, MEDIUM, at_least(0), internal=True, effect=NO_QUORUM
     )
-    metrics_num_samples = integer(2, LOW, at_least(1))
-    metrics_recording_level = string("INFO", LOW)
-    metrics_sample_window_ms = long(30_000, LOW, at_least(1))
+    controller_performance_sample_period_ms = long(
+        60_000, MEDIUM, at_least(100), internal=True, effect=NO_QUORUM
+    )
+    controller_quorum_append_linger_ms = integer(25, MEDIUM, at_least(0), effect=NO_QUORUM)
+    controller_quorum_auto_join_enable = boolean(False, LOW, effect=NO_QUORUM)
+    controller_quorum_bootstrap_servers = strings((), HIGH, effect=NO_QUORUM)
+    controller_quorum_election_backoff_max_ms = integer(1000, HIGH, at_least(0), effect=NO_QUORUM)
+    controller_quorum_election_timeout_ms = integer(1000, HIGH, at_least(0), effect=NO_QUORUM)
+    controller_quorum_fetch_max_bytes = integer(1_048_576, LOW, at_least(1), effect=NO_QUORUM)
+    controller_quorum_fetch_snapshot_max_bytes = integer(
+        1_048_576, LOW, at_least(1), effect=NO_QUORUM
+    )
+    controller_quorum_fetch_timeout_ms = integer(2000, HIGH, at_least(0), effect=NO_QUORUM)
+    controller_quorum_request_timeout_ms = integer(2000, MEDIUM, at_least(0), effect=NO_QUORUM)
+    controller_quorum_retry_backoff_ms = integer(20, LOW, at_least(0), effect=NO_QUORUM)
+    controller_quorum_voters = strings((), HIGH, quorum_voters, effect=NO_QUORUM)
+    controller_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
+    controller_quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
+    controller_socket_timeout_ms = integer(30_000, MEDIUM, effect=CLUSTER)
+    initial_broker_registration_timeout_ms = integer(60_000, MEDIUM, effect=CLUSTER)
+    internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True, effect=NO_QUORUM)
+    internal_metadata_log_segment_bytes = optional_integer(LOW, internal=True, effect=NO_QUORUM)
+    internal_metadata_max_batch_size_in_bytes = integer(
+        8_388_608, LOW, internal=True, effect=NO_QUORUM
+    )
+    kafka_metrics_polling_interval_secs = integer(10, LOW, at_least(1), effect=JAVA)
+    kafka_metrics_reporters = strings((), LOW, members(), effect=JAVA)
+    leader_imbalance_check_interval_seconds = long(300, HIGH, at_least(1), effect=CLUSTER)
+    metadata_log_dir = optional_string(HIGH, effect=NO_QUORUM)
+    metadata_log_max_record_bytes_between_snapshots = long(
+        20_971_520, HIGH, at_least(1), effect=NO_QUORUM
+    )
+    metadata_log_max_snapshot_interval_ms = long(3_600_000, HIGH, at_least(0), effect=NO_QUORUM)
+    metadata_log_segment_bytes = integer(1_073_741_824, HIGH, at_least(8_388_608), effect=NO_QUORUM)
+    metadata_log_segment_ms = long(604_800_000, HIGH, effect=NO_QUORUM)
+    metadata_max_idle_interval_ms = integer(500, LOW, at_least(0), effect=NO_QUORUM)
+    metadata_max_retention_bytes = long(104_857_600, HIGH, effect=NO_QUORUM)
+    metadata_max_retention_ms = long(604_800_000, HIGH, effect=NO_QUORUM)
+    metric_reporters = strings(
+        ("org.apache.kafka.common.metrics.JmxReporter",),
+        LOW,
+        members(),
+        mode=CLUSTER_WIDE,
+        effect=JAVA,
+    )
+    metrics_num_samples = integer(2, LOW, at_least(1), effect=METRICS)
+    metrics_recording_level = string("INFO", LOW, effect=METRICS)
+    metrics_sample_window_ms = long(30_000, LOW, at_least(1), effect=METRICS)
     node_id = integer(1, HIGH, at_least(0))
-    process_roles = strings((), HIGH, members("broker", "controller", empty=False))
-    quota_window_num = integer(11, LOW, at_least(1))
-    quota_window_size_seconds = integer(1, LOW, at_least(1))
-    server_max_startup_time_ms = long(LONG_MAX, MEDIUM, at_least(0), internal=True)
-    telemetry_max_bytes = integer(1_048_576, LOW, at_least(1))
-    unstable_api_versions_enable = boolean(False, HIGH, internal=True)
-    unstable_feature_versions_enable = boolean(False, HIGH, internal=True)
+    process_roles = strings(
+        (), HIGH, members("broker", "controller", empty=False), effect=NO_QUORUM
+    )
+    quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
+    quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
+    server_max_startup_time_ms = long(
+        LONG_MAX, MEDIUM, at_least(0), internal=True, effect=NO_DEADLINE
+    )
+    telemetry_max_bytes = integer(1_048_576, LOW, at_least(1), effect=TELEMETRY)
+    unstable_api_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)
+    unstable_feature_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)

@@ -14,11 +14,12 @@ from kwire.settings.definition import (
     optional_string,
     string,
 )
+from kwire.settings.effects import TIERED_STORAGE
 from kwire.settings.validators import at_least, between, non_empty
 from kwire.settings.values import LONG_MAX
 
 
-class RemoteStorageSettings(Settings):
+class RemoteStorageSettings(Settings, effect=TIERED_STORAGE):
     """Tiered storage (KIP-405)."""
 
     remote_fetch_max_wait_ms = integer(500, MEDIUM, at_least(1), mode=CLUSTER_WIDE)

@@ -20,24 +20,45 @@ from kwire.settings.definition import (
     string,
     strings,
 )
+from kwire.settings.effects import ACCESS_CONTROL, JAVA, SASL, TLS, TOKENS
 from kwire.settings.validators import at_least, between, members, one_of, one_of_any_case
 
 
-class SecuritySettings(Settings):
-    """TLS, SASL, principals and delegation tokens."""
+class TlsSettings(Settings, effect=TLS):
+    """Certificates, and whom they are trusted from."""
 
-    authorizer_class_name = string("", LOW)
+    ssl_allow_dn_changes = boolean(False, LOW)
+    ssl_allow_san_changes = boolean(False, LOW)
+    ssl_cipher_suites = strings((), MEDIUM, members(), mode=PER_BROKER)
+    ssl_client_auth = string(
+        "none", MEDIUM, one_of("required", "requested", "none"), mode=PER_BROKER
+    )
+    ssl_enabled_protocols = strings(("TLSv1.2", "TLSv1.3"), MEDIUM, members(), mode=PER_BROKER)
+    ssl_endpoint_identification_algorithm = string("https", LOW, mode=PER_BROKER)
+    ssl_engine_factory_class = java_class(LOW, mode=PER_BROKER)
+    ssl_key_password = password(MEDIUM, mode=PER_BROKER)
+    ssl_keymanager_algorithm = string("SunX509", MEDIUM, mode=PER_BROKER)
+    ssl_keystore_certificate_chain = password(MEDIUM, mode=PER_BROKER)
+    ssl_keystore_key = password(MEDIUM, mode=PER_BROKER)
+    ssl_keystore_location = optional_string(MEDIUM, mode=PER_BROKER)
+    ssl_keystore_password = password(MEDIUM, mode=PER_BROKER)
+    ssl_keystore_type = string("JKS", MEDIUM, mode=PER_BROKER)
+    ssl_principal_mapping_rules = string("DEFAULT", LOW)
+    ssl_protocol = string("TLSv1.3", MEDIUM, mode=PER_BROKER)
+    ssl_provider = optional_string(MEDIUM, mode=PER_BROKER)
+    ssl_secure_random_implementation = optional_string(LOW, mode=PER_BROKER)
+    ssl_trustmanager_algorithm = string("PKIX", MEDIUM, mode=PER_BROKER)
+    ssl_truststore_certificates = password(MEDIUM, mode=PER_BROKER)
+    ssl_truststore_location = optional_string(MEDIUM, mode=PER_BROKER)
+    ssl_truststore_password = password(MEDIUM, mode=PER_BROKER)
+    ssl_truststore_type = string("JKS", MEDIUM, mode=PER_BROKER)
+
+
+class SaslSettings(Settings, effect=SASL):
+    """Who a client is, by one of SASL's mechanisms."""
+
     connection_failed_authentication_delay_ms = integer(100, LOW, at_least(0))
     connections_max_reauth_ms = long(0, MEDIUM)
-    delegation_token_expiry_check_interval_ms = long(3_600_000, LOW, at_least(1))
-    delegation_token_expiry_time_ms = long(86_400_000, MEDIUM, at_least(1))
-    delegation_token_max_lifetime_ms = long(604_800_000, MEDIUM, at_least(1))
-    delegation_token_secret_key = password(MEDIUM)
-    principal_builder_class = java_class(
-        MEDIUM,
-        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        mode=PER_BROKER,
-    )
     sasl_client_callback_handler_class = java_class(MEDIUM)
     sasl_enabled_mechanisms = strings(("GSSAPI",), MEDIUM, members(), mode=PER_BROKER)
     sasl_jaas_config = password(MEDIUM, mode=PER_BROKER)
@@ -95,32 +116,30 @@ class SecuritySettings(Settings):
     sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
     sasl_server_callback_handler_class = java_class(MEDIUM)
     sasl_server_max_receive_size = integer(524_288, MEDIUM)
+
+
+class TokenSettings(Settings, effect=TOKENS):
+    """Delegation tokens (KIP-48)."""
+
+    delegation_token_expiry_check_interval_ms = long(3_600_000, LOW, at_least(1))
+    delegation_token_expiry_time_ms = long(86_400_000, MEDIUM, at_least(1))
+    delegation_token_max_lifetime_ms = long(604_800_000, MEDIUM, at_least(1))
+    delegation_token_secret_key = password(MEDIUM)
+
+
+class SecuritySettings(TlsSettings, SaslSettings, TokenSettings):
+    """TLS, SASL, principals and delegation tokens."""
+
+    authorizer_class_name = string("", LOW, effect=ACCESS_CONTROL)
+    principal_builder_class = java_class(
+        MEDIUM,
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        mode=PER_BROKER,
+        effect=JAVA,
+    )
     security_inter_broker_protocol = string(
-        "PLAINTEXT", MEDIUM, one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        "PLAINTEXT",
+        MEDIUM,
+        one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )
-    security_providers = optional_string(LOW)
-    ssl_allow_dn_changes = boolean(False, LOW)
-    ssl_allow_san_changes = boolean(False, LOW)
-    ssl_cipher_suites = strings((), MEDIUM, members(), mode=PER_BROKER)
-    ssl_client_auth = string(
-        "none", MEDIUM, one_of("required", "requested", "none"), mode=PER_BROKER
-    )
-    ssl_enabled_protocols = strings(("TLSv1.2", "TLSv1.3"), MEDIUM, members(), mode=PER_BROKER)
-    ssl_endpoint_identification_algorithm = string("https", LOW, mode=PER_BROKER)
-    ssl_engine_factory_class = java_class(LOW, mode=PER_BROKER)
-    ssl_key_password = password(MEDIUM, mode=PER_BROKER)
-    ssl_keymanager_algorithm = string("SunX509", MEDIUM, mode=PER_BROKER)
-    ssl_keystore_certificate_chain = password(MEDIUM, mode=PER_BROKER)
-    ssl_keystore_key = password(MEDIUM, mode=PER_BROKER)
-    ssl_keystore_location = optional_string(MEDIUM, mode=PER_BROKER)
-    ssl_keystore_password = password(MEDIUM, mode=PER_BROKER)
-    ssl_keystore_type = string("JKS", MEDIUM, mode=PER_BROKER)
-    ssl_principal_mapping_rules = string("DEFAULT", LOW)
-    ssl_protocol = string("TLSv1.3", MEDIUM, mode=PER_BROKER)
-    ssl_provider = optional_string(MEDIUM, mode=PER_BROKER)
-    ssl_secure_random_implementation = optional_string(LOW, mode=PER_BROKER)
-    ssl_trustmanager_algorithm = string("PKIX", MEDIUM, mode=PER_BROKER)
-    ssl_truststore_certificates = password(MEDIUM, mode=PER_BROKER)
-    ssl_truststore_location = optional_string(MEDIUM, mode=PER_BROKER)
-    ssl_truststore_password = password(MEDIUM, mode=PER_BROKER)
-    ssl_truststore_type = string("JKS", MEDIUM, mode=PER_BROKER)
+    security_providers = optional_string(LOW, effect=JAVA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.settings.definition import CLUSTER_WIDE, HIGH, LOW, Settings, boolean, integer, short
+from kwire.settings.effects import NO_BUFFERS, TWO_PHASE_COMMIT
 from kwire.settings.validators import at_least
 
 
@@ -19,10 +20,12 @@ class TransactionSettings(Settings):
     transaction_remove_expired_transaction_cleanup_interval_ms = integer(
         3_600_000, LOW, at_least(1)
     )
-    transaction_state_log_load_buffer_size = integer(5_242_880, HIGH, at_least(1))
+    transaction_state_log_load_buffer_size = integer(
+        5_242_880, HIGH, at_least(1), effect=NO_BUFFERS
+    )
     transaction_state_log_min_isr = integer(2, HIGH, at_least(1))
     transaction_state_log_num_partitions = integer(50, HIGH, at_least(1))
     transaction_state_log_replication_factor = short(3, HIGH, at_least(1))
     transaction_state_log_segment_bytes = integer(104_857_600, HIGH, at_least(1))
-    transaction_two_phase_commit_enable = boolean(False, LOW)
+    transaction_two_phase_commit_enable = boolean(False, LOW, effect=TWO_PHASE_COMMIT)
     transactional_id_expiration_ms = integer(604_800_000, HIGH, at_least(1))

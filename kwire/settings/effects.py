@@ -1,0 +1,70 @@
+"""What a setting does on this broker: it acts, is not served yet, or has no meaning here.
+
+Every setting of Apache Kafka is taken, so that its files and tools work.  Whoever gives one that
+does nothing is told: at the start, by `kwire configs describe`, and in docs/settings.md.
+tests/settings/test_effects.py looks for the code that reads each, and fails where a declaration
+says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Effect(NamedTuple):
+    """`note` says why a setting does nothing; it is empty for one that acts."""
+
+    note: str = ""
+
+    @property
+    def acts(self) -> bool:
+        return not self.note
+
+
+NOT_SERVED: Final = "not served yet"
+NO_MEANING: Final = "no meaning here"
+
+
+def not_served(what: str) -> Effect:
+    """It acts once `what` is served."""
+    return Effect(f"{NOT_SERVED}: {what}")
+
+
+def no_meaning(why: str) -> Effect:
+    """What it is about does not exist in this broker."""
+    return Effect(f"{NO_MEANING}: {why}")
+
+
+ACTS: Final = Effect()
+
+# Not served yet.
+ACCESS_CONTROL: Final = not_served("access control")
+CLUSTER: Final = not_served("more than one broker")
+CONSUMER_GROUPS: Final = not_served("groups of KIP-848")
+CORDONED: Final = not_served("cordoned log directories (KIP-1066)")
+METRICS: Final = not_served("metrics")
+PROVIDERS: Final = not_served("values from config providers")
+QUOTAS: Final = not_served("quotas")
+SASL: Final = not_served("SASL")
+SHARE_GROUPS: Final = not_served("share groups")
+STREAMS_GROUPS: Final = not_served("streams groups")
+TELEMETRY: Final = not_served("client telemetry")
+TIERED_STORAGE: Final = not_served("tiered storage")
+TLS: Final = not_served("TLS")
+TOKENS: Final = not_served("delegation tokens")
+TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
+
+# No meaning here.
+ALL_AT_ONCE: Final = no_meaning("every listener is opened once everything is ready")
+JAVA: Final = no_meaning("a Java class cannot be loaded")
+KEYS_ARE_A_SET: Final = no_meaning("the cleaner's keys are a set")
+NO_BUFFERS: Final = no_meaning("coordinators keep no buffers")
+NO_DEADLINE: Final = no_meaning("a start is not given up")
+NO_LINGER: Final = no_meaning("a coordinator's records are written at once")
+NO_PURGING: Final = no_meaning("what waits is let go of as soon as it is answered")
+NO_QUEUE: Final = no_meaning("a request is answered as it is read")
+NO_QUORUM: Final = no_meaning("there is no KRaft quorum")
+ONE_LOOP: Final = no_meaning("one event loop does all the work")
+ONE_INTERVAL: Final = no_meaning("each task's first round comes one interval after the start")
+UNKNOWN: Final = no_meaning("nobody knows this name")
+STABLE: Final = no_meaning("nothing unstable is served")

@@ -1,0 +1,86 @@
+"""docs/settings.md is made from the declarations: `pytest --rewrite`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kwire.settings import plugins
+from kwire.settings.broker import BrokerConfig
+from kwire.settings.client_metrics_settings import ClientMetricsSettings
+from kwire.settings.definition import Definition, Settings
+from kwire.settings.definitions import documentation
+from kwire.settings.definitions.groups import GroupResourceSettings
+from kwire.settings.effects import NO_MEANING, NOT_SERVED
+from kwire.settings.topic_settings import TopicSettings
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+HEAD = """\
+# What each setting does
+
+Every setting of Apache Kafka 4.3 is taken, so that its files and tools work. Not all of them do
+something here. `kwire serve` names at its start what was given and has no effect; `kwire configs
+describe` marks it.
+
+tests/settings/test_docs.py writes and checks this page. Another test looks for the code that reads
+each setting, and fails where this page says otherwise.
+"""
+OTHERS = """
+## Of Apache Kafka's own classes
+
+Known, for files have them; these do not run here.
+
+"""
+RESOURCES: tuple[tuple[str, type[Settings], dict[str, str]], ...] = (
+    ("Brokers", BrokerConfig, documentation.BROKER),
+    ("Topics", TopicSettings, documentation.TOPIC),
+    ("Groups", GroupResourceSettings, documentation.GROUP),
+    ("Client metrics", ClientMetricsSettings, documentation.CLIENT_METRICS),
+)
+
+
+def page() -> str:
+    parts = [HEAD]
+    for title, settings, sentences in RESOURCES:
+        public = [each for _, each in sorted(settings.DEFINITIONS.items()) if not each.internal]
+        parts.append(f"\n## {title}\n\n{counts(public)}\n")
+        acting = [each for each in public if each.effect.acts]
+        if acting:
+            parts.append("\n| setting | default | |\n| --- | --- | --- |\n")
+            parts += [f"| `{d.name}` | {default(d)} | {sentences[d.name]} |\n" for d in acting]
+        parts += without_effect([each for each in public if not each.effect.acts])
+    parts.append(OTHERS)
+    parts += [f"- `{name}`: {owner}\n" for name, owner in sorted(plugins.NAMES.items())]
+    parts += [f"- `{name}*`: {owner}\n" for name, owner in sorted(plugins.PREFIXES.items())]
+    return "".join(parts)
+
+
+def counts(public: list[Definition]) -> str:
+    acting = sum(each.effect.acts for each in public)
+    later = sum(each.effect.note.startswith(NOT_SERVED) for each in public)
+    never = len(public) - acting - later
+    return f"Of {len(public)}, {acting} act, {later} do not yet, {never} have no meaning here."
+
+
+def default(definition: Definition) -> str:
+    text = definition.default_text
+    return f"`{text}`" if text else ""
+
+
+def without_effect(definitions: Iterable[Definition]) -> Iterator[str]:
+    """Their names, by what they wait for or why they have no meaning."""
+    by_note: dict[str, list[str]] = {}
+    for each in definitions:
+        by_note.setdefault(each.effect.note, []).append(f"`{each.name}`")
+    for kind, title in ((NOT_SERVED, "Not served yet"), (NO_MEANING, "No meaning here")):
+        notes = sorted(note for note in by_note if note.startswith(kind))
+        if notes:
+            yield f"\n{title}:\n\n"
+        for note in notes:
+            yield f"- {note.removeprefix(kind + ': ')}: {', '.join(by_note[note])}\n"
+
+
+def test_the_page_is_what_is_declared(rewrite: bool) -> None:
+    if rewrite:
+        PAGE.write_text(page())
+    assert PAGE.read_text() == page(), "docs/settings.md lags behind: pytest --rewrite"
