@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import binascii
 import math
-from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeAlias, cast
 
 from kwire.codecs import primitives
 from kwire.codecs.messages import MODULES, message_class
-from kwire.codecs.primitives import ZERO_UUID
 from kwire.codecs.schema_notation import ClassNames, Field, Message, Struct, load
+from kwire.codecs.uuids import uuid_bytes, uuid_text
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
@@ -124,7 +124,7 @@ class _Converter:
             return self.struct_to_json(value, field.struct)
         if isinstance(value, bytes | bytearray | memoryview):
             if field.type == "uuid":
-                return urlsafe_b64encode(value).decode().rstrip("=")
+                return uuid_text(bytes(value))
             return b64encode(value).decode()
         if isinstance(value, float) and not math.isfinite(value):
             return _non_finite(value)
@@ -222,10 +222,9 @@ def _non_finite(value: float) -> str:
 
 def _uuid_from_json(json: str) -> bytes | None:
     try:
-        value = urlsafe_b64decode(json + "=" * (-len(json) % 4))
-    except ValueError:  # not base64, or not ASCII
+        return uuid_bytes(json)
+    except ValueError:
         return None
-    return value if len(value) == len(ZERO_UUID) else None
 
 
 def _bytes_from_json(json: str) -> bytes | None:

@@ -6,13 +6,13 @@ which one it is, so that the same id twice is still the same id twice.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Mapping, Set
 from typing import Any, TypeAlias, cast
 
 from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
+from kwire.codecs.uuids import uuid_text
 from kwire.conformance.wire.allowed import ITEMS, TEXTS, Rule, rules_of
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
@@ -140,7 +140,7 @@ class Normaliser:
         for prefix in self._prefixes:
             text = text.replace(prefix, "~")
         for topic_id, name in self._topics.items():
-            spelled = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+            spelled = uuid_text(topic_id)
             if spelled in text:
                 text = text.replace(spelled, f"<id of {self._text(name)}>")
         for masked in TEXTS:

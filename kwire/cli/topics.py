@@ -160,13 +160,14 @@ def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) ->
 
 def _described(cluster: Cluster, name: str) -> dict[str, Any]:
     from kwire.client.configs import Resource, ResourceType, Source, describe_configs
+    from kwire.codecs.uuids import uuid_text
 
     topic = cluster.topic(name)
     ends = _ends(cluster, topic)
     configs = describe_configs(cluster, Resource(ResourceType.TOPIC, name))
     return {
         "topic": name,
-        "topic_id": _id_text(topic.topic_id),
+        "topic_id": uuid_text(topic.topic_id),
         "internal": topic.is_internal,
         "partitions": [
             _partition(p, *ends.get(p.partition_index, (None, None)))
@@ -205,13 +206,6 @@ def _partition(
         "first_offset": first_offset,
         "end_offset": end_offset,
     }
-
-
-def _id_text(topic_id: bytes) -> str:
-    """A uuid as Kafka prints it: URL-safe base64 without padding."""
-    from base64 import urlsafe_b64encode
-
-    return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 @command.command("alter")

@@ -16,8 +16,6 @@ flexible from v3; several keys from v4 (KIP-699); share partitions from v6, INVA
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Awaitable
 from typing import NamedTuple
 
@@ -28,6 +26,7 @@ from kwire.codecs.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from kwire.codecs.uuids import uuid_bytes
 from kwire.context import Context
 from kwire.groups.java import partition_for
 from kwire.metadata.topic_names import (
@@ -130,8 +129,8 @@ def _is_share_key(key: str, version: int) -> bool:
     if version < SHARE_KEYS_SINCE or len(parts) != 3 or not parts[0]:
         return False
     try:
-        topic_id = base64.urlsafe_b64decode(parts[1] + "==")
+        uuid_bytes(parts[1])
         int(parts[2])
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
-    return len(topic_id) == 16
+    return True

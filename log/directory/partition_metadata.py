@@ -6,11 +6,10 @@ topic_id: Uq1sYyEaTeGSJzYHyyIO1A      Kafka's form of a uuid: base64 for URLs, n
 
 from __future__ import annotations
 
-import base64
-import binascii
-import uuid
+import os
 from typing import TYPE_CHECKING
 
+from kwire.codecs.uuids import random_uuid, uuid_bytes, uuid_text
 from kwire.log.error import CorruptFile
 
 if TYPE_CHECKING:
@@ -21,25 +20,8 @@ if TYPE_CHECKING:
 FILE_NAME = "partition.metadata"
 
 
-def uuid_text(value: bytes) -> str:
-    """Kafka's way to write a uuid: 22 characters of URL-safe base64."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
-
-
 def new_directory_id() -> str:
-    """A random uuid; Kafka reserves the first hundred, which no random one ever is."""
-    return uuid_text(uuid.uuid4().bytes)
-
-
-def uuid_of_text(text: str) -> bytes:
-    """ValueError if it is no uuid in Kafka's form."""
-    try:
-        value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"{text!r} is not a uuid in base64") from error
-    if len(value) != 16:
-        raise ValueError(f"{text!r} is not a uuid in base64")
-    return value
+    return uuid_text(random_uuid(os.urandom))
 
 
 def read(files: Files, directory: Path) -> bytes | None:
@@ -57,7 +39,7 @@ def read(files: Files, directory: Path) -> bytes | None:
     if fields.get("version") != "0":
         raise CorruptFile(f"{path} has no version 0")
     try:
-        return uuid_of_text(fields.get("topic_id", ""))
+        return uuid_bytes(fields.get("topic_id", ""))
     except ValueError as error:
         raise CorruptFile(f"{path} has no topic id: {error}") from error
 

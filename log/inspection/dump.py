@@ -16,6 +16,7 @@ from typing import Any
 
 from kwire.codecs.batches import BatchHeader, Record, check_crc, records
 from kwire.codecs.record import CorruptBatch
+from kwire.codecs.uuids import uuid_text
 from kwire.log.directory import checkpoints, meta_properties, partition_metadata
 from kwire.log.directory import files as names
 from kwire.log.directory.files import Files, OpenFile
@@ -163,7 +164,7 @@ def _checkpoint(path: Path) -> Iterator[Entry]:
 
 def _topic_id(path: Path) -> Iterator[Entry]:
     topic_id = partition_metadata.read(_FILES, path.parent)
-    yield {"topic_id": None if topic_id is None else partition_metadata.uuid_text(topic_id)}
+    yield {"topic_id": None if topic_id is None else uuid_text(topic_id)}
 
 
 def _identity(path: Path) -> Iterator[Entry]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch
+from kwire.codecs.uuids import uuid_text
 from kwire.log.directory import files as names
 from kwire.log.directory import partition_metadata
 from kwire.log.error import CorruptFile, LogDirError, OtherTopic
@@ -124,10 +125,7 @@ def _topic_id(files: Files, directory: Path, expected: bytes, *, flushed: bool) 
 
 
 def _other_topic(directory: Path, found: bytes, expected: bytes) -> str:
-    return (
-        f"{directory} belongs to topic id {partition_metadata.uuid_text(found)}, "
-        f"not to {partition_metadata.uuid_text(expected)}"
-    )
+    return f"{directory} belongs to topic id {uuid_text(found)}, not to {uuid_text(expected)}"
 
 
 class _Loader:

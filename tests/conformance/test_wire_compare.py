@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
@@ -33,6 +31,7 @@ from kwire.codecs.messages.produce import (
     TopicProduceResponse,
 )
 from kwire.codecs.primitives import Message
+from kwire.codecs.uuids import uuid_text
 from kwire.conformance.wire import allowed
 from kwire.conformance.wire.compare import Difference, differences, step_differences
 from kwire.conformance.wire.normal import Normaliser, Tree
@@ -135,7 +134,7 @@ def test_the_time_of_a_transactions_marker_is_the_brokers() -> None:
 
 def test_names_and_ids_within_texts_are_the_cases_own() -> None:
     def refused(topic_id: bytes, name: str) -> CreateTopicsResponse:
-        spelled = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+        spelled = uuid_text(topic_id)
         words = f"Topic {name} has id {spelled}"
         return CreateTopicsResponse(0, [CreatableTopicResult("p-t", error_message=words)])
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.batches import iter_batches
+from kwire.codecs.uuids import uuid_text
 from kwire.log import Log, LogConfig
-from kwire.log.directory.partition_metadata import uuid_text
 from kwire.log.index.txn_index import AbortedTxn
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.codecs.uuids import uuid_bytes
 from kwire.log import LogDirError
 from kwire.log.directory import checkpoints, meta_properties, partition_metadata
 from kwire.log.directory.files import Files
@@ -115,18 +116,18 @@ def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
 
 
 def test_partition_metadata_format(tmp_path: Path) -> None:
-    topic_id = partition_metadata.uuid_of_text("shFfnxmkSmmhZ4xv91SX-w")
+    topic_id = uuid_bytes("shFfnxmkSmmhZ4xv91SX-w")
     partition_metadata.write(Files(), tmp_path, topic_id)
     text = (tmp_path / "partition.metadata").read_text()
     assert text == "version: 0\ntopic_id: shFfnxmkSmmhZ4xv91SX-w"
     assert partition_metadata.read(Files(), tmp_path) == topic_id
-    assert len(partition_metadata.uuid_of_text(partition_metadata.new_directory_id())) == 16
+    assert len(uuid_bytes(partition_metadata.new_directory_id())) == 16
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "!" * 22, "A" * 23])
 def test_no_uuid(text: str) -> None:
     with pytest.raises(ValueError, match="not a uuid"):
-        partition_metadata.uuid_of_text(text)
+        uuid_bytes(text)
 
 
 KRAFT = """#
