@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
     from kwire.coordinators.transactions import TransactionCoordinator
     from kwire.metadata.image import ResourceKey
+    from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
     from kwire.settings import BrokerConfig
 
@@ -113,6 +114,13 @@ class Broker:
             coordinator.start(self._nursery)
         return coordinator
 
+    @cached_property
+    def metadata_views(self) -> MetadataViews:
+        """What Metadata answers from; imported when first asked."""
+        from kwire.metadata_view import MetadataViews
+
+        return MetadataViews()
+
     @property
     def cluster_id(self) -> str:
         return self.image.cluster_id
@@ -184,7 +192,9 @@ class Broker:
 
         `delta` led to it from the image before; this costs what that is long.
         """
-        self.image = image
+        before, self.image = self.image, image
+        if "metadata_views" in self.__dict__:
+            self.metadata_views.follow(before, image, delta)
         for name in delta.deleted:
             self._drop_topic(name)
         for topic_id in delta.deleted.values():

@@ -1,11 +1,13 @@
 """The cluster as clients of one listener see it: what Metadata and its kin answer from.
 
-Topics are turned into response objects when they are first asked for and kept as long as the image
-is current, since Metadata is the request that every client repeats.  What is kept is shared between
-responses: nobody may change it.
+Topics are turned into response objects when they are first asked for, and kept until they change,
+since Metadata is the request that every client repeats.  What is kept is shared between responses:
+nobody may change it.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_left, insort
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.metadata import (
@@ -13,6 +15,7 @@ from kwire.codecs.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.topic_names import INTERNAL_TOPICS
 
@@ -44,13 +47,14 @@ class MetadataView:
     Before v6 there is no LISTENER_NOT_FOUND: such a leader is just not available.
     """
 
-    __slots__ = ("_knows_listeners", "_topics", "brokers", "image", "listener")
+    __slots__ = ("_knows_listeners", "_names", "_topics", "brokers", "image", "listener")
 
     def __init__(self, image: ClusterImage, listener: str, knows_listeners: bool) -> None:
         self.image = image
         self.listener = listener
         self._knows_listeners = knows_listeners
         self._topics: dict[str, MetadataResponseTopic] = {}
+        self._names: list[str] | None = None
         self.brokers = [
             MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
             for broker in image.brokers.values()
@@ -66,6 +70,21 @@ class MetadataView:
                 return None
             found = self._topics[name] = self._told(topic)
         return found
+
+    def names(self) -> list[str]:
+        """All topics, in the order of their names; not to be changed."""
+        if self._names is None:
+            self._names = sorted(self.image.topics)
+        return self._names
+
+    def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Be a view of `image`, to which `delta` led; its brokers are the same."""
+        assert not delta.brokers
+        before, self.image = self.image, image
+        for name in delta.deleted.keys() | delta.topics.keys():
+            self._topics.pop(name, None)
+            if self._names is not None:
+                _correct(self._names, name, name in before.topics, name in image.topics)
 
     def _told(self, topic: TopicImage) -> MetadataResponseTopic:
         partitions = [
@@ -90,14 +109,32 @@ class MetadataView:
         )
 
 
-_views: dict[tuple[str, bool], MetadataView] = {}
-"""The latest view of each kind; a broker has a handful of listeners, so this stays small."""
+def _correct(names: list[str], name: str, was_there: bool, is_there: bool) -> None:
+    """Have a sorted list follow one topic."""
+    if was_there and not is_there:
+        del names[bisect_left(names, name)]
+    elif is_there and not was_there:
+        insort(names, name)
 
 
-def view_of(image: ClusterImage, listener: str, knows_listeners: bool) -> MetadataView:
-    """The view of `image`, made once for all requests that ask the same way."""
-    key = listener, knows_listeners
-    view = _views.get(key)
-    if view is None or view.image is not image:
-        view = _views[key] = MetadataView(image, listener, knows_listeners)
-    return view
+class MetadataViews:
+    """The latest view of each kind; a broker has a handful of listeners, so they stay few."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[str, bool], MetadataView] = {}
+
+    def of(self, image: ClusterImage, listener: str, knows_listeners: bool) -> MetadataView:
+        """The view of `image`, made once for all requests that ask the same way."""
+        key = listener, knows_listeners
+        view = self._views.get(key)
+        if view is None or view.image is not image:
+            view = self._views[key] = MetadataView(image, listener, knows_listeners)
+        return view
+
+    def follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        """`delta` led from `before` to `image`: what it does not name stays as it was told."""
+        for key, view in list(self._views.items()):
+            if delta.brokers or view.image is not before:
+                del self._views[key]
+            else:
+                view.follow(image, delta)

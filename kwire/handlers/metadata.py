@@ -38,7 +38,7 @@ from kwire.codecs.primitives import ZERO_UUID
 from kwire.context import Context
 from kwire.controller.topic_creation import create_on_first_use
 from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from kwire.metadata_view import MetadataView, view_of
+from kwire.metadata_view import MetadataView
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 log = logging.getLogger("kwire.metadata")
@@ -52,10 +52,12 @@ def handle(
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.api_version
     asked = request.topics
-    view = view_of(broker.image, context.listener, version >= _FIRST_WITH_LISTENER_NOT_FOUND)
+    view = broker.metadata_views.of(
+        broker.image, context.listener, version >= _FIRST_WITH_LISTENER_NOT_FOUND
+    )
     missing: list[str] = []
     if asked is None or (version == 0 and not asked):
-        topics = _found(view, sorted(broker.image.topics))
+        topics = _found(view, view.names())
     elif any(topic.name is None or topic.topic_id != ZERO_UUID for topic in asked):
         error = _misuse_of_ids(asked, version)
         if error is not None:

@@ -1,0 +1,41 @@
+"""What Metadata answers from follows the image by its deltas."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kwire.metadata.changes import Conflict, apply
+from kwire.metadata.delta import delta_of
+from kwire.metadata.image import ClusterImage
+from kwire.metadata_view import MetadataView, MetadataViews
+from tests.metadata.histories import NAMES, change_of
+
+LISTENER = "PLAINTEXT"
+
+
+def told(view: MetadataView) -> object:
+    return view.brokers, view.names(), [view.topic(name) for name in NAMES]
+
+
+def told_anew(image: ClusterImage) -> object:
+    return told(MetadataView(image, LISTENER, True))
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(st.data())
+def test_it_tells_what_a_new_one_would(data: st.DataObject) -> None:
+    views, image = MetadataViews(), ClusterImage("c")
+    for _ in range(data.draw(st.integers(1, 10))):
+        if data.draw(st.booleans()):
+            assert told(views.of(image, LISTENER, True)) == told_anew(image)
+        change = data.draw(change_of(image))
+        try:
+            after = apply(image, change)
+        except Conflict:
+            continue
+        views.follow(image, after, delta_of(image, after, [change]))
+        image = after
+    assert told(views.of(image, LISTENER, True)) == told_anew(image)
