@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kwire.pipeline.archiving import pieces as pieces_module
-from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.archive_settings import Archive
 from kwire.pipeline.archiving.directory import (
     ArchiveBroken,
     ArchiveDirectory,

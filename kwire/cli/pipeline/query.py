@@ -19,7 +19,7 @@ from kwire.cli.values import duration_s, instant
 
 if TYPE_CHECKING:
     from kwire.pipeline import Form, Query, View
-    from kwire.pipeline.querying.asked import Sink
+    from kwire.pipeline.querying.query_settings import Sink
 
 FORMATS = ("json", "avro", "confluent-avro", "text", "binary")
 MODES = ("append", "update", "complete")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.archive_settings import Archive
 from kwire.pipeline.archiving.directory import Lost, archive_files, lost
 from kwire.pipeline.archiving.publishing import Published, compact, publish
 from kwire.pipeline.archiving.reading import archived

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.archiving.asked import Archive
+from kwire.pipeline.archiving.archive_settings import Archive
 from kwire.pipeline.archiving.directory import (
     HIDDEN,
     ArchiveBroken,

@@ -6,14 +6,14 @@
 
 The topics are read once, in parallel, and Spark computes the figures; what reaches the driver does
 not grow with the topics.  `examine` and `differences` give the records behind the figures, as
-DataFrames.  The parts, bottom up: `asked`, `cluster`, `columns`, `scan` (a row for each record),
-`figures` and `repeats` (what Spark computes), `batches` (the log itself), `report`, `judging`
-(findings), `auditing`; `differences`, `comparing`; `plots` and `page` (HTML).
+DataFrames.  The parts, bottom up: `audit_settings`, `cluster`, `columns`, `scan` (a row for each
+record), `figures` and `repeats` (what Spark computes), `batches` (the log itself), `report`,
+`judging` (findings), `auditing`; `differences`, `comparing`; `plots` and `page` (HTML).
 """
 
 from __future__ import annotations
 
-from kwire.pipeline.audit.asked import Audit, Compare, Field, Side, Thresholds
+from kwire.pipeline.audit.audit_settings import Audit, Compare, Field, Side, Thresholds
 from kwire.pipeline.audit.auditing import audit, examine
 from kwire.pipeline.audit.comparing import compare, differences
 from kwire.pipeline.audit.page import page

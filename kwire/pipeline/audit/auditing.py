@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kwire.pipeline.audit import batches as log
 from kwire.pipeline.audit import figures, repeats, scan
-from kwire.pipeline.audit.asked import Audit
+from kwire.pipeline.audit.audit_settings import Audit
 from kwire.pipeline.audit.cluster import Range, Topic, asking, spark_told
 from kwire.pipeline.audit.judging import judge
 from kwire.pipeline.audit.report import (

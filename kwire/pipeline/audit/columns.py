@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kwire.pipeline.audit.asked import Field
+from kwire.pipeline.audit.audit_settings import Field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

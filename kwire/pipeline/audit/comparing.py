@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.audit import differences as found_by_spark
-from kwire.pipeline.audit.asked import Compare, Side
+from kwire.pipeline.audit.audit_settings import Compare, Side
 from kwire.pipeline.audit.auditing import Told
 from kwire.pipeline.audit.cluster import Seen, Topic, asking, look_up, spark_told
 from kwire.pipeline.audit.differences import CHANGED, DOUBLED, EXTRA, KINDS, MISSING, ORDER

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.audit import columns
-from kwire.pipeline.audit.asked import PARTS
+from kwire.pipeline.audit.audit_settings import PARTS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

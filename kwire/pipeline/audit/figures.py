@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kwire.pipeline.audit.asked import Audit
+from kwire.pipeline.audit.audit_settings import Audit
 from kwire.pipeline.audit.report import Example, Gap
 from kwire.pipeline.audit.scan import APART, FUTURE, NEGATIVE, OLD, frame
 from kwire.pipeline.audit.words import duration_name, shown, time_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kwire.pipeline.audit import batches as log
-from kwire.pipeline.audit.asked import Audit
+from kwire.pipeline.audit.audit_settings import Audit
 from kwire.pipeline.audit.report import SEVERITIES, Example, Finding, TopicReport
 from kwire.pipeline.audit.words import duration_name, many
 

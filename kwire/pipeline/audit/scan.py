@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.audit import columns
-from kwire.pipeline.audit.asked import PARTS, Audit, Thresholds
+from kwire.pipeline.audit.audit_settings import PARTS, Audit, Thresholds
 from kwire.pipeline.audit.cluster import Topic
 from kwire.pipeline.source import Kafka, Topics, read
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.pipeline.mirroring.asked import GroupState, Mirror, Mirrored, Rename
+from kwire.pipeline.mirroring.mirror_progress import GroupState, Mirrored
+from kwire.pipeline.mirroring.mirror_settings import Mirror, Rename
 from kwire.pipeline.mirroring.run import Mirroring, mirror
 
 __all__ = ["GroupState", "Mirror", "Mirrored", "Mirroring", "Rename", "mirror"]

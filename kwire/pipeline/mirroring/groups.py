@@ -13,7 +13,8 @@ from kwire.pipeline.cluster import (
     GroupOffsets,
     PartitionId,
 )
-from kwire.pipeline.mirroring.asked import OWN_PREFIX, GroupState, Mirror
+from kwire.pipeline.mirroring.mirror_progress import GroupState
+from kwire.pipeline.mirroring.mirror_settings import OWN_PREFIX, Mirror
 from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import TopicSync
 

@@ -14,8 +14,9 @@ from kwire.pipeline.cluster import ClusterAdmin, PartitionId
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import WRITTEN_DDL, Writer
 from kwire.pipeline.librdkafka import settings_of
-from kwire.pipeline.mirroring.asked import Mirror, Mirrored
 from kwire.pipeline.mirroring.groups import GroupSync
+from kwire.pipeline.mirroring.mirror_progress import Mirrored
+from kwire.pipeline.mirroring.mirror_settings import Mirror
 from kwire.pipeline.mirroring.offset_map import OffsetMap
 from kwire.pipeline.mirroring.topics import INTERNAL_PREFIXES, TopicSync
 from kwire.pipeline.positions import position_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from kwire.pipeline.cluster import ClusterAdmin, Topic
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import Plan
-from kwire.pipeline.mirroring.asked import OWN_PREFIX, Mirror, Mirrored
+from kwire.pipeline.mirroring.mirror_progress import Mirrored
+from kwire.pipeline.mirroring.mirror_settings import OWN_PREFIX, Mirror
 from kwire.pipeline.positions import position_of
 
 INTERNAL_PREFIXES = ("__", OWN_PREFIX)

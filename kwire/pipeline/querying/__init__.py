@@ -6,7 +6,7 @@ Each topic that the SQL names is a view of its name: the fields of its values, a
 
 from __future__ import annotations
 
-from kwire.pipeline.querying.asked import (
+from kwire.pipeline.querying.query_settings import (
     FORMATS,
     MODES,
     Form,

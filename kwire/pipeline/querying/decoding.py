@@ -9,7 +9,14 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from kwire.pipeline.errors import PipelineError, sentence_of
-from kwire.pipeline.querying.asked import AVRO_FORMATS, BINARY, CONFLUENT_AVRO, JSON, TEXT, Form
+from kwire.pipeline.querying.query_settings import (
+    AVRO_FORMATS,
+    BINARY,
+    CONFLUENT_AVRO,
+    JSON,
+    TEXT,
+    Form,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession

@@ -11,7 +11,7 @@ from kwire.pipeline.errors import PipelineError, QueryFailed
 from kwire.pipeline.following import Ended, follow
 from kwire.pipeline.listening import listening
 from kwire.pipeline.querying import dead_letters, sinks
-from kwire.pipeline.querying.asked import Query, ToFunction
+from kwire.pipeline.querying.query_settings import Query, ToFunction
 from kwire.pipeline.querying.schemas import Kept
 from kwire.pipeline.querying.sinks import Called
 from kwire.pipeline.querying.statement import framed

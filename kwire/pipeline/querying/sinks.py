@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.querying.asked import (
+from kwire.pipeline.querying.query_settings import (
     MODES,
     TEXT,
     Query,

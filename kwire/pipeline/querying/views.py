@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kwire.pipeline.errors import PipelineError
-from kwire.pipeline.querying.asked import JSON, Form, Query, View
 from kwire.pipeline.querying.decoding import CORRUPT, Decoding, decoding
+from kwire.pipeline.querying.query_settings import JSON, Form, Query, View
 from kwire.pipeline.querying.schemas import Kept
 from kwire.pipeline.source import Topics, read, read_stream
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.pipeline.replaying.asked import Range, Replay, Replayed
+from kwire.pipeline.replaying.replay_progress import Replayed
+from kwire.pipeline.replaying.replay_settings import Range, Replay
 from kwire.pipeline.replaying.run import replay
 
 __all__ = ["Range", "Replay", "Replayed", "replay"]

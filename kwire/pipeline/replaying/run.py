@@ -23,8 +23,9 @@ from kwire.pipeline.following import signals_set
 from kwire.pipeline.librdkafka import settings_of
 from kwire.pipeline.listening import Step
 from kwire.pipeline.replaying import pacing
-from kwire.pipeline.replaying.asked import Replay, Replayed
 from kwire.pipeline.replaying.pacing import Pace, PacedWriter
+from kwire.pipeline.replaying.replay_progress import Replayed
+from kwire.pipeline.replaying.replay_settings import Replay
 from kwire.pipeline.replaying.selection import (
     Parts,
     Places,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.archiving.reading import archived
-from kwire.pipeline.replaying.asked import Range, Replay
 from kwire.pipeline.replaying.pacing import DUE
+from kwire.pipeline.replaying.replay_settings import Range, Replay
 from kwire.pipeline.rows import COLUMNS
 
 if TYPE_CHECKING:
