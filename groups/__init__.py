@@ -4,14 +4,15 @@ Nothing here knows a socket, a file, a clock or chance: time and ids are argumen
 one partition of `__consumer_offsets`; reading order is
 
     limits        what the broker's settings allow
-    records       what `__consumer_offsets` holds, byte for byte Apache Kafka's
+    record_format, records    what `__consumer_offsets` holds, byte for byte Apache Kafka's
     timers        what groups wait for
     effects       what a decision comes to, before any of it has happened
     group, kind   what all groups have in common, and what each kind brings
     java          hashing as Java does it, where clients can see it
     offsets       committed offsets: commit, fetch, delete, expire
-    machine       the way in: one partition's groups, the operations, `apply`, the timers
-    classic/      the classic protocol (JoinGroup, SyncGroup ...)
+    pending_offsets, txn_offsets    those of transactions: committed, and not yet ended
+    machine       the way in: one partition's groups, the operations on offsets, `apply`, the timers
+    classic/      the classic protocol (JoinGroup, SyncGroup ...), with its own operations
 
 The contract between a machine and what drives it is kwire.coordinator's.
 """

@@ -148,10 +148,10 @@ class Broker:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self.topic_names.get(topic_id)
 
-    def high_watermark_of(self, found: Log) -> int:
-        """Up to where `found` is committed, for its checkpoint and for retention."""
-        partition = self.partition(found.topic, found.partition)
-        return found.log_end_offset if partition is None else partition.high_watermark
+    def high_watermark_of(self, log: Log) -> int:
+        """Up to where `log` is committed, for its checkpoint and for retention."""
+        partition = self.partition(log.topic, log.partition)
+        return log.log_end_offset if partition is None else partition.high_watermark
 
     # -- what the cluster decides
 
@@ -223,8 +223,8 @@ class Broker:
 
     def _is_surely_here(self, topic: str, index: int) -> bool:
         """Not a log without a topic id: it may be of a topic of that name that was deleted."""
-        found = self.logs.logs.get((topic, index))
-        return found is not None and found.topic_id != ZERO_UUID
+        log = self.logs.logs.get((topic, index))
+        return log is not None and log.topic_id != ZERO_UUID
 
     async def _tell_offline(self) -> None:
         """Partitions whose disk has failed get no leader, those whose disk is back have one."""
@@ -299,16 +299,16 @@ class Broker:
         return self.transactions if topic == TRANSACTION_STATE_TOPIC else None
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
-        found = self.logs.logs.get((topic.name, index))
-        if found is not None and found.topic_id != topic.id:
-            if found.topic_id == ZERO_UUID and topic.name in self._known_at_start:
-                found.adopt_topic_id(topic.id)  # it was lost, or is older than topic ids
+        log = self.logs.logs.get((topic.name, index))
+        if log is not None and log.topic_id != topic.id:
+            if log.topic_id == ZERO_UUID and topic.name in self._known_at_start:
+                log.adopt_topic_id(topic.id)  # it was lost, or is older than topic ids
             else:
                 self.logs.set_aside((topic.name, index))
-                found = None
-        if found is None:
-            found = self.logs.create(topic.name, topic.id, index, config)
-        return Partition(found, self.node_id, self._flusher)
+                log = None
+        if log is None:
+            log = self.logs.create(topic.name, topic.id, index, config)
+        return Partition(log, self.node_id, self._flusher)
 
     def _drop_topic(self, name: str) -> None:
         self._absent = {key for key in self._absent if key[0] != name}

@@ -1,10 +1,11 @@
 """Running a broker: from a configuration to listening sockets, and down again cleanly.
 
-Start: lock and read the log directories, read the metadata, open the partitions, bind every
-listener, then accept.  Nothing is accepted before everything is there, so a client that gets in is
-served.  Stop (SIGTERM, SIGINT, or the end of standard input where that is asked for): stop
-accepting, let replies under way out, then close the logs, which writes the marker of a clean
-shutdown.  A second signal stops at once, like a crash.
+Start: bind every listener, then lock and read the log directories, read the metadata, open the
+partitions, and only then accept.  A port that is taken is known before anything is read, and a
+client that gets in is served.  Stop (SIGTERM, SIGINT, the end of standard input where that is asked
+for, or the loss of all log directories or of that with the metadata): stop accepting, let replies
+under way out, then close the logs, which writes the marker of a clean shutdown where a directory
+still takes one.  A second signal stops at once, like a crash.
 """
 
 from __future__ import annotations

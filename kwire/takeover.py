@@ -92,30 +92,30 @@ class Takeover:
 
     def _topics(self) -> Iterator[TopicImage]:
         by_topic: dict[str, dict[int, Log]] = {}
-        for (topic, index), found in self._logs.logs.items():
-            by_topic.setdefault(topic, {})[index] = found
+        for (topic, index), partition_log in self._logs.logs.items():
+            by_topic.setdefault(topic, {})[index] = partition_log
         for name, partitions in by_topic.items():
             if sorted(partitions) != list(range(len(partitions))):
                 log.warning("%s is left alone: it lacks some of its partitions", name)
                 continue
-            known = {found.topic_id for found in partitions.values()} - {ZERO_UUID}
+            known = {each.topic_id for each in partitions.values()} - {ZERO_UUID}
             topic_id = known.pop() if known else random_uuid(os.urandom)
             states = (self._partition(partitions[index]) for index in sorted(partitions))
             yield TopicImage(name, topic_id, tuple(states))
 
-    def _partition(self, found: Log) -> PartitionImage:
+    def _partition(self, log: Log) -> PartitionImage:
         """Led here, in the last epoch that clients may have heard of: they ignore earlier ones."""
-        told = self._leader_epochs.get(found.topic_id, {}).get(found.partition, 0)
+        told = self._leader_epochs.get(log.topic_id, {}).get(log.partition, 0)
         me = self._config.node_id
-        return PartitionImage(me, max(found.epochs.latest_epoch, told), 0, (me,), (me,))
+        return PartitionImage(me, max(log.epochs.latest_epoch, told), 0, (me,), (me,))
 
     def _producer_ids_used(self) -> int:
         """How many ids, from 0 on, somebody may have."""
         largest = self._next_producer_id - 1
-        for (topic, _), found in self._logs.logs.items():
-            largest = max(largest, max(found.producers.entries, default=-1))
+        for (topic, _), log in self._logs.logs.items():
+            largest = max(largest, max(log.producers.entries, default=-1))
             if topic == TRANSACTION_STATE_TOPIC:
-                largest = max(largest, max(_producers_of(found), default=-1))
+                largest = max(largest, max(_producers_of(log), default=-1))
         return largest + 1
 
 
@@ -131,9 +131,9 @@ def _producers_of(transactions: Log) -> Iterator[int]:
             yield max(said.transaction.producer_id, said.transaction.next_producer_id)
 
 
-def _records(found: Log) -> Iterator[Record]:
-    at, end = found.log_start_offset, found.log_end_offset
-    while region := found.read(at, _READ_BYTES, max_offset=end, min_one_batch=True):
+def _records(log: Log) -> Iterator[Record]:
+    at, end = log.log_start_offset, log.log_end_offset
+    while region := log.read(at, _READ_BYTES, max_offset=end, min_one_batch=True):
         data = region.read()
         before = at
         for position, header in iter_batches(data):

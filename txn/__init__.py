@@ -1,4 +1,4 @@
-"""Producer ids and transactions as pure machines.
+"""Transactions as pure machines, and the producer ids that they hand out.
 
 Nothing here knows a socket, a file, a clock or chance: time and ids are arguments.  A machine is
 one partition of `__transaction_state`; reading order is
@@ -14,4 +14,6 @@ one partition of `__transaction_state`; reading order is
     listing         the filters of ListTransactions
     api_versions    what the version of a request says, and what its client can be told
     machine         the way in: one partition, its operations, `apply`, the timers
+
+The contract between a machine and what drives it is kwire.coordinator's.
 """

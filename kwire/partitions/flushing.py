@@ -1,8 +1,10 @@
-"""Group commit: `flush.messages` makes appends durable before they are acknowledged.
+"""Group commit: an append that reaches `flush.messages` is acknowledged once it is durable.
 
 The fsync runs in a thread.  What is appended while one is under way waits for the next, so that
 however many producers wait, one fsync after the other serves them all (Apache Kafka's does one for
-each append, inside it).  Nothing is visible to consumers before it is on disk.
+each append that reaches the setting, inside it).  Where this broker is alone in sync the high
+watermark waits too: consumers see nothing of it before it is on disk.  What does not reach the
+setting is acknowledged and seen at once, and is flushed with what comes after it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from kwire.partitions.partition import Partition
 
-log = logging.getLogger("kwire.partitions.flushing")
+_logger = logging.getLogger("kwire.partitions.flushing")
 
 RETRY_S = 0.1
 """Until a flush is tried again that found no descriptors or no room."""
@@ -53,21 +55,21 @@ class Flusher:
             self._flushing.discard(partition)
 
     async def _flush_once(self, partition: Partition) -> None:
-        found = partition.log
-        found.flush_due = False
+        log = partition.log
+        log.flush_due = False
         try:
-            flush = found.prepare_flush(self._now_ms())
+            flush = log.prepare_flush(self._now_ms())
             if flush is not None:
                 await trio.to_thread.run_sync(flush.run)
-                found.flushed(flush)
+                log.flushed(flush)
         except LogError as problem:
-            log.warning("%s-%d is not flushed: %s", partition.topic, partition.index, problem)
-            if found.offline:
+            _logger.warning("%s-%d is not flushed: %s", partition.topic, partition.index, problem)
+            if log.offline:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
                 return
             # A shortage, which passes.  What was appended stays in the log, so nobody is told that
             # it failed: a producer would write it again.
-            found.flush_due = True
+            log.flush_due = True
             await trio.sleep(RETRY_S)
         else:
-            partition.flushed(found.log_end_offset if flush is None else flush.end_offset)
+            partition.flushed(log.log_end_offset if flush is None else flush.end_offset)
