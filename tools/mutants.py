@@ -44,6 +44,7 @@ NEW = None
 STOPPED = 2
 ORDER = "tests.mutants.fastest_first"
 LOGGING = r"(?<![\w.])(_logger|log|logger)\.(debug|info|warning|error|exception)\("
+CASTS = r"\bcast\("  # for the type checker alone
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def settings(room: Room, modules: Iterable[Path], *, slow: bool) -> str:
     values = {
         "source_paths": ["kwire"],
         "only_mutate": [path.as_posix() for path in modules],
-        "do_not_mutate_patterns": [LOGGING],
+        "do_not_mutate_patterns": [LOGGING, CASTS],
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-n", "0"],
         "pytest_add_cli_args_test_selection": [*room.test_files(), "-m", marks],
         # A fork of a process that has run tests would lack its threads (trio keeps some), and wait
@@ -269,18 +270,19 @@ def mutants_of(tree: Path, module: Path, keys: Iterable[str]) -> Iterator[Mutant
         os.chdir(here)
 
 
-LITERAL = re.compile(r"""f?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+WORDS = re.compile(r"""f?"(?:[^"\\]|\\.)* (?:[^"\\]|\\.)*"|\bstr\((?:error|problem)\)""")
+"""What people read of an error: a literal with spaces in it, or another error's message."""
 
 
 def is_wording(mutant: Mutant) -> bool:
-    """Whether only words for people changed or went: a literal with spaces in it."""
-
-    def put(text: str) -> str:
-        return LITERAL.sub(lambda found: text if " " in found[0] else found[0], mutant.before)
-
-    without = LITERAL.sub(lambda found: "" if " " in found[0] else found[0], mutant.after)
-    return mutant.after in (put("None"), put("")) or (
-        put("") == without and mutant.before != mutant.after
+    """Whether only words for people changed, or went."""
+    return mutant.after in (
+        WORDS.sub("None", mutant.before),
+        WORDS.sub("", mutant.before),
+        WORDS.sub("str(None)", mutant.before),
+    ) or (
+        WORDS.search(mutant.before) is not None
+        and WORDS.sub("", mutant.before) == WORDS.sub("", mutant.after)
     )
 
 
@@ -288,6 +290,7 @@ class Equivalent(NamedTuple):
     """A line of equivalent.toml."""
 
     module: str
+    function: str
     before: str
     after: str
 
@@ -295,9 +298,11 @@ class Equivalent(NamedTuple):
 def known_equivalents() -> set[Equivalent]:
     told = tomllib.loads((PLAN / "equivalent.toml").read_text()).get("equivalent", [])
     for each in told:
-        if each.keys() != {"module", "before", "after", "reason"} or not each["reason"].strip():
-            raise SystemExit(f"equivalent.toml wants module, before, after and reason: {each}")
-    return {Equivalent(each["module"], each["before"], each["after"]) for each in told}
+        if each.keys() != {*Equivalent._fields, "reason"} or not each["reason"].strip():
+            raise SystemExit(
+                f"equivalent.toml wants {', '.join(Equivalent._fields)} and reason: {each}"
+            )
+    return {Equivalent(*(each[name] for name in Equivalent._fields)) for each in told}
 
 
 def tally(tree: Path, module: str, path: Path, equivalents: set[Equivalent]) -> Tally:
@@ -307,7 +312,8 @@ def tally(tree: Path, module: str, path: Path, equivalents: set[Equivalent]) -> 
     found = Tally(module, len(results), sum(code in NOTICED for code in tried.values()))
     unnoticed = [key for key, code in tried.items() if code not in NOTICED]
     for mutant in mutants_of(tree, path, unnoticed):
-        if is_wording(mutant) or Equivalent(module, mutant.before, mutant.after) in equivalents:
+        change = Equivalent(module, mutant.function, mutant.before, mutant.after)
+        if is_wording(mutant) or change in equivalents:
             found.equivalent += 1
         else:
             found.left.append(mutant)

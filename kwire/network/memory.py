@@ -46,11 +46,15 @@ class MemoryPool:
                 self.release(size_bytes)
             else:
                 self._waiting.remove(entry)
+                self._let_in()  # who asked for less after it may have room
             raise
 
     def release(self, size_bytes: int) -> None:
         """Give back `size_bytes` and let in those whose turn it is."""
         self.used_bytes -= size_bytes
+        self._let_in()
+
+    def _let_in(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
             waiting_bytes, event = self._waiting.popleft()
             self.used_bytes += waiting_bytes

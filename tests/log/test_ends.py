@@ -87,6 +87,13 @@ class TestRetention:
         assert [removal.due_ms for removal in log.removals] == [NOW_MS + 1007 + DELAY_MS]
         assert {path.name for path in log.removals[0].paths} == gone
 
+    def test_a_file_that_is_gone_already_keeps_no_other(self, log: Log, log_dir: Path) -> None:
+        (log_dir / "00000000000000000000.index").unlink()
+        assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
+        left = {path.name for path in log_dir.glob("00000000000000000000.*")}
+        assert left == {f"00000000000000000000{s}.deleted" for s in (".log", ".timeindex")}
+        assert left == {path.name for path in log.removals[0].paths}
+
     def test_a_reopened_log_starts_where_it_did(self, log: Log, open_log: OpenLog) -> None:
         self.retain(log, NOW_MS + 1007, retention_ms=1000)
         again = open_log()
@@ -191,6 +198,13 @@ class TestTruncation:
         assert unstable == [4, None]
         assert {e.producer_id: e.last_sequence for e in log.active_producers()} == {1: 1}
         assert append(log, producer_id=1, producer_epoch=0, base_sequence=2).first_offset == 2
+
+    def test_what_was_compacted_is_what_is_left_of_it(self, log: Log) -> None:
+        log.first_dirty_offset = 9
+        log.truncate_to(11, NOW_MS)
+        assert log.first_dirty_offset == 9
+        log.truncate_to(5, NOW_MS)
+        assert log.first_dirty_offset == 5
 
     def test_a_late_flush_does_not_count(self, log: Log) -> None:
         flush = log.prepare_flush()

@@ -31,6 +31,21 @@ def test_by_size(open_log: OpenLog, append: Append) -> None:
     assert [segment.size_bytes for segment in log.segments] == [3 * size] * 3
 
 
+def test_an_empty_segment_is_not_followed_by_another(
+    open_log: OpenLog, append: Append, read_all: ReadAll
+) -> None:
+    log = open_log()
+    for _ in range(2):
+        log.roll(NOW_MS)
+    append(log)
+    log.roll(NOW_MS)
+    log.roll(NOW_MS)
+    append(log)
+    assert bases(log) == [0, 1]
+    assert [record.offset for record in read_all(log)] == [0, 1]
+    assert bases(open_log()) == [0, 1]
+
+
 def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append) -> None:
     log = open_log(LogConfig(segment_ms=AGE_MS))
     append(log, timestamp=NOW_MS)

@@ -183,6 +183,16 @@ def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None
     assert not producer.log.active_producers()
 
 
+def test_an_open_transaction_outlives_a_long_stop(producer: Producer, open_log: OpenLog) -> None:
+    """From the log's very first offset on."""
+    producer.send(0, transactional=True)
+    producer.log.close()
+    for clean in (True, False):
+        late = open_log(clean=clean, recovery_point=1, now_ms=NOW_MS + 2 * EXPIRATION_MS)
+        assert late.first_unstable_offset == 0
+        assert late.producers.has_ongoing_txn(7, 0)
+
+
 def test_a_transaction_is_unstable_until_its_marker_is_replicated(
     producer: Producer, append: Append
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kwire.codecs.batches import iter_batches
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogConfig, LogError
+from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch, OpenLog
@@ -164,3 +165,28 @@ def test_places_remembered_are_bounded(log: Log, append: Append) -> None:
         append(log, 2)
         offsets(log, log.log_end_offset)
     assert len(log._positions) <= 256
+
+
+def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """The last stable offset of a follower, say, between what two of its segments hold."""
+    log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
+    for base in (0, 1, 10, 11):
+        batch = make_batch(base_offset=base, partition_leader_epoch=0)
+        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 10]
+    assert offsets(log, 0, max_offset=5) == [0, 1]
+    assert offsets(log, 1, max_offset=10) == [1]
+    assert offsets(log, 10, max_offset=11) == [10]
+    assert offsets(log, 5, max_offset=8) == []
+
+
+def test_a_disk_that_fails_a_look_up_by_time(open_log: OpenLog, append: Append) -> None:
+    disk = FailingDisk(".log", "pread")
+    log = open_log(files=disk)
+    for number in range(3):
+        append(log, timestamp=NOW_MS + number)
+    disk.broken = True
+    with pytest.raises(LogError) as caught:
+        log.offset_for_timestamp(NOW_MS + 1)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.offline
