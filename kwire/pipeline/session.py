@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kwire.pipeline import jars, java
-from kwire.pipeline.errors import PipelineError, SparkMissing, sentence_of
-from kwire.pipeline.extras import how_to_install
+from kwire.pipeline.errors import PipelineError, sentence_of
+from kwire.pipeline.extras import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,10 +75,9 @@ def session(name: str, options: SparkOptions | None = None) -> Iterator[SparkSes
     Raises SparkMissing without PySpark or Java, PipelineError when Spark does not start.
     """
     options = options or SparkOptions()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SparkMissing(f"PySpark is not installed: {how_to_install('spark')}") from None
+    require_spark()
+    from pyspark.sql import SparkSession
+
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return
