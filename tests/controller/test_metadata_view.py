@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.metadata.changes import Conflict, apply
+from kwire.metadata.changes import Conflict, RegisterBroker, UnregisterBroker, apply
 from kwire.metadata.delta import delta_of
-from kwire.metadata.image import ClusterImage
+from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint
 from kwire.metadata_view import MetadataView, MetadataViews
 from tests.metadata.histories import NAMES, change_of
 
@@ -21,6 +21,17 @@ def told(view: MetadataView) -> object:
 
 def told_anew(image: ClusterImage) -> object:
     return told(MetadataView(image, LISTENER, True))
+
+
+def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
+    views, image = MetadataViews(), ClusterImage("c")
+    here = BrokerImage(1, (Endpoint(LISTENER, "here", 9092),))
+    for change in (RegisterBroker(here), UnregisterBroker(1)):
+        told(views.of(image, LISTENER, True))
+        after = apply(image, change)
+        views.follow(image, after, delta_of(image, after, [change]))
+        image = after
+        assert told(views.of(image, LISTENER, True)) == told_anew(image)
 
 
 @pytest.mark.slow

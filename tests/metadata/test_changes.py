@@ -22,6 +22,7 @@ from kwire.metadata.changes import (
     TakeProducerIds,
     UnregisterBroker,
     apply,
+    apply_all,
     decide_all,
 )
 from kwire.metadata.delta import ClusterDelta, between, delta_of
@@ -111,6 +112,20 @@ def test_a_delta_names_the_partitions_that_changed() -> None:
     ]
     after = apply(apply(IMAGE, changes[0]), changes[1])
     assert delta_of(IMAGE, after, changes).partitions == {"a": (1, 2)}
+
+
+def test_many_topics_at_once_are_made_as_one_after_the_other() -> None:
+    def creation(name: str, number: int, **configs: str) -> CreateTopic:
+        return CreateTopic(TopicImage(name, bytes([number]) * 16, (STATE,)), configs)
+
+    fine: list[Change] = [creation("b.1", 11, x="1"), creation("b_1", 12), creation("c", 13)]
+    one_by_one = IMAGE
+    for change in fine:
+        one_by_one = apply(one_by_one, change)
+    assert apply_all(IMAGE, fine) == one_by_one
+    for wrong in (creation("a", 14), creation("c", 14), creation("d", 13)):
+        with pytest.raises(Conflict):
+            apply_all(IMAGE, [*fine, wrong])
 
 
 def test_decisions_see_those_before_them() -> None:
