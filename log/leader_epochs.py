@@ -38,6 +38,7 @@ class LeaderEpochCache:
         "durable",
         "epochs",
         "latest_epoch",
+        "latest_loaded",
         "path",
     )
 
@@ -51,6 +52,8 @@ class LeaderEpochCache:
         self.checked = True
         """Whether they are known to fit the log (see `epoch_check`)."""
         self.latest_epoch = UNDEFINED_EPOCH
+        self.latest_loaded = UNDEFINED_EPOCH
+        """The newest epoch in the file as it was found: clients have heard of it, records or no."""
 
     def load(self) -> None:
         """Read the file; a missing or broken one leaves the cache empty (recovery refills it)."""
@@ -65,6 +68,7 @@ class LeaderEpochCache:
         self.checked = False
         for epoch, offset in entries:
             self.add(epoch, offset)
+        self.latest_loaded = self.latest_epoch
         self._written = entries
 
     def move(self, directory: Path) -> None:

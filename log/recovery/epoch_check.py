@@ -3,7 +3,10 @@
     the batch at an entry's start   is of its epoch
     the batch before that           is of an earlier one
     the first batch of the log      is of some entry's epoch
-    the last batch of the log       is of the last entry's
+    the last batch of the log       is of the last entry's before the end of the log
+
+An entry at the end of the log is of a leader that nobody has written to yet: nothing speaks for it
+or against it.  Opening a log drops what its file says there, so it is one made since.
 
 Epochs only grow along a log, so the segments in which one begins are all that is read when the
 entries have to be made anew.  What compaction or retention has taken is not looked for.
@@ -37,13 +40,18 @@ def ensure_checked(log: SegmentedLog) -> None:
     entries = [*epochs.entries, (UNDEFINED_EPOCH, log.log_end_offset)]
     fit = all(_fits(log, epoch, start, end) for (epoch, start), (_, end) in pairwise(entries))
     if not (fit and _covers(log)):
+        elected = [entry for entry in epochs.entries if entry[1] >= log.log_end_offset]
         make_anew(epochs, log.segments, log.log_start_offset)
+        for epoch, start in elected:
+            epochs.add(epoch, start)
         epochs.flush()
 
 
 def agrees(epochs: LeaderEpochCache, last: BatchHeader | None) -> bool:
-    """Whether the newest epoch is that of the log's last batch."""
-    return last is None or _epoch(last) in (UNDEFINED_EPOCH, epochs.latest_epoch)
+    """Whether the epoch at the log's last batch is its own."""
+    if last is None:
+        return True
+    return _epoch(last) in (UNDEFINED_EPOCH, epochs.epoch_for(last.last_offset))
 
 
 def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: int) -> None:
