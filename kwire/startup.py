@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from kwire import takeover
 from kwire.broker import Broker
-from kwire.cluster.local import FILE_NAME, LocalStore
+from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.log import Intervals, LogDirError, LogManager
 from kwire.log.directory.shortage import passes
@@ -23,7 +24,7 @@ from kwire.settings import ConfigResourceType, topic_log_config
 if TYPE_CHECKING:
     from kwire.metadata.image import ClusterImage
     from kwire.settings import BrokerConfig
-    from kwire.takeover import Takeover
+    from kwire.takeover.stay import Stay
 
 log = logging.getLogger("kwire.startup")
 
@@ -46,17 +47,18 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         verify_transactions=config.transaction_partition_verification_enable,
     )
     logs.defaults = topic_log_config(config, {})
-    cluster_id = logs.identify(config.node_id, uuid_text(random_uuid(os.urandom)))
+    remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
+    new = uuid_text(random_uuid(os.urandom))
+    cluster_id = logs.identify(config.node_id, new, remembered=remembered)
     store = _metadata(config, logs, cluster_id)
     image = await store.load()
-    takeover = _takeover(config, logs, image)
-    configs_of = partial(image.configs_of, ConfigResourceType.TOPIC)
-    found = configs_of if takeover is None else takeover.configs_of
-    ids = {name: topic.id for name, topic in image.topics.items()}
-    logs.load(lambda topic: topic_log_config(config, found(topic)), ids.get)
-    _check_metadata_dir(config, logs)
-    if takeover is not None and logs.logs:
-        image = await takeover.commit(store, image)
+    stay = _stay(config, logs, image)
+    if stay is None:
+        _load(config, logs, partial(image.configs_of, ConfigResourceType.TOPIC), image)
+    else:
+        image = await stay.before_loading(store)
+        _load(config, logs, partial(stay.configs_of, image), stay.trusted(image))
+        image = await stay.after_loading(store)
     broker = Broker(config, store, logs, image.cluster_id)
     try:
         await broker.start(nursery)
@@ -66,8 +68,10 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         nursery.start_soon(moving.run, broker)
         yield broker
     finally:
-        logs.close(broker.high_watermark_of)
         store.close()
+        if stay is not None:
+            stay.close()
+        logs.close(broker.high_watermark_of)
     if broker.storage_lost.is_set():
         reasons = "; ".join(f"{path}: {why}" for path, why in logs.offline_dirs.items())
         raise LogDirError(
@@ -99,13 +103,25 @@ def _check_metadata_dir(config: BrokerConfig, logs: LogManager) -> None:
         )
 
 
-def _takeover(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Takeover | None:
-    """If nothing was ever committed but there are logs: they came from elsewhere."""
-    if image.version or image.topics or not any(each.folders() for each in logs.online_dirs):
-        return None
-    from kwire.takeover import Takeover
+def _load(
+    config: BrokerConfig,
+    logs: LogManager,
+    configs_of: Callable[[str], Mapping[str, str]],
+    image: ClusterImage | None,
+) -> None:
+    """Open the logs; those of other topics than the image's are set aside, if there is one."""
+    ids = {name: topic.id for name, topic in image.topics.items()} if image is not None else {}
+    logs.load(lambda topic: topic_log_config(config, configs_of(topic)), ids.get)
+    _check_metadata_dir(config, logs)
 
-    return Takeover(config, logs)
+
+def _stay(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Stay | None:
+    """If somebody else has been at the directories, or may have been."""
+    if not takeover.is_needed(logs, image):
+        return None
+    from kwire.takeover.stay import Stay
+
+    return Stay(config, logs, Broker.now_ms)
 
 
 def _warn_of_strays(broker: Broker) -> None:

@@ -126,6 +126,7 @@ MODULES = {
     "EnvelopeResponse": "envelope",
     "ExpireDelegationTokenRequest": "expire_delegation_token",
     "ExpireDelegationTokenResponse": "expire_delegation_token",
+    "FeatureLevelRecord": "feature_level_record",
     "FetchRequest": "fetch",
     "FetchResponse": "fetch",
     "FetchSnapshotRequest": "fetch_snapshot",

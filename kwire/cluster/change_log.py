@@ -180,6 +180,15 @@ def _changes_to(image: ClusterImage) -> list[Change]:
 # -- reading
 
 
+def cluster_id_in(path: Path) -> str:
+    """Whose metadata the file is.  Raises OSError, DamagedLog."""
+    with path.open("rb") as file:
+        header = _checked(file.readline())
+    if header is None or not isinstance(header.get("cluster_id"), str):
+        raise DamagedLog("its first line is damaged")
+    return str(header["cluster_id"])
+
+
 def _read(content: bytes) -> tuple[ClusterImage, int, int]:
     """The image, and how many bytes of `content` are snapshot, and are good.  DamagedLog."""
     lines = content.splitlines(keepends=True)

@@ -6,13 +6,15 @@ the file: who is registered is known only while it runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
-from kwire.cluster import first_format
+from kwire.cluster import change_log, first_format
 from kwire.cluster.change_log import ChangeLog, DamagedLog, fsync_directory
 from kwire.cluster.store import StoreError, Watcher
 from kwire.codecs.uuids import random_uuid, uuid_text
@@ -26,11 +28,21 @@ from kwire.metadata.changes import (
     apply_all,
 )
 from kwire.metadata.delta import delta_of
-from kwire.metadata.image import BrokerImage, ClusterImage
+from kwire.metadata.image import FIRST_PRODUCER_ID, BrokerImage, ClusterImage
 
 FILE_NAME = "kwire-metadata.log"
 _LIVE = (RegisterBroker, UnregisterBroker, SetController)
 """Changes that end with this process."""
+
+
+class WriteAhead(Protocol):
+    """Another log of the same metadata, which has each change before this one."""
+
+    def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
+        """Write `changes`, which lead to `image`.  Runs in a thread; OSError if it cannot."""
+
+    def noted(self) -> None:
+        """What was noted last is written here, too."""
 
 
 class _Commit:
@@ -43,6 +55,16 @@ class _Commit:
         self.image = image
         self.is_done = False
         self.failure: OSError | None = None
+
+
+def known_cluster_id(path: Path) -> str | None:
+    """The cluster id in the metadata in `path`; None if there is none that can be read."""
+    with contextlib.suppress(OSError, DamagedLog):
+        if path.exists():
+            return change_log.cluster_id_in(path)
+        image = _converted(path.with_name(first_format.FILE_NAME))
+        return None if image is None else image.cluster_id
+    return None
 
 
 class LocalStore:
@@ -61,6 +83,7 @@ class LocalStore:
         self._queue: list[_Commit] = []
         self.on_failure: Callable[[OSError], None] | None = None
         """Hears of each write that failed; called on the loop."""
+        self.ahead: WriteAhead | None = None
         try:
             self._log, self._image = _open(path, cluster_id)
         except OSError as problem:
@@ -101,8 +124,9 @@ class LocalStore:
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:
-        first = self._tip.next_producer_id
-        await self.commit([TakeProducerIds(first, first + count)])
+        known = self._tip.next_producer_id
+        first = max(known, FIRST_PRODUCER_ID)
+        await self.commit([TakeProducerIds(known, first + count)])
         return range(first, first + count)
 
     def close(self) -> None:
@@ -119,12 +143,19 @@ class LocalStore:
         ]
         try:
             if lasting:
-                await trio.to_thread.run_sync(self._log.write, lasting, group[-1].image)
+                await trio.to_thread.run_sync(self._write, lasting, group[-1].image)
         except OSError as problem:
             self._fail(group, problem)
             return
         for commit in group:
             self._publish(commit)
+
+    def _write(self, changes: Sequence[Change], image: ClusterImage) -> None:
+        if self.ahead is not None:
+            self.ahead.note(changes, image)
+        self._log.write(changes, image)
+        if self.ahead is not None:
+            self.ahead.noted()
 
     def _publish(self, commit: _Commit) -> None:
         before, self._image = self._image, commit.image

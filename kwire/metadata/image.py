@@ -16,6 +16,16 @@ from kwire.metadata.persistent_map import PersistentMap
 ResourceKey = tuple[int, str]
 """(ConfigResourceType, name): what a set of configs belongs to."""
 
+FIRST_PRODUCER_ID = 1_000_000_000_000_000
+"""Where the producer ids that kwire gives out begin.
+
+Apache Kafka counts its own from 0, in blocks of a thousand, and keeps the count in the KRaft
+metadata or in ZooKeeper, where kwire's would be unknown: a directory that goes back would have two
+producers with one id, and the first batches of the second would count as those of the first, sent
+again.  So kwire's lie where Apache Kafka never comes to, and below 2**53, up to which JSON and
+JavaScript know integers.
+"""
+
 NO_LEADER = -1
 NO_CONTROLLER = -1
 

@@ -1,126 +1,201 @@
-"""What a KRaft node's own metadata log, `__cluster_metadata-0`, says of topics and producer ids.
+"""What a KRaft node's own metadata log, `__cluster_metadata-0`, says of topics and configs.
 
 Apache Kafka keeps it beside the partitions unless `metadata.log.dir` names another place.  A newer
 `<end offset>-<epoch>.checkpoint` holds everything before its end offset; the segments go on from
-there.  The value of a record:
-
-    unsigned varint     frame version, 1
-    unsigned varint     record type
-    unsigned varint     version of the record, and the record in that version
-
-Records between BeginTransactionRecord and AbortTransactionRecord count for nothing (KIP-866).
+there.  Beside them `quorum-state` tells who votes, where the log itself (KIP-853) does not.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import error as StructError
 
-from kwire.codecs.batches import CorruptBatch, records
+from kwire.codecs.batches import CorruptBatch, Record, records
 from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
-from kwire.codecs.primitives import DecodeError, Message, varint_tail
+from kwire.codecs.messages.voters_record import VotersRecord
+from kwire.codecs.primitives import DecodeError, Message
 from kwire.log.directory import files as names
+from kwire.log.directory import kraft_records
 from kwire.log.directory.files import Files, OpenFile
+from kwire.log.directory.kraft_records import Registration
 from kwire.log.recovery import scan
 
 _logger = logging.getLogger(__name__)
 
-FOLDER = "__cluster_metadata-0"
+QUORUM_STATE = "quorum-state"
 TOPIC = 2
 """The resource type of a topic's configs."""
 
-_FRAME_VERSION = 1
 _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_KINDS: dict[int, type[Message]] = {
-    kind.API_KEY: kind
-    for kind in (
-        ConfigRecord,
-        PartitionChangeRecord,
-        PartitionRecord,
-        ProducerIdsRecord,
-        RemoveTopicRecord,
-        TopicRecord,
-    )
-    if kind.API_KEY is not None
-}
-_BEGIN, _END, _ABORT = 23, 24, 25
+_VOTERS_KEY = bytes((0, 0, 0, 6))
+"""Version and type of the control record that names the voters."""
 _NO_LEADER_CHANGE = -2
 
 
 @dataclass(slots=True)
-class KraftMetadata:
-    """What was set and given out in the cluster, as far as it outlives its nodes."""
+class KraftPartition:
+    """A partition's state: leader -1 is none."""
 
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class KraftMetadata:
+    """What was made, set and given out in the cluster, as far as it outlives its nodes."""
+
+    topics: dict[str, bytes] = field(default_factory=dict)
+    """Name to id."""
+    partitions: dict[bytes, dict[int, KraftPartition]] = field(default_factory=dict)
+    """Topic id to its partitions."""
+    removed: set[bytes] = field(default_factory=set)
+    """Ids of topics that were deleted since the newest checkpoint."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     """(resource type, resource name) to what is set on it."""
-    leader_epochs: dict[bytes, dict[int, int]] = field(default_factory=dict)
-    """Topic id to partition to the epoch of its leader."""
+    leftovers: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Topic to what was set on a deleted one of its name: Apache Kafka 4.3.1 forgets that at once,
+    and gives it to the new one when it reads both records in one go, at its next start."""
+    features: dict[str, int] = field(default_factory=dict)
+    """Name to level, `metadata.version` among them."""
+    voters: set[int] = field(default_factory=set)
+    """Node ids of those who decide about the log."""
     next_producer_id: int = 0
-    _topics: dict[bytes, str] = field(default_factory=dict)
-    _pending: list[Message] | None = None  # of a transaction that has not ended
+    broker_epochs: dict[int, int] = field(default_factory=dict)
+    """Node id to the epoch of its last registration."""
+    _names: dict[bytes, str] = field(default_factory=dict)
+    _pending: list[Message | Registration] | None = None  # of a transaction that has not ended
 
-    def note(self, kind: int, record: Message | None) -> None:
+    def note(self, kind: int, record: Message | Registration | None) -> None:
         """An entry of the log; `record` is None for a type that says nothing here."""
-        if kind == _BEGIN:
+        if kind == kraft_records.BEGIN:
             self._pending = []
-        elif kind in (_END, _ABORT):
+        elif kind in (kraft_records.END, kraft_records.ABORT):
             pending, self._pending = self._pending or [], None
-            for each in pending if kind == _END else ():
+            for each in pending if kind == kraft_records.END else ():
                 self.apply(each)
         elif record is not None and self._pending is not None:
             self._pending.append(record)
         elif record is not None:
             self.apply(record)
 
-    def apply(self, record: Message) -> None:
-        """A record of the log, in its order."""
+    def apply(self, record: Message | Registration) -> None:
+        """A record of the log, in its order.  LookupError if it speaks of what is not there."""
         if isinstance(record, ConfigRecord):
-            key = record.resource_type, record.resource_name
-            if record.value is None:
-                self.configs.get(key, {}).pop(record.name, None)
-            else:
-                self.configs.setdefault(key, {})[record.name] = record.value
+            self._set_config(record)
         elif isinstance(record, TopicRecord):
-            self._topics[record.topic_id] = record.name
+            self.topics[record.name] = record.topic_id
+            self._names[record.topic_id] = record.name
+            self.partitions.setdefault(record.topic_id, {})
         elif isinstance(record, PartitionRecord):
-            epochs = self.leader_epochs.setdefault(record.topic_id, {})
-            epochs[record.partition_id] = record.leader_epoch
-        elif isinstance(record, PartitionChangeRecord) and record.leader != _NO_LEADER_CHANGE:
-            self.leader_epochs[record.topic_id][record.partition_id] += 1
+            self.partitions[record.topic_id][record.partition_id] = _state(record)
+        elif isinstance(record, PartitionChangeRecord):
+            _change(self.partitions[record.topic_id][record.partition_id], record)
         elif isinstance(record, RemoveTopicRecord):
-            self.leader_epochs.pop(record.topic_id, None)
-            self.configs.pop((TOPIC, self._topics.pop(record.topic_id, "")), None)
+            self._remove(record.topic_id)
         elif isinstance(record, ProducerIdsRecord):
             self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
+        elif isinstance(record, FeatureLevelRecord):
+            self.features[record.name] = record.feature_level
+        elif isinstance(record, Registration):
+            self.broker_epochs[record.broker_id] = record.broker_epoch
+
+    def _set_config(self, record: ConfigRecord) -> None:
+        key = record.resource_type, record.resource_name
+        if record.resource_type == TOPIC:
+            self.leftovers.get(record.resource_name, {}).pop(record.name, None)
+        if record.value is None:
+            self.configs.get(key, {}).pop(record.name, None)
+        else:
+            self.configs.setdefault(key, {})[record.name] = record.value
+
+    def note_control(self, record: Record) -> None:
+        """A record that the quorum keeps for itself."""
+        if record.key == _VOTERS_KEY and record.value is not None:
+            voters = VotersRecord.decode(record.value, 0).voters
+            self.voters = {voter.voter_id for voter in voters}
+
+    def _remove(self, topic_id: bytes) -> None:
+        name = self._names.pop(topic_id)
+        del self.topics[name]
+        del self.partitions[topic_id]
+        configs = self.configs.pop((TOPIC, name), {})
+        self.leftovers[name] = {**self.leftovers.get(name, {}), **configs}
+        self.removed.add(topic_id)
 
 
-def read(log_dir: Path, files: Files) -> KraftMetadata | None:
-    """What the metadata log in `log_dir` says; None if there is none.
+def _state(record: PartitionRecord) -> KraftPartition:
+    return KraftPartition(
+        record.leader,
+        record.leader_epoch,
+        record.partition_epoch,
+        tuple(record.replicas),
+        tuple(record.isr),
+    )
+
+
+def _change(state: KraftPartition, record: PartitionChangeRecord) -> None:
+    if record.leader != _NO_LEADER_CHANGE:
+        state.leader = record.leader
+        state.leader_epoch += 1
+    if record.replicas is not None:
+        state.replicas = tuple(record.replicas)
+    if record.isr is not None:
+        state.isr = tuple(record.isr)
+    state.partition_epoch += 1
+
+
+def read(folder: Path, files: Files) -> KraftMetadata:
+    """What the metadata log in `folder` says.
 
     OSError if it cannot be read.  Where it is damaged, what comes before that counts: a warning
     tells.
     """
-    folder = log_dir / FOLDER
-    if not folder.is_dir():
-        return None
-    found = KraftMetadata()
+    found = KraftMetadata(voters=_voters(folder))
     for path, start in _parts(folder):
         try:
-            for kind, record in _records(path, start, files):
-                found.note(kind, record)
-        except (CorruptBatch, DecodeError, LookupError) as error:
-            _logger.warning("%s is read up to what cannot be understood: %s", path, error)
+            _read_part(path, start, files, found)
+        except (CorruptBatch, DecodeError, LookupError, StructError) as error:
+            _logger.warning("%s is read up to what cannot be understood: %r", path, error)
             break
     return found
+
+
+def fingerprint(folder: Path) -> str:
+    """What changes whenever somebody appends to the log: its files and their sizes."""
+    with os.scandir(folder) as entries:
+        sizes = sorted(
+            (entry.name, entry.stat().st_size)
+            for entry in entries
+            if entry.name.endswith(names.LOG) or _CHECKPOINT.fullmatch(entry.name)
+        )
+    return " ".join(f"{name}:{size}" for name, size in sizes)
+
+
+def _voters(folder: Path) -> set[int]:
+    """Those that `quorum-state` names; version 1 of it names none, as the log does."""
+    try:
+        state = json.loads((folder / QUORUM_STATE).read_bytes())
+        return {int(voter["voterId"]) for voter in state.get("currentVoters", ())}
+    except FileNotFoundError:
+        return set()
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        _logger.warning("%s cannot be understood: %r", folder / QUORUM_STATE, error)
+        return set()
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
@@ -135,27 +210,13 @@ def _parts(folder: Path) -> Iterator[tuple[Path, int]]:
     yield from ((folder / name, start) for name in earlier[-1:] + bases[len(earlier) :])
 
 
-def _records(path: Path, start: int, files: Files) -> Iterator[tuple[int, Message | None]]:
-    """Type and record of each entry; no record for a type that is not asked for here."""
+def _read_part(path: Path, start: int, files: Files, found: KraftMetadata) -> None:
     file = OpenFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     for _, header, batch in scan.batches(files, file, 0, files.size(file)):
-        if header.is_control:
+        if header.last_offset < start:
             continue
         for record in records(batch):
-            if record.offset >= start and record.value is not None:
-                yield _decode(record.value)
-
-
-def _decode(value: bytes) -> tuple[int, Message | None]:
-    frame_version, pos = _unsigned(value, 0)
-    if frame_version != _FRAME_VERSION:
-        raise DecodeError(f"frame version {frame_version}")
-    kind, pos = _unsigned(value, pos)
-    version, pos = _unsigned(value, pos)
-    reader = _KINDS.get(kind)
-    return kind, None if reader is None else reader.decode(value, version, pos)
-
-
-def _unsigned(data: bytes, pos: int) -> tuple[int, int]:
-    first = data[pos]
-    return (first, pos + 1) if first < 0x80 else varint_tail(data, pos + 1, first)
+            if header.is_control:
+                found.note_control(record)
+            elif record.offset >= start and record.value is not None:
+                found.note(*kraft_records.decode(record.value))

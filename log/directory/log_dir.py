@@ -33,7 +33,8 @@ STRAY_SUFFIX = "-stray"
 NAME_BYTES_MAX = 255
 NO_BROKER_EPOCH = -1
 
-_NOT_PARTITIONS = {"__cluster_metadata-0", "remote-log-index-cache", "lost+found"}
+KRAFT_METADATA = "__cluster_metadata-0"
+_NOT_PARTITIONS = {KRAFT_METADATA, "remote-log-index-cache", "lost+found"}
 
 _locked_here: set[Path] = set()
 """A POSIX lock keeps out other processes only, and closing any descriptor of the file drops it."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log.config import LogConfig
-from kwire.log.directory import log_dir, partition_metadata
+from kwire.log.directory import identity, log_dir, partition_metadata
 from kwire.log.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -23,9 +23,7 @@ from kwire.log.directory.checkpoints import (
     TopicPartition,
 )
 from kwire.log.directory.files import Files
-from kwire.log.directory.log_dir import LogDir
-from kwire.log.directory.meta_properties import MetaProperties
-from kwire.log.directory.partition_metadata import new_directory_id
+from kwire.log.directory.log_dir import NO_BROKER_EPOCH, LogDir
 from kwire.log.directory.shortage import passes
 from kwire.log.error import LogDirError, LogError, OtherTopic
 from kwire.log.log import Log
@@ -104,6 +102,8 @@ class LogManager:
         self.offline_dirs: dict[Path, OSError] = {}
         self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
         self.moves = moving.Moves(self)
+        self.broker_epoch = NO_BROKER_EPOCH
+        """Of the KRaft registration that a clean stop is the end of; Apache Kafka compares it."""
         self.maintenance = Maintenance(self, intervals or Intervals(), clock())
         paths = [Path(path) for path in log_dirs]
         log_dir.check_distinct(paths)
@@ -136,31 +136,18 @@ class LogManager:
 
     # Identity
 
-    def identify(self, node_id: int, cluster_id: str, *, zookeeper: bool = False) -> str:
-        """Check `meta.properties` of all directories, or write it; gives the cluster id.
-
-        `cluster_id` is for a first start: an id that is there already wins.  LogDirError if a
-        directory belongs to another node or to another cluster than the others.
-        """
-        found = {directory: directory.identity() for directory in self.online_dirs}
-        for directory, known in found.items():
-            if known is not None and known.node_id not in (None, node_id):
-                raise LogDirError(
-                    f"{directory.path} belongs to broker {known.node_id}, this one is {node_id}: "
-                    "set node.id to match, or use another directory"
-                )
-        clusters = {known.cluster_id for known in found.values() if known and known.cluster_id}
-        if len(clusters) > 1:
-            raise LogDirError(f"the log.dirs belong to several clusters: {sorted(clusters)}")
-        cluster_id = clusters.pop() if clusters else cluster_id
-        for directory, known in found.items():
-            directory_id = known.directory_id if known is not None else None
-            if directory_id is None and not zookeeper:
-                directory_id = new_directory_id()
-            wanted = MetaProperties(0 if zookeeper else 1, node_id, cluster_id, directory_id)
-            if known != wanted:
-                directory.set_identity(wanted)
-        return cluster_id
+    def identify(
+        self,
+        node_id: int,
+        cluster_id: str,
+        *,
+        remembered: str | None = None,
+        zookeeper: bool = False,
+    ) -> str:
+        """Check `meta.properties` of all directories, or write it; see `identity.settle`."""
+        return identity.settle(
+            self.online_dirs, node_id, cluster_id, remembered=remembered, zookeeper=zookeeper
+        )
 
     def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
         """Take over altered settings of producers, in all logs that there are and will be."""
@@ -467,4 +454,4 @@ class LogManager:
         self.files.fsync_dir(directory.path)
         for name in OF_PARTITIONS:
             directory.write_checkpoint(name, self.maintenance.lines(directory, name))
-        directory.mark_clean_shutdown()
+        directory.mark_clean_shutdown(self.broker_epoch)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kwire.log.error import LogDirError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from kwire.log.directory.files import Files
@@ -31,7 +32,7 @@ class MetaProperties:
     """The identity in one log directory; what is None is not in the file."""
 
     version: int
-    node_id: int | None
+    node_id: int
     cluster_id: str | None
     directory_id: str | None = None
 
@@ -49,16 +50,28 @@ def read(files: Files, directory: Path) -> MetaProperties | None:
             key, _, value = line.partition("=")
             fields[key.strip()] = value.strip()
     try:
-        version = int(fields.get("version", "0"))
-        node_id = fields.get(_NODE_ID_KEYS[version])
-        return MetaProperties(
-            version,
-            None if node_id is None else int(node_id),
-            fields.get("cluster.id"),
-            fields.get("directory.id"),
-        )
-    except (ValueError, KeyError) as error:
+        return _understood(fields)
+    except ValueError as error:
         raise LogDirError(f"{path} cannot be understood: {error}") from error
+
+
+def _understood(fields: Mapping[str, str]) -> MetaProperties:
+    """A file without a version is of version 0, which had no cluster before Kafka 0.10.1."""
+    version = int(fields.get("version", "0"))
+    if version not in _NODE_ID_KEYS:
+        raise ValueError(f"version {version}")
+    return MetaProperties(
+        version,
+        int(_needed(fields, _NODE_ID_KEYS[version])),
+        _needed(fields, "cluster.id") if version else fields.get("cluster.id"),
+        fields.get("directory.id"),
+    )
+
+
+def _needed(fields: Mapping[str, str], key: str) -> str:
+    if not fields.get(key):
+        raise ValueError(f"it has no {key}")
+    return fields[key]
 
 
 def write(files: Files, directory: Path, properties: MetaProperties) -> None:

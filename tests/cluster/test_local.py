@@ -17,7 +17,12 @@ from kwire.cluster.change_log import ChangeLog
 from kwire.cluster.local import LocalStore
 from kwire.cluster.store import StoreError
 from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.image import (
+    FIRST_PRODUCER_ID,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 
 STATE = PartitionImage(1, 0, 0, (1,), (1,))
 GROUP = 32
@@ -274,7 +279,7 @@ async def test_a_disk_that_fails_changes_nothing(
     assert failures
     assert os.listdir(path.parent) == [path.name], "no half file stays"
     assert await reloaded(path) == before
-    assert await store.allocate_producer_ids(2) == range(2)
+    assert await store.allocate_producer_ids(2) == range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 2)
     after = await store.commit([creation("a")])
     store.close()
     assert await reloaded(path) == after

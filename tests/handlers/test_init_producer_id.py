@@ -10,6 +10,7 @@ import trio
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.metadata.image import FIRST_PRODUCER_ID
 from kwire.txn.producer_ids import BLOCK_SIZE
 from tests.handlers.node import Node, as_received
 
@@ -35,7 +36,7 @@ async def init(
 
 @pytest.mark.parametrize("version", range(6))
 async def test_an_idempotent_producer_gets_an_id_of_its_own(node: Node, version: int) -> None:
-    for producer_id in range(3):
+    for producer_id in range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 3):
         reply = await init(node, None, version)
         assert reply == InitProducerIdResponse(0, 0, producer_id, 0)
 
@@ -59,7 +60,7 @@ async def test_an_earlier_id_is_not_looked_at_but_must_be_whole(
     node: Node, producer_id: int, producer_epoch: int, refused: bool
 ) -> None:
     reply = await init(node, producer_id=producer_id, producer_epoch=producer_epoch)
-    assert reply == (REFUSED if refused else InitProducerIdResponse(0, 0, 0, 0))
+    assert reply == (REFUSED if refused else InitProducerIdResponse(0, 0, FIRST_PRODUCER_ID, 0))
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
@@ -78,8 +79,9 @@ async def test_without_the_topic_of_transactions_the_coordinator_is_elsewhere(no
 
 async def test_ids_go_on_from_block_to_block(node: Node) -> None:
     given = [(await init(node)).producer_id for _ in range(BLOCK_SIZE + 2)]
-    assert given == list(range(BLOCK_SIZE + 2))
-    assert await node.store.allocate_producer_ids(1) == range(2 * BLOCK_SIZE, 2 * BLOCK_SIZE + 1)
+    assert given == list(range(FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + BLOCK_SIZE + 2))
+    behind = FIRST_PRODUCER_ID + 2 * BLOCK_SIZE
+    assert await node.store.allocate_producer_ids(1) == range(behind, behind + 1)
 
 
 async def test_producers_that_come_at_once_get_different_ids(node: Node) -> None:
@@ -104,4 +106,4 @@ async def test_a_store_that_fails_is_asked_again_by_the_client(
         broken.setattr(node.store, "allocate_producer_ids", fail)
         reply = await init(node)
     assert reply == InitProducerIdResponse(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
-    assert (await init(node)).producer_id == 0
+    assert (await init(node)).producer_id == FIRST_PRODUCER_ID

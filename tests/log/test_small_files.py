@@ -151,7 +151,20 @@ def test_meta_properties_of_apache_kafka(tmp_path: Path) -> None:
     assert meta_properties.read(Files(), tmp_path) == MetaProperties(0, 3, "x")
 
 
-@pytest.mark.parametrize("text", ["version=2\n", "version=one\n", "version=1\nnode.id=me\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version=2\nnode.id=1\ncluster.id=x\n",
+        "version=one\nnode.id=1\ncluster.id=x\n",
+        "version=1\nnode.id=me\ncluster.id=x\n",
+        "version=1\nnode.id=1\n",
+        "version=1\ncluster.id=x\n",
+        "version=0\ncluster.id=x\n",
+        "garbage",
+        "\0" * 88,
+        "",
+    ],
+)
 def test_meta_properties_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
     (tmp_path / "meta.properties").write_text(text)
     with pytest.raises(LogDirError, match="cannot be understood"):

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,53 +23,11 @@ from kwire.log import (
     run_all,
 )
 from kwire.log.directory.files import Files
+from tests.log.directory.conftest import NOW_MS, TOPIC_ID, Clock, MakeManager, kill
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append
-
-NOW_MS = 1_700_000_000_000
-TOPIC_ID = b"0123456789abcdef"
-
-
-class Clock:
-    now_ms = NOW_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-MakeManager = Callable[..., LogManager]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def manager_of(tmp_path: Path, clock: Clock) -> Iterator[MakeManager]:
-    """manager_of("a", "b"): a manager of these directories; what is left open is unlocked."""
-    made: list[LogManager] = []
-
-    def make(*names: str, load: bool = True, files: Files | None = None) -> LogManager:
-        manager = LogManager(
-            [tmp_path / name for name in names or ("a",)], clock=clock, files=files
-        )
-        made.append(manager)
-        if load:
-            manager.load()
-        return manager
-
-    yield make
-    for manager in made:
-        kill(manager)
-
-
-def kill(manager: LogManager) -> None:
-    """What the end of the process does: the locks go, nothing is written."""
-    for directory in manager.online_dirs:
-        directory.unlock()
 
 
 def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: Path) -> None:
@@ -242,39 +199,6 @@ def test_an_interrupted_deletion_goes_on(
     assert again.logs == {}
     run_all(again.maintain(clock.now_ms + 60_000))
     assert not [path for path in (tmp_path / "a").iterdir() if path.is_dir()]
-
-
-class TestIdentity:
-    CLUSTER = "AAAAAAAAQACEAgAAAAAAAA"
-
-    def test_is_written_once_and_checked_then(self, manager_of: MakeManager) -> None:
-        manager = manager_of("a", "b")
-        assert manager.identify(1, self.CLUSTER) == self.CLUSTER
-        first = [directory.identity() for directory in manager.online_dirs]
-        assert len({known.directory_id for known in first if known}) == 2
-        assert manager.identify(1, "another") == self.CLUSTER
-        assert [directory.identity() for directory in manager.online_dirs] == first
-
-    def test_another_brokers_directory_is_refused(self, manager_of: MakeManager) -> None:
-        manager_of().identify(1, self.CLUSTER)
-        manager = manager_of("b")
-        manager.identify(1, self.CLUSTER)
-        with pytest.raises(LogDirError, match="belongs to broker 1, this one is 2"):
-            manager.identify(2, self.CLUSTER)
-
-    def test_directories_of_two_clusters_are_refused(self, manager_of: MakeManager) -> None:
-        one, other = manager_of("a"), manager_of("b")
-        one.identify(1, self.CLUSTER)
-        other.identify(1, "another")
-        kill(one)
-        kill(other)
-        with pytest.raises(LogDirError, match="several clusters"):
-            manager_of("a", "b").identify(1, "x")
-
-    def test_with_zookeeper(self, manager_of: MakeManager, tmp_path: Path) -> None:
-        manager_of().identify(4, self.CLUSTER, zookeeper=True)
-        text = (tmp_path / "a" / "meta.properties").read_text()
-        assert text == f"version=0\nbroker.id=4\ncluster.id={self.CLUSTER}\n"
 
 
 class TestUpkeep:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.log import LogManager, run_all
-from tests.log.directory.test_manager import (
+from tests.log.directory.conftest import (
     NOW_MS,
     TOPIC_ID,
     Clock,

@@ -43,10 +43,6 @@ def take_metadata(data_dir: Path) -> dict[str, object]:
     text = META_PROPERTIES.format(node_id=node_id, cluster_id=image.cluster_id)
     (data_dir / "meta.properties").write_text(text)
     nodes: dict[str, object] = {"/cluster/id": {"version": "1", "id": image.cluster_id}}
-    block = {"version": 1, "broker": node_id, "block_start": "0"}
-    nodes["/latest_producer_id_block"] = block | {
-        "block_end": str(max(image.next_producer_id - 1, 0))
-    }
     for topic in image.topics.values():
         nodes |= _topic(topic)
     for (kind, name), values in image.configs.items():

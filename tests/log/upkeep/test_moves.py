@@ -11,7 +11,7 @@ import pytest
 
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.log.directory.files import Files
-from tests.log.directory.test_manager import NOW_MS, TOPIC_ID, kill
+from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from kwire.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.log import LogManager
+from kwire.metadata.image import FIRST_PRODUCER_ID
 from tests.inside import RawClient, running_broker
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = Broker.now_ms()  # producers are forgotten after a day
-LARGEST = 41_999
+LARGEST = FIRST_PRODUCER_ID + 41_999
 
 
 async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> None:

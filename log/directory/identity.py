@@ -1,0 +1,118 @@
+"""Whose log directories these are: `meta.properties` checked, written, or recovered.
+
+    what is found                            what is done
+    nothing, in a directory without logs     it is new: the file is written
+    nothing, or what cannot be understood,   recovered, and a warning says so, where kwire's own
+    in a directory that is in use            metadata or another directory knows the cluster
+    nothing, and nobody knows the cluster    its logs become a new cluster's, and a warning says so
+    what cannot be understood, likewise      refused
+
+The version that is found is kept: Apache Kafka with ZooKeeper takes version 0 only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kwire.log.directory.meta_properties import FILE_NAME, MetaProperties
+from kwire.log.directory.partition_metadata import new_directory_id
+from kwire.log.error import LogDirError
+
+if TYPE_CHECKING:
+    from kwire.log.directory.log_dir import LogDir
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A directory, and its file: `trouble` says why it cannot be understood."""
+
+    directory: LogDir
+    known: MetaProperties | None
+    trouble: LogDirError | None = None
+
+    @property
+    def cluster_id(self) -> str | None:
+        return None if self.known is None else self.known.cluster_id
+
+
+def settle(
+    directories: Iterable[LogDir],
+    node_id: int,
+    new_cluster_id: str,
+    *,
+    remembered: str | None = None,
+    zookeeper: bool = False,
+) -> str:
+    """Check `meta.properties` of all directories, or write it; gives the cluster id.
+
+    `remembered` is the cluster id in kwire's own metadata, `new_cluster_id` is for a first start.
+    LogDirError if a directory belongs to another node, to another cluster than the others, or to
+    nobody can tell whom.
+    """
+    found = [_look(directory) for directory in directories]
+    _check_node(found, node_id)
+    clusters = {each.cluster_id for each in found} - {None}
+    if len(clusters) > 1:
+        raise LogDirError(f"the log.dirs belong to several clusters: {sorted(map(str, clusters))}")
+    cluster_id = clusters.pop() if clusters else remembered
+    for each in found:
+        _tell(each, cluster_id, new_cluster_id)
+    cluster_id = cluster_id or new_cluster_id
+    for each in found:
+        wanted = _wanted(each.known, node_id, cluster_id, zookeeper=zookeeper)
+        if each.known != wanted:
+            each.directory.set_identity(wanted)
+    return cluster_id
+
+
+def _look(directory: LogDir) -> _Found:
+    try:
+        return _Found(directory, directory.identity())
+    except LogDirError as trouble:
+        return _Found(directory, None, trouble)
+
+
+def _check_node(found: Iterable[_Found], node_id: int) -> None:
+    for each in found:
+        if each.known is not None and each.known.node_id != node_id:
+            raise LogDirError(
+                f"{each.directory.path} belongs to broker {each.known.node_id}, this one is "
+                f"{node_id}: set node.id to match, or use another directory"
+            )
+
+
+def _tell(each: _Found, cluster_id: str | None, new_cluster_id: str) -> None:
+    """Say what is not as it should be, and what becomes of it."""
+    path, trouble = each.directory.path / FILE_NAME, each.trouble
+    if trouble is not None and cluster_id is None:
+        raise LogDirError(
+            f"{trouble}, and nothing else tells which cluster the directory belongs to: put the "
+            "file back, or remove it to have the logs go on as a new cluster's"
+        )
+    if trouble is not None:
+        _logger.warning("%s; written anew for cluster %s", trouble, cluster_id)
+    elif each.known is None and each.directory.folders():
+        if cluster_id is not None:
+            _logger.warning("%s is missing; written anew for cluster %s", path, cluster_id)
+        else:
+            _logger.warning(
+                "%s is missing, and nothing else tells which cluster the logs beside it belong to:"
+                " they go on as those of a new one, %s",
+                path,
+                new_cluster_id,
+            )
+
+
+def _wanted(
+    known: MetaProperties | None, node_id: int, cluster_id: str, *, zookeeper: bool
+) -> MetaProperties:
+    version = known.version if known is not None else 0 if zookeeper else 1
+    directory_id = known.directory_id if known is not None else None
+    if directory_id is None and version > 0:
+        directory_id = new_directory_id()
+    return MetaProperties(version, node_id, cluster_id, directory_id)

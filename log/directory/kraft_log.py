@@ -1,0 +1,63 @@
+"""Appending to `__cluster_metadata-0` while its node is stopped.
+
+What is there after a stop is committed where this node is the only voter: at its next start it is
+elected in a new epoch, and nobody has another log that would win.  With other voters it may not be
+done: their log has the same offsets, and what is appended here would be cut off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kwire.codecs.batches import Record, build
+from kwire.log.config import LogConfig
+from kwire.log.origin import Origin
+from kwire.log.reading.region import OpenFiles
+from kwire.log.recovery import loader
+from kwire.log.recovery.loader import LogSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kwire.log.directory.files import Files
+
+BATCH_BYTES_MAX = 8 * 1024 * 1024
+"""Of a batch: KafkaRaftClient.MAX_BATCH_SIZE_BYTES.  A batch is applied whole or not at all."""
+_RECORD_OVERHEAD_BYTES = 32
+_TOPIC = "__cluster_metadata"
+_OPEN_FILES_MAX = 8
+
+
+class KraftLog:
+    """The log in `folder`, open for appending; a torn end is cut first.  OSError, LogError."""
+
+    def __init__(self, folder: Path, files: Files, now_ms: int) -> None:
+        settings = LogSettings(files, OpenFiles(_OPEN_FILES_MAX))
+        config = LogConfig(max_message_bytes=BATCH_BYTES_MAX)
+        self._log = loader.load(folder, _TOPIC, 0, config, settings, now_ms=now_ms)
+
+    def append(self, values: Sequence[bytes], now_ms: int) -> None:
+        """Write these records, durably, in the epoch of the last leader.  OSError, LogError."""
+        batch: list[Record] = []
+        size_bytes = 0
+        for value in values:
+            size_bytes += len(value) + _RECORD_OVERHEAD_BYTES
+            if batch and size_bytes > BATCH_BYTES_MAX // 2:
+                self._append(batch, now_ms)
+                batch, size_bytes = [], len(value)
+            batch.append(Record(0, now_ms, None, value, []))
+        if batch:
+            self._append(batch, now_ms)
+            self._log.flush()
+
+    def _append(self, batch: list[Record], now_ms: int) -> None:
+        self._log.append(
+            build(batch),
+            leader_epoch=max(self._log.epochs.latest_epoch, 0),
+            now_ms=now_ms,
+            origin=Origin.COORDINATOR,
+        )
+
+    def close(self) -> None:
+        self._log.close()

@@ -1,0 +1,76 @@
+"""The values of `__cluster_metadata-0`'s records.
+
+unsigned varint     frame version, 1
+unsigned varint     record type
+unsigned varint     version of the record, and the record in that version
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
+from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
+from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
+from kwire.codecs.messages.topic_record import TopicRecord
+from kwire.codecs.primitives import DecodeError, Message, varint_tail
+
+REGISTER_BROKER = 27
+BEGIN, END, ABORT = 23, 24, 25
+"""Records between the first and the last count for nothing (KIP-866)."""
+
+_FRAME_VERSION = 1
+_KINDS: dict[int, type[Message]] = {
+    kind.API_KEY: kind
+    for kind in (
+        ConfigRecord,
+        FeatureLevelRecord,
+        PartitionChangeRecord,
+        PartitionRecord,
+        ProducerIdsRecord,
+        RemoveTopicRecord,
+        TopicRecord,
+    )
+    if kind.API_KEY is not None
+}
+_REGISTRATION = Struct(">i16xq").unpack_from
+_REGISTRATION_SINCE_V2 = Struct(">i17xq").unpack_from
+
+
+class Registration(NamedTuple):
+    """RegisterBrokerRecord, of which this much is asked for: its fixed beginning."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+def decode(value: bytes) -> tuple[int, Message | Registration | None]:
+    """The type, and the record if it is one that is asked for here.
+
+    DecodeError, IndexError, struct.error.
+    """
+    frame_version, pos = _unsigned(value, 0)
+    if frame_version != _FRAME_VERSION:
+        raise DecodeError(f"frame version {frame_version}")
+    kind, pos = _unsigned(value, pos)
+    version, pos = _unsigned(value, pos)
+    if kind == REGISTER_BROKER:
+        read = _REGISTRATION if version < 2 else _REGISTRATION_SINCE_V2
+        return kind, Registration(*read(value, pos))
+    reader = _KINDS.get(kind)
+    return kind, None if reader is None else reader.decode(value, version, pos)
+
+
+def encode(record: Message, version: int) -> bytes:
+    """What `decode` reads; types and versions are below 128, so each is one byte."""
+    assert record.API_KEY is not None, record
+    return bytes((_FRAME_VERSION, record.API_KEY, version)) + record.encode(version)
+
+
+def _unsigned(data: bytes, pos: int) -> tuple[int, int]:
+    first = data[pos]
+    return (first, pos + 1) if first < 0x80 else varint_tail(data, pos + 1, first)

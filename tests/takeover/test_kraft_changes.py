@@ -1,0 +1,141 @@
+"""Changes written as KRaft records say the same when they are read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.log.directory import kraft_records
+from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.metadata.changes import Change, Conflict, CreateTopic, DeleteTopic, SetConfigs
+from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.takeover import reconciling
+from kwire.takeover.kraft_changes import (
+    DIRECTORIES_SINCE,
+    ELR_VERSION,
+    METADATA_VERSION,
+    Replica,
+    lacking,
+    records_of,
+)
+from tests.metadata.histories import change_of
+
+ME = Replica(1, b"d" * 16)
+TOPIC = TopicImage("t", b"t" * 16, (PartitionImage(1, 4, 2, (1,), (1,)),))
+LEVELS = (
+    {METADATA_VERSION: DIRECTORIES_SINCE - 1},
+    {METADATA_VERSION: DIRECTORIES_SINCE},
+    {METADATA_VERSION: 30, ELR_VERSION: 1},
+)
+
+
+def write(kraft: KraftMetadata, change: Change) -> None:
+    """Through bytes, as the log holds them."""
+    for record, version in list(records_of(change, ME, kraft)):
+        kraft.note(*kraft_records.decode(kraft_records.encode(record, version)))
+
+
+def found(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
+    def known(kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
+        return configs if kind == TOPIC_RESOURCE else None
+
+    findings = reconciling.from_kraft(image, kraft, 1, {}, known)
+    return [finding.says for finding in findings]
+
+
+@given(st.data())
+@pytest.mark.parametrize("features", LEVELS)
+def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.DataObject) -> None:
+    image, kraft = ClusterImage("c"), KraftMetadata(features=dict(features))
+    for _ in range(data.draw(st.integers(0, 12))):
+        change = data.draw(change_of(image))
+        with suppress(Conflict):
+            image = change.apply_to(image)
+            write(kraft, change)
+    assert kraft.topics == {name: topic.id for name, topic in image.topics.items()}
+    for name, topic in image.topics.items():
+        states = kraft.partitions[topic.id]
+        epochs = [states[index].leader_epoch for index in range(len(states))]
+        assert epochs == [state.leader_epoch for state in topic.partitions]
+        assert kraft.configs.get((TOPIC_RESOURCE, name), {}) == image.configs_of(2, name)
+    assert found(image, kraft) == []
+    assert list(lacking(kraft, image, ME)) == []
+
+
+@given(st.data())
+def test_what_is_lacking_is_made_up_for(data: st.DataObject) -> None:
+    """Two histories: the log that has seen one of them is brought to the other."""
+    images, kraft = [ClusterImage("c"), ClusterImage("c")], KraftMetadata()
+    for at in range(2):
+        for _ in range(data.draw(st.integers(0, 6))):
+            change = data.draw(change_of(images[at]))
+            with suppress(Conflict):
+                images[at] = change.apply_to(images[at])
+                if at == 0:
+                    write(kraft, change)
+    for change in list(lacking(kraft, images[1], ME)):
+        write(kraft, change)
+    wanted = {name: topic.id for name, topic in images[1].topics.items()}
+    assert kraft.topics == wanted
+    for name, topic in images[1].topics.items():
+        assert len(kraft.partitions[topic.id]) >= len(topic.partitions)
+        configs = kraft.configs.get((TOPIC_RESOURCE, name), {})
+        assert configs.items() >= images[1].configs_of(2, name).items()
+
+
+@pytest.mark.parametrize(
+    ("features", "version", "isr", "eligible"),
+    [
+        (LEVELS[0], 0, [1], None),
+        (LEVELS[1], 1, [1], None),
+        (LEVELS[2], 2, [], [1]),
+    ],
+)
+def test_a_partition_is_left_as_a_controlled_shutdown_leaves_it(
+    features: dict[str, int], version: int, isr: list[int], eligible: list[int] | None
+) -> None:
+    kraft = KraftMetadata(features=features)
+    _, (record, written) = records_of(CreateTopic(TOPIC), ME, kraft)
+    assert written == version
+    assert isinstance(record, PartitionRecord)
+    assert (record.leader, record.leader_epoch, record.isr) == (-1, 4, isr)
+    assert record.eligible_leader_replicas == eligible
+    assert record.last_known_elr == eligible
+
+
+def test_settings_of_a_deleted_topic_are_taken_back_one_by_one() -> None:
+    """Apache Kafka 4.3.1 gives them to the next of that name when it reads both in one go."""
+    kraft = KraftMetadata()
+    write(kraft, CreateTopic(TOPIC, {"retention.ms": "1"}))
+    kinds = [
+        type(record).__name__ for record, _ in records_of(DeleteTopic("t", TOPIC.id), ME, kraft)
+    ]
+    assert kinds == ["ConfigRecord", "RemoveTopicRecord"]
+
+
+def test_settings_that_apache_kafka_left_behind_are_taken_back() -> None:
+    kraft = KraftMetadata()
+    write(kraft, CreateTopic(TOPIC, {"retention.ms": "1", "segment.ms": "2"}))
+    kraft.note(*kraft_records.decode(removal()))
+    again = TopicImage("t", b"u" * 16, TOPIC.partitions)
+    write(kraft, CreateTopic(again, {"segment.ms": "3"}))
+    image = ClusterImage("c").with_topics([again]).with_configs(2, "t", {"segment.ms": "3"})
+    (change,) = lacking(kraft, image, ME)
+    assert isinstance(change, SetConfigs)
+    ((record, _),) = records_of(change, ME, kraft)
+    assert isinstance(record, ConfigRecord)
+    assert (record.name, record.value) == ("retention.ms", None)
+    write(kraft, change)
+    assert list(lacking(kraft, image, ME)) == []
+
+
+def removal() -> bytes:
+    """As Apache Kafka writes it: the topic alone."""
+    *_, (record, version) = records_of(DeleteTopic("t", TOPIC.id), ME, KraftMetadata())
+    return kraft_records.encode(record, version)

@@ -1,0 +1,32 @@
+"""Walks over several swaps: see `walk`.  KWIRE_WALK_SEED adds a seed of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance import apache_kafka, java
+from tests.takeover.walk import Walk
+
+SWAPS = 6
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
+    """Two swaps, so that kwire's stay is seen by Apache Kafka."""
+    Walk(tmp_path, 1, apache_kafka.VERSION).swaps(2)
+
+
+@pytest.mark.java
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("version", [apache_kafka.VERSION, "3.9.2"])
+@pytest.mark.parametrize("seed", range(2, 14))
+def test_many_swaps(seed: int, version: str, tmp_path: Path) -> None:
+    try:
+        apache_kafka.libs(version)
+    except java.JavaMissing as missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    Walk(tmp_path, seed, version).swaps(SWAPS)
