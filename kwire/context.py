@@ -34,3 +34,8 @@ class Context:
     """From the request header; null and empty are different on the wire and both legal."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    joins_groups: bool = False
+    """Whether a JoinGroup came this way."""
+    told_missing: dict[str, float] | None = None
+    """Topics that Metadata made for this client while it told it that they are not there, with the
+    time, on trio's clock, until which it says so: see kwire.handlers.metadata."""

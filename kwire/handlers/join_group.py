@@ -30,6 +30,7 @@ def handle(
     broker: Broker, request: JoinGroupRequest, context: Context
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     version = context.api_version
+    context.joins_groups = True
     if version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     caller = Caller(context.client_id or "", f"/{context.client_host}", version)

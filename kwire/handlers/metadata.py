@@ -8,7 +8,8 @@ Behaviour
 - What exists comes first, in the order asked for and once each, then what does not.
 - Topics that do not exist are created when the client allows it and
   `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
-  of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.
+  of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.  On a connection
+  that joins groups they hear the same for TOLD_MISSING_S more.
 - Invalid names are INVALID_TOPIC_EXCEPTION, unknown ids UNKNOWN_TOPIC_ID.
 - A null name, or an id, before v12 is INVALID_REQUEST for the whole request; the answer repeats
   the topics and tells nothing else.
@@ -22,8 +23,10 @@ an error code of the whole from v13.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import replace
+
+import trio
 
 from kwire.broker import Broker
 from kwire.cluster.store import StoreError
@@ -42,6 +45,19 @@ from kwire.metadata_view import MetadataView
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 
 log = logging.getLogger("kwire.metadata")
+
+TOLD_MISSING_S = 0.5
+"""How long a connection that joins groups is told that a topic which it had made is not there.
+
+A member that deals out partitions by one answer must not hear of more in the next.  kafka-go's
+group reader asks once to deal out, and once more, some 5 ms later, for how many partitions there
+are to begin with: if the topic appears between the two it waits for a change that never comes.
+(Apache Kafka needs 25 to 150 ms to make a topic, and often is too late for the second question.)
+Clients that have a connection of its own for a group's coordinator, as those of Apache Kafka,
+librdkafka and kafka-python, ask for topics on another.
+"""
+TOLD_MISSING_MAX = 100
+"""Of one connection; a client that has more topics made at once hears of the rest at once."""
 
 _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_IDS = 12
@@ -64,7 +80,8 @@ def handle(
             return _failed(asked, error)
         topics = _by_id(view, asked)
     else:
-        topics, missing = _by_name(view, [topic.name for topic in asked if topic.name is not None])
+        names = [topic.name for topic in asked if topic.name is not None]
+        topics, missing = _by_name(view, names, _hidden(context))
     if request.include_topic_authorized_operations:
         topics = [
             # of an unknown id there is no name by which permissions could be looked up
@@ -75,8 +92,25 @@ def handle(
         ]
     response = _response(view, topics, request.include_cluster_authorized_operations)
     if missing and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        return _creating(broker, missing, response)
+        return _creating(broker, missing, response, context)
     return response
+
+
+def _hidden(context: Context) -> Collection[str]:
+    """What this connection is still told to be missing."""
+    if not context.told_missing:
+        return ()
+    now = trio.current_time()
+    left = {name: until for name, until in context.told_missing.items() if until > now}
+    context.told_missing = left or None
+    return left
+
+
+def _hide(context: Context, names: list[str]) -> None:
+    until = trio.current_time() + TOLD_MISSING_S
+    told = context.told_missing = context.told_missing or {}
+    for name in names[: TOLD_MISSING_MAX - len(told)]:
+        told.setdefault(name, until)
 
 
 def _response(
@@ -92,13 +126,15 @@ def _response(
 
 
 async def _creating(
-    broker: Broker, names: list[str], response: MetadataResponse
+    broker: Broker, names: list[str], response: MetadataResponse, context: Context
 ) -> MetadataResponse:
     """Create first, so that the client's next try finds the topics there."""
     try:
         await create_on_first_use(broker, names)
     except StoreError as problem:
         log.error("topics are not created on first use: %s", problem)
+    if context.joins_groups:
+        _hide(context, names)
     return response
 
 
@@ -106,15 +142,19 @@ def _found(view: MetadataView, names: Iterable[str]) -> list[MetadataResponseTop
     return [topic for name in names if (topic := view.topic(name)) is not None]
 
 
-def _by_name(view: MetadataView, names: list[str]) -> tuple[list[MetadataResponseTopic], list[str]]:
+def _by_name(
+    view: MetadataView, names: list[str], hidden: Collection[str]
+) -> tuple[list[MetadataResponseTopic], list[str]]:
     """The topics to tell, and the names that could be created."""
     found: list[MetadataResponseTopic] = []
     unknown: list[MetadataResponseTopic] = []
     missing: list[str] = []
     for name in dict.fromkeys(names) if len(names) > 1 else names:
         topic = view.topic(name)
-        if topic is not None:
+        if topic is not None and name not in hidden:
             found.append(topic)
+        elif topic is not None:
+            unknown.append(_unknown(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
         elif why_invalid(name) is not None:
             unknown.append(_unknown(ErrorCode.INVALID_TOPIC_EXCEPTION, name))
         else:

@@ -7,11 +7,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import trio.testing
 
 from tests.controller.client import AdminClient
 from tests.inside import RawClient, running_broker
 
 OpenAdmin = Callable[..., AbstractAsyncContextManager[AdminClient]]
+
+
+@pytest.fixture
+def still_clock() -> trio.testing.MockClock:
+    """A clock that stands still unless it is told to jump."""
+    return trio.testing.MockClock()
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kwire.codecs.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -24,17 +26,20 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.codecs.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
 )
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.handlers.metadata import TOLD_MISSING_MAX
 from kwire.metadata.changes import AddPartitions
 from kwire.metadata.image import BrokerImage, Endpoint
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.controller.client import TOPIC, AdminClient, new_topic
 from tests.controller.conftest import OpenAdmin
+from tests.inside import RawClient
 
 NOT_ASKED = -(2**31)
 ALL_TOPIC_OPERATIONS = 3576
@@ -152,6 +157,56 @@ async def test_topics_are_created_on_first_use(open_admin: OpenAdmin, version: i
         assert outcomes(await ask(admin, named("new"), version)) == unknown
         (topic,) = (await ask(admin, named("new"), version)).topics
         assert (topic.error_code, len(topic.partitions)) == (ErrorCode.NONE, 3)
+
+
+async def joined(admin: AdminClient) -> None:
+    """What comes of it does not matter."""
+    request = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
+    await admin.ask(request, 5, JoinGroupResponse)
+
+
+async def test_a_member_hears_of_the_topic_it_had_made_a_little_later(
+    open_admin: OpenAdmin, still_clock: trio.testing.MockClock
+) -> None:
+    """kafka-go's group reader waits for ever where one appears between its first two questions."""
+    unknown = [("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    async with open_admin() as admin:
+        other = AdminClient(admin.broker, await RawClient.connect(admin.broker))
+        await joined(admin)
+        assert outcomes(await ask(admin, named("new"), 12)) == unknown
+        assert outcomes(await ask(other, named("new"), 12)) == [("new", ErrorCode.NONE)]
+        still_clock.jump(0.499)
+        assert outcomes(await ask(admin, named("new"), 12)) == unknown
+        never = await ask(admin, named("new"), 12, allow_auto_topic_creation=False)
+        assert outcomes(never) == unknown
+        assert await admin.names() == {"new"}
+        still_clock.jump(0.002)
+        assert outcomes(await ask(admin, named("new"), 12)) == [("new", ErrorCode.NONE)]
+
+
+async def test_who_asks_for_a_deleted_topic(open_admin: OpenAdmin) -> None:
+    """It is told that there is none, and a client that allows it has it made anew, as in Kafka."""
+    async with open_admin() as admin:
+        for name, allowed in (("kept", True), ("gone", False)):
+            await admin.make(name)
+            gone = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
+            await admin.ask(gone, 5, DeleteTopicsResponse)
+            response = await ask(admin, named(name), 12, allow_auto_topic_creation=allowed)
+            assert outcomes(response) == [(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        assert await admin.names() == {"kept"}
+        await admin.make("gone")
+        assert outcomes(await ask(admin, named("gone"), 12)) == [("gone", ErrorCode.NONE)]
+
+
+async def test_only_so_many_topics_are_kept_from_who_had_them_made(
+    open_admin: OpenAdmin, still_clock: trio.testing.MockClock
+) -> None:
+    async with open_admin() as admin:
+        await joined(admin)
+        wanted = named(*(f"t{number}" for number in range(TOLD_MISSING_MAX + 5)))
+        await ask(admin, wanted, 12)
+        told = [error for _, error in outcomes(await ask(admin, wanted, 12))]
+        assert told.count(ErrorCode.NONE) == 5
 
 
 async def test_creation_on_first_use_can_be_turned_off(open_admin: OpenAdmin) -> None:
