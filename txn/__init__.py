@@ -10,7 +10,6 @@ one partition of `__transaction_state`; reading order is
     timers          what a machine waits for
     effects         what a decision comes to; the markers that must be written
     init_producer_id, end_txn    the two decisions that have many cases
-    pattern_syntax, pattern       regular expressions of RE2, in linear time
     listing         the filters of ListTransactions
     api_versions    what the version of a request says, and what its client can be told
     machine         the way in: one partition, its operations, `apply`, the timers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.txn.pattern import Pattern
+from kwire.coordinator.pattern import Pattern
 from kwire.txn.transaction import Transaction, TransactionState
 
 _STATES = {state.label: state for state in TransactionState}
@@ -25,7 +25,7 @@ class TransactionFilter:
 
     @classmethod
     def of(cls, request: ListTransactionsRequest) -> TransactionFilter:
-        """Raises pattern_syntax.InvalidPattern."""
+        """Raises InvalidPattern."""
         names = request.state_filters
         pattern = request.transactional_id_pattern
         return cls(

@@ -18,8 +18,8 @@ from kwire.codecs.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from kwire.context import Context
+from kwire.coordinator.pattern import InvalidPattern
 from kwire.txn.listing import TransactionFilter
-from kwire.txn.pattern_syntax import InvalidPattern
 
 
 def handle(

@@ -22,6 +22,7 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsResp
 from kwire.codecs.messages.end_txn import EndTxnResponse
 from kwire.codecs.messages.init_producer_id import InitProducerIdResponse
 from kwire.codecs.messages.list_transactions import ListTransactionsResponse
+from kwire.coordinator.pattern import InvalidPattern
 from kwire.txn.api_versions import client_transaction_version, told_error
 from kwire.txn.effects import Effects, Markers, ProducerAnswer
 from kwire.txn.end_txn import End
@@ -29,7 +30,6 @@ from kwire.txn.init_producer_id import Initialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.machine import TransactionMachine
-from kwire.txn.pattern_syntax import InvalidPattern
 from kwire.txn.producer_ids import ProducerIds
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import Partitions
