@@ -15,7 +15,7 @@ import trio
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.controller import topic_creation
+from kwire.controller.topic_creation import internal_topic
 from kwire.coordinators.groups import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Conflict, Decision, decide_all
@@ -175,7 +175,7 @@ class Broker:
     async def create_internal_topic(self, name: str) -> None:
         """Make a coordinator's topic, if it is not there yet; where that fails the log says why."""
         try:
-            await topic_creation.create_internal_topic(self, name)
+            await self.commit([internal_topic(self, name)])
         except Refusal as refusal:
             log.error("topic %s cannot be created: %s", name, refusal.message)
         except StoreError as problem:

@@ -47,6 +47,8 @@ DOORS: dict[str, str] = {"kwire/cli/conformance.py": "kwire.conformance"}
 CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
     "kwire.client": {"kwire.codecs"},
+    # Decisions: image and settings in, a change or a refusal out.
+    "kwire.controller": {"kwire.codecs", "kwire.metadata", "kwire.settings"},
     "kwire.demo": {"kwire.pipeline", "kwire.testing"},
     "kwire.pipeline": {"kwire.client", "kwire.codecs"},
     "kwire.testing": set(),

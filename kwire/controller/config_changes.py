@@ -6,26 +6,19 @@ others from it.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
+from kwire.controller.host import ControllerHost
 from kwire.metadata.changes import Decision, SetConfigs
 from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
 from kwire.metadata.topic_names import why_invalid
 from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
 from kwire.settings.check import check_broker, check_client_metrics, check_group, check_topic
-
-if TYPE_CHECKING:
-    from kwire.broker import Broker
-
-log = logging.getLogger("kwire.configs")
 
 EditConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
 """From what is set on a resource to what is to be set on it.  Raises Refusal."""
@@ -74,32 +67,18 @@ def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
 
 
-async def commit_changes(broker: Broker, changes: Sequence[Change]) -> None:
-    """Make the changes that can be made; the others get their `refusal`."""
-    wanted = [change for change in changes if change.refusal is None]
-    if not wanted:
-        return
-
-    try:
-        await broker.commit(decisions(broker, wanted))
-    except StoreError as problem:
-        log.error("configs are not changed: %s", problem)
-        for each in wanted:
-            each.refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
+def decisions(host: ControllerHost, changes: Iterable[Change]) -> list[Decision]:
+    """Of the changes that are not refused yet; one that cannot be made gets its `refusal`."""
+    return [partial(_decide, host, change) for change in changes if change.refusal is None]
 
 
-def decisions(broker: Broker, changes: Iterable[Change]) -> list[Decision]:
-    """How each resource's change is decided; one that cannot be made gets its `refusal`."""
-    return [partial(_decide, broker, change) for change in changes]
-
-
-def _decide(broker: Broker, change: Change, image: ClusterImage) -> SetConfigs | None:
+def _decide(host: ControllerHost, change: Change, image: ClusterImage) -> SetConfigs | None:
     before = image.configs_of(*change.key)
     try:
         # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
         after = change.edit(before)
-        check_resource(broker, change.resource_type, change.resource_name)
-        _check(broker, image, change, after)
+        check_resource(host, change.resource_type, change.resource_name)
+        _check(host, image, change, after)
         _check_exists(image, change)
     except Refusal as refusal:
         change.refusal = refusal
@@ -108,13 +87,13 @@ def _decide(broker: Broker, change: Change, image: ClusterImage) -> SetConfigs |
     return SetConfigs(*change.key, before, after) if after != before else None
 
 
-def check_resource(broker: Broker, kind: int, name: str) -> None:
+def check_resource(host: ControllerHost, kind: int, name: str) -> None:
     """Raises Refusal if the resource's configs cannot be changed, whatever the change."""
     if kind == ConfigResourceType.TOPIC:
         _check_topic_name(name)
     elif kind == ConfigResourceType.BROKER:
         if name != CLUSTER_DEFAULT:
-            check_node_id(broker, name, "Unexpected broker id, expected {0}, but received {1}")
+            check_node_id(host, name, "Unexpected broker id, expected {0}, but received {1}")
     elif kind == ConfigResourceType.GROUP:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -145,7 +124,7 @@ def _check_exists(image: ClusterImage, change: Change) -> None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
-def check_node_id(broker: Broker, name: str, sentence: str) -> None:
+def check_node_id(host: ControllerHost, name: str, sentence: str) -> None:
     """A broker changes only its own configs; `sentence` has its id and the one asked for."""
     try:
         node_id = int(name)
@@ -153,24 +132,26 @@ def check_node_id(broker: Broker, name: str, sentence: str) -> None:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
         ) from None
-    if node_id != broker.node_id:
-        raise Refusal(ErrorCode.INVALID_REQUEST, sentence.format(broker.node_id, node_id))
+    if node_id != host.node_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence.format(host.node_id, node_id))
 
 
-def _check(broker: Broker, image: ClusterImage, change: Change, configs: Mapping[str, str]) -> None:
+def _check(
+    host: ControllerHost, image: ClusterImage, change: Change, configs: Mapping[str, str]
+) -> None:
     """Raises Refusal if these configs cannot be set."""
     kind, name = change.key
     if kind == ConfigResourceType.TOPIC:
-        check_topic(broker.config, configs)
+        check_topic(host.config, configs)
     elif kind == ConfigResourceType.GROUP:
-        check_group(broker.config, configs)
+        check_group(host.config, configs)
     elif kind == ConfigResourceType.CLIENT_METRICS:
         check_client_metrics(configs)
     else:
-        own = ConfigResourceType.BROKER, str(broker.node_id)
+        own = ConfigResourceType.BROKER, str(host.node_id)
         everyone = ConfigResourceType.BROKER, CLUSTER_DEFAULT
         check_broker(
-            broker.static_config,
+            host.static_config,
             configs if name == CLUSTER_DEFAULT else image.configs_of(*everyone),
             image.configs_of(*own) if name == CLUSTER_DEFAULT else configs,
             name,

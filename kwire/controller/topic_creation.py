@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.uuids import random_uuid
+from kwire.controller.host import ControllerHost
+from kwire.controller.outcome import Outcome
 from kwire.metadata.changes import CreateTopic, Decision
 from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.placement import check_manual, new_partition, place
@@ -28,9 +30,6 @@ from kwire.metadata.topic_names import (
 )
 from kwire.settings import BrokerConfig
 from kwire.settings.check import check_new_topic_configs
-
-if TYPE_CHECKING:
-    from kwire.broker import Broker
 
 PARTITIONS_MAX = 10_000
 """New partitions in one request; Kafka's bound on the records of one controller operation."""
@@ -53,6 +52,18 @@ class NewTopic:
         if self.assignments:
             return len(self.assignments)
         return config.num_partitions if self.num_partitions == DEFAULT else self.num_partitions
+
+
+def too_many_partitions() -> Refusal:
+    return Refusal(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
+
+
+def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
+    """Raises Refusal for more partitions than one request may ask for."""
+    if sum(topic.partition_count(config) for topic in wanted) > PARTITIONS_MAX:
+        raise too_many_partitions()
 
 
 def creation(
@@ -135,38 +146,49 @@ def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
     return [new_partition(replicas_of[index]) for index in range(len(replicas_of))]
 
 
-async def create_on_first_use(broker: Broker, names: Collection[str]) -> None:
-    """Create those of `names` that do not exist and can be made; nobody is told of the others.
+def creations(host: ControllerHost, wanted: Iterable[NewTopic]) -> list[Outcome[CreateTopic]]:
+    """What comes of each of a request's topics.
 
-    Raises StoreError.
+    As in Kafka, a name may be like those of its neighbours.
     """
+    made: set[str] = set()
 
-    def decision(name: str) -> Decision:
-        def decide(image: ClusterImage) -> CreateTopic | None:
-            if name in image.topics:
-                return None
-            wanted = by_default(broker.config, name, len(image.brokers))
-            try:
-                return creation(image, broker.config, wanted, image.names_like(name))
-            except Refusal:
-                return None
+    def create(topic: NewTopic, image: ClusterImage) -> CreateTopic:
+        made.discard(topic.name)
+        like = [other for other in image.names_like(topic.name) if other not in made]
+        change = creation(image, host.config, topic, like)
+        made.add(topic.name)
+        return change
 
-        return decide
-
-    await broker.commit([decision(name) for name in names])
+    return [Outcome(partial(create, topic)) for topic in wanted]
 
 
-async def create_internal_topic(broker: Broker, name: str) -> None:
-    """Make sure that a coordinator's topic exists.  Raises Refusal, StoreError."""
+def on_first_use(host: ControllerHost, name: str) -> Decision:
+    """Create a topic that does not exist and can be made; nobody is told of the others."""
+
+    def decide(image: ClusterImage) -> CreateTopic | None:
+        if name in image.topics:
+            return None
+        wanted = by_default(host.config, name, len(image.brokers))
+        try:
+            return creation(image, host.config, wanted, image.names_like(name))
+        except Refusal:
+            return None
+
+    return decide
+
+
+def internal_topic(host: ControllerHost, name: str) -> Decision:
+    """Create a coordinator's topic that does not exist.  Raises Refusal when it is asked."""
     assert name in INTERNAL_TOPICS, name
 
     def decide(image: ClusterImage) -> CreateTopic | None:
         if name in image.topics:
             return None
-        wanted = by_default(broker.config, name, len(image.brokers))
-        return creation(image, broker.config, wanted, ())
+        wanted = by_default(host.config, name, len(image.brokers))
+        return creation(image, host.config, wanted, ())
 
-    await broker.commit([decide])
+    return decide
 
 
 def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:

@@ -14,9 +14,11 @@ Version notes: v1 may be throttled, v2 is flexible.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Mapping
 
 from kwire.broker import Broker
+from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_configs import (
     AlterableConfig,
@@ -29,12 +31,13 @@ from kwire.context import Context
 from kwire.controller.config_changes import (
     Change,
     EditConfigs,
-    commit_changes,
     decisions,
     refuse_repeated,
     refuse_unclear,
 )
 from kwire.metadata.changes import decide_all
+
+log = logging.getLogger("kwire.configs")
 
 
 def handle(
@@ -43,14 +46,19 @@ def handle(
     changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
     if request.validate_only:
-        clear = [each for each in changes if each.refusal is None]
-        decide_all(broker.image, decisions(broker, clear))
+        decide_all(broker.image, decisions(broker, changes))
         return _response(changes)
     return _commit(broker, changes)
 
 
 async def _commit(broker: Broker, changes: list[Change]) -> AlterConfigsResponse:
-    await commit_changes(broker, changes)
+    wanted = [change for change in changes if change.refusal is None]
+    refusal = await commit_for_client(
+        broker, decisions(broker, wanted), log, "configs are not changed"
+    )
+    if refusal is not None:
+        for each in wanted:
+            each.refusal = refusal
     return _response(changes)
 
 

@@ -16,11 +16,10 @@ Version notes: flexible from v2; v3 may be throttled (KIP-599).
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from kwire.broker import Broker
-from kwire.cluster.store import StoreError
+from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -29,10 +28,9 @@ from kwire.codecs.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kwire.context import Context
-from kwire.controller.topic_creation import PARTITIONS_MAX
-from kwire.metadata.changes import AddPartitions, decide_all
-from kwire.metadata.image import ClusterImage, PartitionImage
-from kwire.metadata.placement import check_manual, new_partition, place
+from kwire.controller.outcome import Outcome, named_once
+from kwire.controller.topic_growth import Growth
+from kwire.metadata.changes import decide_all
 from kwire.metadata.refusal import Refusal
 
 log = logging.getLogger("kwire.topics")
@@ -41,92 +39,43 @@ log = logging.getLogger("kwire.topics")
 def handle(
     broker: Broker, request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse | Awaitable[CreatePartitionsResponse]:
-    times = Counter(topic.name for topic in request.topics)
-    wanted = [topic for topic in request.topics if times[topic.name] == 1]
+    wanted, repeated_names = named_once(map(_wanted, request.topics), lambda growth: growth.topic)
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    repeated = [_refused(name, duplicate) for name in times if times[name] > 1]
+    repeated = [_result(name, duplicate) for name in repeated_names]
     if request.validate_only:
-        growths = [_Growth(topic) for topic in wanted]
-        decide_all(broker.image, growths)
-        return CreatePartitionsResponse(results=repeated + [each.result for each in growths])
+        outcomes = [Outcome(growth.decide) for growth in wanted]
+        decide_all(broker.image, outcomes)
+        return CreatePartitionsResponse(
+            results=repeated
+            + [_result(each.topic, its.refusal) for each, its in zip(wanted, outcomes, strict=True)]
+        )
     return _create(broker, wanted, repeated)
 
 
 async def _create(
-    broker: Broker,
-    wanted: list[CreatePartitionsTopic],
-    repeated: list[CreatePartitionsTopicResult],
+    broker: Broker, wanted: Sequence[Growth], repeated: list[CreatePartitionsTopicResult]
 ) -> CreatePartitionsResponse:
-    growths = [_Growth(topic) for topic in wanted]
-    try:
-        await broker.commit(growths)
-    except StoreError as problem:
-        log.error("partitions are not created: %s", problem)
-        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
-        return CreatePartitionsResponse(
-            results=repeated + [_refused(topic.name, refusal) for topic in wanted]
-        )
-    return CreatePartitionsResponse(results=repeated + [each.result for each in growths])
+    outcomes = [Outcome(growth.decide) for growth in wanted]
+    refusal = await commit_for_client(broker, outcomes, log, "partitions are not created")
+    return CreatePartitionsResponse(
+        results=repeated
+        + [
+            _result(each.topic, refusal or its.refusal)
+            for each, its in zip(wanted, outcomes, strict=True)
+        ]
+    )
 
 
-def _refused(name: str, refusal: Refusal) -> CreatePartitionsTopicResult:
+def _wanted(topic: CreatePartitionsTopic) -> Growth:
+    assigned = topic.assignments
+    return Growth(
+        topic.name,
+        topic.count,
+        None if assigned is None else [each.broker_ids for each in assigned],
+    )
+
+
+def _result(name: str, refusal: Refusal | None) -> CreatePartitionsTopicResult:
+    if refusal is None:
+        return CreatePartitionsTopicResult(name)
     return CreatePartitionsTopicResult(name, refusal.error, refusal.message)
-
-
-class _Growth:
-    """The decision on one topic; `result` is what is answered of it."""
-
-    def __init__(self, wanted: CreatePartitionsTopic) -> None:
-        self._wanted = wanted
-        self.result = CreatePartitionsTopicResult(wanted.name)
-
-    def __call__(self, image: ClusterImage) -> AddPartitions | None:
-        try:
-            change = _added(image, self._wanted)
-        except Refusal as refusal:
-            self.result = _refused(self._wanted.name, refusal)
-            return None
-        self.result = CreatePartitionsTopicResult(self._wanted.name)
-        return change
-
-
-def _added(image: ClusterImage, wanted: CreatePartitionsTopic) -> AddPartitions:
-    """The topic's new partitions.  Raises Refusal."""
-    topic = image.topics.get(wanted.name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    have = len(topic.partitions)
-    if wanted.count == have:
-        raise Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
-    if wanted.count < have:
-        raise Refusal(
-            ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {have} partition(s); {wanted.count} would not "
-            "be an increase.",
-        )
-    count = wanted.count - have
-    if count > PARTITIONS_MAX:
-        raise Refusal(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
-    size = len(topic.partitions[0].replicas)
-    if wanted.assignments is None:
-        added = place(image.brokers, count, size, have)
-    else:
-        assigned = [each.broker_ids for each in wanted.assignments]
-        added = _assigned(image, assigned, count, size)
-    return AddPartitions(topic.name, topic.id, have, tuple(added))
-
-
-def _assigned(
-    image: ClusterImage, assigned: list[list[int]], count: int, size: int
-) -> list[PartitionImage]:
-    if len(assigned) != count:
-        raise Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {count} additional partition(s), but only {len(assigned)} "
-            "assignment(s) were specified.",
-        )
-    for replicas in assigned:
-        check_manual(replicas, image.brokers, size)
-    return [new_partition(replicas) for replicas in assigned]

@@ -19,11 +19,10 @@ v5, which tells the topic's partitions, replicas and configs (KIP-525); v7 its i
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from kwire.broker import Broker
-from kwire.cluster.store import StoreError
+from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
@@ -33,9 +32,9 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.context import Context
-from kwire.controller.topic_creation import PARTITIONS_MAX, NewTopic, creation
+from kwire.controller.outcome import Outcome, named_once
+from kwire.controller.topic_creation import NewTopic, check_size, creations
 from kwire.metadata.changes import CreateTopic, decide_all
-from kwire.metadata.image import ClusterImage, TopicImage
 from kwire.metadata.refusal import Refusal
 from kwire.settings.entries import BrokerLayers, new_topic_entries
 
@@ -46,35 +45,30 @@ def handle(
     broker: Broker, request: CreateTopicsRequest, context: Context
 ) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
     topics = [_wanted(topic) for topic in request.topics]
-    if sum(topic.partition_count(broker.config) for topic in topics) > PARTITIONS_MAX:
-        refusal = Refusal(
-            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
-        )
+    try:
+        check_size(broker.config, topics)
+    except Refusal as refusal:
         return CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in topics])
-    times = Counter(topic.name for topic in topics)
-    wanted = [topic for topic in topics if times[topic.name] == 1]
+    wanted, repeated_names = named_once(topics, lambda topic: topic.name)
     duplicates = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-    repeated = [_refused(name, duplicates) for name in times if times[name] > 1]
+    repeated = [_refused(name, duplicates) for name in repeated_names]
     if request.validate_only:
-        creations = _creations(broker, wanted)
-        decide_all(broker.image, creations)
-        return CreateTopicsResponse(topics=[each.result for each in creations] + repeated)
+        outcomes = creations(broker, wanted)
+        decide_all(broker.image, outcomes)
+        return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
     return _create(broker, wanted, repeated)
 
 
 async def _create(
-    broker: Broker, wanted: list[NewTopic], repeated: list[CreatableTopicResult]
+    broker: Broker, wanted: Sequence[NewTopic], repeated: list[CreatableTopicResult]
 ) -> CreateTopicsResponse:
-    creations = _creations(broker, wanted)
-    try:
-        await broker.commit(creations)
-    except StoreError as problem:
-        log.error("topics are not created: %s", problem)
-        refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
+    outcomes = creations(broker, wanted)
+    refusal = await commit_for_client(broker, outcomes, log, "topics are not created")
+    if refusal is not None:
         return CreateTopicsResponse(
             topics=[_refused(topic.name, refusal) for topic in wanted] + repeated
         )
-    return CreateTopicsResponse(topics=[each.result for each in creations] + repeated)
+    return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:
@@ -87,44 +81,27 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-class _Creation:
-    """The decision on one topic; `result` is what is answered of it.
-
-    `made` are the topics of this request: as in Kafka, a name may be like those of its neighbours.
-    """
-
-    def __init__(self, broker: Broker, wanted: NewTopic, made: set[str]) -> None:
-        self._broker = broker
-        self._wanted = wanted
-        self._made = made
-        self.result = CreatableTopicResult(name=wanted.name)
-
-    def __call__(self, image: ClusterImage) -> CreateTopic | None:
-        name = self._wanted.name
-        self._made.discard(name)
-        like = [other for other in image.names_like(name) if other not in self._made]
-        try:
-            change = creation(image, self._broker.config, self._wanted, like)
-        except Refusal as refusal:
-            self.result = _refused(name, refusal)
-            return None
-        self._made.add(name)
-        layers = BrokerLayers(self._broker.config, image, self._broker.node_id)
-        self.result = _made(layers, self._wanted, change.topic)
-        return change
-
-
-def _creations(broker: Broker, wanted: list[NewTopic]) -> list[_Creation]:
-    made: set[str] = set()
-    return [_Creation(broker, topic, made) for topic in wanted]
+def _results(
+    broker: Broker, wanted: Sequence[NewTopic], outcomes: Sequence[Outcome[CreateTopic]]
+) -> list[CreatableTopicResult]:
+    return [
+        _refused(topic.name, outcome.refusal)
+        if outcome.refusal is not None
+        else _made(broker, topic, outcome)
+        for topic, outcome in zip(wanted, outcomes, strict=True)
+    ]
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=refusal.error, error_message=refusal.message)
 
 
-def _made(layers: BrokerLayers, wanted: NewTopic, made: TopicImage) -> CreatableTopicResult:
+def _made(broker: Broker, wanted: NewTopic, outcome: Outcome[CreateTopic]) -> CreatableTopicResult:
     """The new topic as the client is told of it; its own configs as it wrote them."""
+    assert outcome.change is not None, "it is made or refused"
+    assert outcome.image is not None
+    made = outcome.change.topic
+    layers = BrokerLayers(broker.config, outcome.image, broker.node_id)
     given = {name: value for name, value in wanted.configs.items() if value is not None}
     return CreatableTopicResult(
         name=made.name,

@@ -18,64 +18,47 @@ Version notes: v1 is flexible.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from enum import IntEnum
+import logging
+from collections.abc import Awaitable, Sequence
 
 from kwire.broker import Broker
+from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.incremental_alter_configs import (
-    AlterableConfig,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from kwire.context import Context
-from kwire.controller.config_changes import (
-    Change,
-    EditConfigs,
-    check_kind,
-    check_node_id,
-    commit_changes,
-    decisions,
-    refuse_repeated,
-    refuse_unclear,
-)
+from kwire.controller.config_changes import Change, decisions, refuse_repeated
+from kwire.controller.config_edits import Edit, edited_by
+from kwire.controller.logger_levels import levels
 from kwire.metadata.changes import decide_all
 from kwire.metadata.refusal import Refusal
 from kwire.settings import ConfigResourceType
-from kwire.settings.broker import definition_of
-from kwire.settings.definition import Definition
-from kwire.settings.entries import LOG_LEVELS, ROOT_LOGGER, logger_names, logger_of
-from kwire.settings.topic_settings import TopicSettings
-from kwire.settings.values import ConfigType
+from kwire.settings.entries import logger_names, logger_of
 
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-_OPERATIONS = frozenset(Operation)
-_NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
+log = logging.getLogger("kwire.configs")
 
 
 def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
-    changes = [_change(resource) for resource in request.resources]
+    edits = [_edits(resource) for resource in request.resources]
+    changes = [
+        Change(each.resource_type, each.resource_name, edited_by(each.resource_type, its))
+        for each, its in zip(request.resources, edits, strict=True)
+    ]
     refuse_repeated(changes)
     stored = []
-    for change, resource in zip(changes, request.resources, strict=True):
+    for change, its in zip(changes, edits, strict=True):
         if change.resource_type != ConfigResourceType.BROKER_LOGGER:
             stored.append(change)
         elif change.refusal is None:
-            _change_loggers(broker, change, resource.configs, request.validate_only)
+            _change_loggers(broker, change, its, request.validate_only)
     if request.validate_only:
-        clear = [each for each in stored if each.refusal is None]
-        decide_all(broker.image, decisions(broker, clear))
+        decide_all(broker.image, decisions(broker, stored))
         return _response(changes)
     return _commit(broker, stored, changes)
 
@@ -83,8 +66,31 @@ def handle(
 async def _commit(
     broker: Broker, stored: list[Change], changes: list[Change]
 ) -> IncrementalAlterConfigsResponse:
-    await commit_changes(broker, stored)
+    wanted = [change for change in stored if change.refusal is None]
+    refusal = await commit_for_client(
+        broker, decisions(broker, wanted), log, "configs are not changed"
+    )
+    if refusal is not None:
+        for each in wanted:
+            each.refusal = refusal
     return _response(changes)
+
+
+def _edits(resource: AlterConfigsResource) -> list[Edit]:
+    return [Edit(each.name, each.config_operation, each.value) for each in resource.configs]
+
+
+def _change_loggers(
+    broker: Broker, change: Change, edits: Sequence[Edit], validate_only: bool
+) -> None:
+    try:
+        wanted = levels(broker, change.resource_name, edits, logger_names())
+    except Refusal as refusal:
+        change.refusal = refusal
+        return
+    if not validate_only:
+        for name, level in wanted.items():
+            logger_of(name).setLevel(level)
 
 
 def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
@@ -99,116 +105,3 @@ def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
             for change in changes
         ]
     )
-
-
-def _change(resource: AlterConfigsResource) -> Change:
-    kind = resource.resource_type
-    return Change(kind, resource.resource_name, _edit(kind, resource.configs))
-
-
-def _edit(kind: int, edits: list[AlterableConfig]) -> EditConfigs:
-    def set_configs(before: Mapping[str, str]) -> dict[str, str]:
-        _refuse_unclear(edits)
-        check_kind(kind)
-        after = dict(before)
-        for edit in edits:
-            name, value = edit.name, edit.value or ""
-            if edit.config_operation == Operation.DELETE:
-                after.pop(name, None)
-            elif edit.config_operation == Operation.SET:
-                after[name] = value
-            else:
-                operation = Operation(edit.config_operation)
-                definition = _list_definition(kind, name, operation)
-                have = after.get(name, definition.default_text or "")
-                after[name] = _joined(have, value, operation)
-        return after
-
-    return set_configs
-
-
-def _refuse_unclear(edits: list[AlterableConfig]) -> None:
-    nulls = [
-        edit.name
-        for edit in edits
-        if edit.value is None and edit.config_operation != Operation.DELETE
-    ]
-    refuse_unclear([edit.name for edit in edits], nulls)
-    for edit in edits:
-        if edit.config_operation not in _OPERATIONS:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST, f"Unknown config operation {edit.config_operation}"
-            )
-
-
-def _definition(kind: int, name: str) -> Definition | None:
-    if kind == ConfigResourceType.TOPIC:
-        return TopicSettings.DEFINITIONS.get(name)
-    return definition_of(name) if kind == ConfigResourceType.BROKER else None
-
-
-def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
-    """What is not set begins with Kafka's default, whatever the broker's file says."""
-    definition = _definition(kind, name)
-    if definition is None or definition.kind is not ConfigType.LIST:
-        raise Refusal(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {name} because its type is not LIST.",
-        )
-    return definition
-
-
-def _joined(have: str, value: str, operation: Operation) -> str:
-    parts = [part.strip() for part in have.split(",") if part.strip()]
-    edited = [part.strip() for part in value.split(",") if part.strip()]
-    if operation is Operation.APPEND:
-        parts.extend(part for part in edited if part not in parts)
-    else:
-        parts = [part for part in parts if part not in edited]
-    return ",".join(parts)
-
-
-# -- loggers
-
-
-def _change_loggers(
-    broker: Broker, change: Change, edits: list[AlterableConfig], validate_only: bool
-) -> None:
-    try:
-        _refuse_unclear(edits)
-        check_node_id(
-            broker, change.resource_name, "Unexpected node id. Expected {0}, but received {1}"
-        )
-        for edit in edits:
-            _check_logger(edit)
-    except Refusal as refusal:
-        change.refusal = refusal
-        return
-    if validate_only:
-        return
-    for edit in edits:
-        deleted = edit.config_operation == Operation.DELETE
-        logger_of(edit.name).setLevel(_NOT_SET if deleted else LOG_LEVELS[edit.value or ""])
-
-
-def _check_logger(edit: AlterableConfig) -> None:
-    operation = Operation(edit.config_operation)
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
-        raise Refusal(
-            ErrorCode.INVALID_REQUEST,
-            f"{operation.name} operation is not allowed for the BROKER_LOGGER resource",
-        )
-    if edit.name not in logger_names():
-        raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {edit.name} does not exist!")
-    if operation is Operation.DELETE:
-        if edit.name == ROOT_LOGGER:
-            raise Refusal(
-                ErrorCode.INVALID_REQUEST,
-                "Removing the log level of the root logger is not allowed",
-            )
-    elif edit.value not in LOG_LEVELS:
-        raise Refusal(
-            ErrorCode.INVALID_CONFIG,
-            f"Cannot set the log level of {edit.name} to {edit.value} as it is not a supported log "
-            f"level. Valid log levels are {', '.join(sorted(LOG_LEVELS))}",
-        )

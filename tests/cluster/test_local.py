@@ -23,8 +23,8 @@ from kwire.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from tests.metadata.images import STATE
 
-STATE = PartitionImage(1, 0, 0, (1,), (1,))
 GROUP = 32
 
 

@@ -6,14 +6,10 @@ import dataclasses
 
 import pytest
 
-from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint, PartitionImage, TopicImage
+from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint
+from tests.metadata.images import topic
 
 TOPIC, GROUP = 2, 32
-STATE = PartitionImage(1, 0, 0, (1,), (1,))
-
-
-def topic(name: str, number: int, partitions: int = 1) -> TopicImage:
-    return TopicImage(name, number.to_bytes(16), (STATE,) * partitions)
 
 
 def test_topics_are_found_by_name_and_id() -> None:

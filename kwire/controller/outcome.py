@@ -1,0 +1,49 @@
+"""What came of the things that one request asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from kwire.metadata.changes import Change
+from kwire.metadata.image import ClusterImage
+from kwire.metadata.refusal import Refusal
+
+C = TypeVar("C", bound=Change)
+T = TypeVar("T")
+
+
+class Outcome(Generic[C]):
+    """A `Decision` that keeps what was decided last: `change`, or the `refusal`.
+
+    `decide` raises Refusal where nothing is to be changed.
+    """
+
+    __slots__ = ("_decide", "change", "image", "refusal")
+
+    def __init__(self, decide: Callable[[ClusterImage], C]) -> None:
+        self._decide = decide
+        self.change: C | None = None
+        self.refusal: Refusal | None = None
+        self.image: ClusterImage | None = None
+        """By which it was decided."""
+
+    def __call__(self, image: ClusterImage) -> C | None:
+        self.change = self.refusal = None
+        self.image = image
+        try:
+            self.change = self._decide(image)
+        except Refusal as refusal:
+            self.refusal = refusal
+        return self.change
+
+
+def named_once(
+    wanted: Iterable[T], name_of: Callable[[T], str]
+) -> tuple[Sequence[T], Sequence[str]]:
+    """What is asked for under a name of its own, and the names that stand more than once."""
+    given = list(wanted)
+    times = Counter(name_of(each) for each in given)
+    once = [each for each in given if times[name_of(each)] == 1]
+    return once, [name for name in times if times[name] > 1]
