@@ -1,4 +1,4 @@
-"""Walks over several swaps: see `walk`.  KWIRE_WALK_SEED adds a seed of one's own."""
+"""Walks over several swaps: see `walk`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kwire.conformance import apache_kafka, java
 from tests.takeover.walk import Walk
 
 SWAPS = 6
+VERSIONS = (apache_kafka.VERSION, "3.9.2")
 
 
 @pytest.mark.java
@@ -22,11 +23,12 @@ def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
 @pytest.mark.java
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("version", [apache_kafka.VERSION, "3.9.2"])
-@pytest.mark.parametrize("seed", range(2, 14))
-def test_many_swaps(seed: int, version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_many_swaps(seed: int, tmp_path: Path) -> None:
+    """In turns with both versions, and one in five with two log directories."""
+    version = VERSIONS[seed % 2]
     try:
         apache_kafka.libs(version)
     except java.JavaMissing as missing:
         pytest.skip(f"NOT TESTED: {missing}")
-    Walk(tmp_path, seed, version).swaps(SWAPS)
+    Walk(tmp_path, seed, version, directories=2 if seed % 5 == 0 else 1).swaps(SWAPS)

@@ -62,9 +62,11 @@ class Open:
 class Walk:
     """One walk, the same for the same `seed` but for time; `root` is an Apache Kafka node's."""
 
-    def __init__(self, root: Path, seed: int, version: str) -> None:
+    def __init__(self, root: Path, seed: int, version: str, *, directories: int = 1) -> None:
         self._rng = random.Random(seed)
-        self._node = ApacheKafka(root / "node", settings=SETTINGS, version=version)
+        self._data = [root / "node" / name for name in ("data", "more")[:directories]]
+        log_dirs = {"log.dirs": ",".join(map(str, self._data))}
+        self._node = ApacheKafka(root / "node", settings=SETTINGS | log_dirs, version=version)
         port = self._node.port
         self._kwire = BrokerProcess(
             root / "kwire",
@@ -73,7 +75,7 @@ class Walk:
                 "node.id": "1",
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 "advertised.listeners": f"PLAINTEXT://localhost:{port}",
-                "log.dirs": str(self._node.directory / "data"),
+                **log_dirs,
             },
         )
         self._kwire.port = port
@@ -111,7 +113,7 @@ class Walk:
                     self._rng.choice(self._possible())()
                 self._check_records()
                 seen = _comparable(observe(self.bootstrap))
-            disorder = epochs_out_of_order(self._node.directory / "data")
+            disorder = [each for data in self._data for each in epochs_out_of_order(data)]
             assert disorder == [], (disorder, self.did)
 
     @contextmanager
@@ -211,9 +213,8 @@ class Walk:
         return name
 
     def _is_gone(self, name: str) -> bool:
-        data = self._node.directory / "data"
         listed = self._admin.list_topics(timeout=WAIT_S).topics
-        return name not in listed and not (data / f"{name}-0").exists()
+        return name not in listed and not any((data / f"{name}-0").exists() for data in self._data)
 
     def _make_anew(self) -> None:
         name = self._delete()

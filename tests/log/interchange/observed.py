@@ -56,6 +56,20 @@ def observe(bootstrap: str) -> Seen:
         return dict(observer.everything())
 
 
+def partition_ends(bootstrap: str) -> dict[tuple[str, int], int]:
+    """Where each partition of clients' topics ends, of those that have a leader."""
+    host, _, port = bootstrap.rpartition(":")
+    with closing(Connection(host, int(port), client_id="observer", timeout_s=30)) as connection:
+        observer = _Observer(connection)
+        return {
+            (topic.name, partition.partition_index): observer.end_of(
+                topic.name, partition.partition_index
+            )
+            for topic, partition in observer.partitions()
+            if not topic.name.startswith("__") and not partition.error_code
+        }
+
+
 class _Observer:
     def __init__(self, connection: Connection) -> None:
         self.call = connection.call
@@ -67,7 +81,7 @@ class _Observer:
             until(partial(self._is_loaded, group), f"{group} is not loaded")
         listed = ListTransactionsRequest()
         until(lambda: not self.call(listed).error_code, "transactions are not loaded")
-        until(lambda: all(not p.error_code for _, p in self._partitions()), "no leader")
+        until(lambda: all(not p.error_code for _, p in self.partitions()), "no leader")
 
     def _has_coordinator(self, group: str) -> bool:
         return not self.call(FindCoordinatorRequest(key=group), version_max=3).error_code
@@ -76,12 +90,12 @@ class _Observer:
         fetch = OffsetFetchRequest(group_id=group, topics=None)
         return self.call(fetch, version_max=7).error_code not in LOADING
 
-    def _partitions(self) -> Iterator[tuple[Any, Any]]:
+    def partitions(self) -> Iterator[tuple[Any, Any]]:
         for topic in self.call(MetadataRequest(topics=None)).topics:
             yield from ((topic, partition) for partition in topic.partitions)
 
     def everything(self) -> Iterator[tuple[str, Any]]:
-        for topic, partition in self._partitions():
+        for topic, partition in self.partitions():
             name, index = topic.name, partition.partition_index
             yield f"{name} id", topic.topic_id
             if index == 0:
@@ -91,6 +105,9 @@ class _Observer:
         for group in GROUPS:
             yield f"group {group}", self._group(group)
         yield from self._transactions()
+
+    def end_of(self, topic: str, index: int) -> int:
+        return self._offset(topic, index, LATEST, 0)[1]
 
     def _configs(self, topic: str) -> dict[str, str]:
         asked = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic, None)])

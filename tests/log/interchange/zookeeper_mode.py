@@ -141,7 +141,11 @@ def _process(
 
 
 def _create(nodes: Mapping[str, object], port: int, scratch: Path) -> None:
-    """Write the nodes, once the server listens: the shell loses its first command otherwise."""
+    """Write the nodes, once the server listens.
+
+    It may still close the shell's first connection, and what the shell was at is lost then: so
+    the shell is run again until all are there.
+    """
     until(lambda: _listens(port), "ZooKeeper does not listen")
     log4j = f"-Dlog4j.configuration=file:{scratch / 'log4j.properties'}"
     shell = command(
@@ -150,11 +154,17 @@ def _create(nodes: Mapping[str, object], port: int, scratch: Path) -> None:
         version=VERSION,
         jvm=(*JVM, log4j),
     )
-    done = subprocess.run(
-        shell, input=_commands(nodes), capture_output=True, text=True, timeout=STOP_TIMEOUT_S
-    )
-    made = set(re.findall(r"Created (\S+)", done.stdout + done.stderr))
-    assert made >= nodes.keys(), (nodes.keys() - made, (done.stdout + done.stderr)[-3000:])
+    there: set[str] = set()
+
+    def is_complete() -> bool:
+        done = subprocess.run(
+            shell, input=_commands(nodes), capture_output=True, text=True, timeout=STOP_TIMEOUT_S
+        )
+        said = done.stdout + done.stderr
+        there.update(re.findall(r"(?:Created|Node already exists:) (\S+)", said))
+        return there >= nodes.keys()
+
+    until(is_complete, "ZooKeeper does not take all nodes")
 
 
 def _listens(port: int) -> bool:
