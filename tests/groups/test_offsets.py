@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kwire.groups.offsets import Offsets, exceeds, fetch
@@ -73,3 +74,57 @@ def test_forgetting_leaves_nothing_behind() -> None:
 )
 def test_metadata_is_measured_in_utf16_units(metadata: str, too_long: bool) -> None:
     assert exceeds(metadata, 10) is too_long
+
+
+def test_what_is_not_committed_is_told_in_kafkas_words() -> None:
+    topic = OffsetFetchRequestTopics(name="t", topic_id=FIRST, partition_indexes=[3])
+    reply = fetch(offsets(FIRST), OffsetFetchRequestGroup("g", topics=[topic]))
+    (told,) = reply.topics[0].partitions
+    assert (told.partition_index, told.committed_offset, told.committed_leader_epoch) == (3, -1, -1)
+    assert (told.metadata, told.error_code) == ("", 0)
+
+
+def pending(committed: Offsets, topic: str, producer_id: int) -> None:
+    key = OffsetCommitKey("g", topic, 0)
+    committed.apply_pending(OffsetCommit(key, OffsetCommitValue(offset=9)), producer_id)
+
+
+def test_a_deleted_topic_takes_what_a_transaction_has_committed_for_it() -> None:
+    committed = Offsets()
+    for topic in ("t", "u"):
+        pending(committed, topic, 7)
+    tombstones = committed.tombstones_of_topics([("t", FIRST)])
+    assert tombstones == [offset_tombstone("g", "t", 0)]
+    for tombstone in tombstones:
+        committed.apply(tombstone)
+    committed.end_transaction(7, commit=True)
+    assert committed.get("g", "t", 0) is None
+    assert committed.get("g", "u", 0) is not None
+
+
+def test_a_tombstone_of_a_transaction_forgets_at_once() -> None:
+    """Whatever becomes of the transaction (OffsetMetadataManager.replay)."""
+    committed = offsets(FIRST)
+    pending(committed, "t", 7)
+    committed.apply_pending(offset_tombstone("g", "t", 0), 8)
+    assert committed.by_group == {}
+    committed.end_transaction(7, commit=True)
+    assert committed.by_group == {}
+
+
+def test_only_who_asks_for_stable_offsets_waits_for_a_transaction() -> None:
+    committed = offsets(FIRST)
+    pending(committed, "t", 7)
+    pending(committed, "u", 7)
+
+    def told(topic: str, **options: bool) -> tuple[int, int]:
+        asked = OffsetFetchRequestTopics(name=topic, topic_id=FIRST, partition_indexes=[0])
+        request = OffsetFetchRequestGroup("g", topics=[asked])
+        answer = fetch(committed, request, **options).topics[0].partitions[0]
+        return answer.error_code, answer.committed_offset
+
+    assert told("t") == (ErrorCode.NONE, 5)
+    assert told("t", require_stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    committed.end_transaction(7, commit=False)
+    assert told("t", require_stable=True) == (ErrorCode.NONE, 5)
+    assert told("u", require_stable=True) == (ErrorCode.NONE, -1)

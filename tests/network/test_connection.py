@@ -245,6 +245,17 @@ async def test_an_idle_or_half_sent_connection_is_closed(tmp_path: Path) -> None
         assert await is_closed(half)
 
 
+@pytest.mark.slow
+async def test_who_waits_for_a_reply_is_not_idle_and_is_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.network.listener.REAP_INTERVAL_S", 0.02)
+    async with running_broker(tmp_path, {"connections.max.idle.ms": "100"}) as broker:
+        client = await connected(broker)
+        await client.ask(fetch(0, max_wait_ms=600), 11, FetchResponse)
+        assert await is_closed(client)
+
+
 async def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
     async with running_broker(tmp_path, {"max.connections.per.ip": "2"}) as broker:
         allowed = [await RawClient.connect(broker) for _ in range(2)]

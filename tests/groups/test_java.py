@@ -1,0 +1,34 @@
+"""Java's hashing, by Java 17's own answers: it says which partition a group's records are in."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.groups.java import hash_bucket, partition_for, string_hash
+
+ANSWERS = [
+    ("", 0, 0),
+    ("a", 97, 33),
+    ("hello", 99162322, 59),
+    ("polygenelubricants", -2147483648, 0),
+    ("\u0100\u00ff", 8191, 63),
+    ("\U0001f600", 1772899, 56),
+    ("console-consumer-12345", 158455506, 35),
+    ("g\u00e9", 3426, 34),
+]
+"""A text, its hashCode(), and its bucket in a HashMap of 64."""
+
+
+@pytest.mark.parametrize(("text", "hash_code", "bucket"), ANSWERS)
+def test_as_java_has_it(text: str, hash_code: int, bucket: int) -> None:
+    assert string_hash(text) == hash_code
+    assert hash_bucket(text, 64) == bucket
+
+
+@pytest.mark.parametrize(
+    ("group_id", "partition"),
+    [("hello", 99162322 % 50), ("polygenelubricants", 0), ("console-consumer-12345", 6)],
+)
+def test_the_partition_of_a_group(group_id: str, partition: int) -> None:
+    """`Utils.abs(groupId.hashCode) % offsets.topic.num.partitions`."""
+    assert partition_for(group_id, 50) == partition
