@@ -1,0 +1,94 @@
+"""A partition by itself: when what was written counts, and what a marker needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
+from kwire.codecs.control import EndTxnMarker
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.metadata.image import PartitionImage
+from kwire.partitions.flushing import Flusher
+from kwire.partitions.partition import Partition
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = b"0123456789abcdef"
+MakeLog = Callable[[LogConfig], Log]
+
+
+@pytest.fixture
+def make_log(tmp_path: Path) -> MakeLog:
+    manager = LogManager([tmp_path], clock=lambda: NOW_MS)
+    manager.load()
+    return lambda config: manager.create("t", TOPIC_ID, len(manager.logs), config)
+
+
+class Asked:
+    """Stands in for the flusher, which would flush at once."""
+
+    def __init__(self) -> None:
+        self.partitions: list[Partition] = []
+
+    def request(self, partition: Partition) -> None:
+        self.partitions.append(partition)
+
+
+def append(partition: Partition) -> None:
+    partition.append(build([Record(0, NOW_MS, None, b"v")]), now_ms=NOW_MS)
+
+
+def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> None:
+    """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
+    durable = LogConfig(flush_messages=1)
+    asked = Asked()
+    partition = Partition(make_log(durable), 1, cast(Flusher, asked))
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    partition.replace_log(make_log(durable))
+    append(partition)
+    assert asked.partitions == [partition]
+    assert (partition.log.recovery_point, partition.high_watermark) == (0, 0)
+    told: list[ErrorCode] = []
+    partition.when_flushed(1, told.append)
+    partition.when_flushed(2, told.append)
+    partition.flushed(1)
+    assert (partition.high_watermark, told) == (1, [ErrorCode.NONE])
+
+
+def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
+    durable = LogConfig(flush_messages=1)
+    partition = Partition(make_log(durable), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    for _ in range(2):
+        append(partition)
+        assert partition.log.recovery_point == partition.high_watermark == partition.log_end_offset
+        partition.replace_log(make_log(durable))
+        partition.high_watermark = 0
+
+
+def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
+    partition = Partition(make_log(LogConfig(min_insync_replicas=2)), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1,)))
+    marker = control_batch(ControlType.ABORT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+
+    def write() -> None:
+        partition.append_marker(
+            marker.copy(),
+            read_header(marker),
+            EndTxnMarker(ControlType.ABORT, 0),
+            now_ms=NOW_MS,
+            transaction_version=0,
+        )
+
+    with pytest.raises(LogError) as caught:
+        write()
+    assert caught.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    append(partition)  # acks=1 does not ask
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    write()
+    assert partition.log_end_offset == 2
+    assert partition.high_watermark == 1, "the other has not fetched it yet"
