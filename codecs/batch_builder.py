@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import Struct
 
 import crc32c
 
-from kwire.codecs.batch_header import (
+from kwire.codecs.batch_header import read_header
+from kwire.codecs.batch_layout import (
     CODEC_MASK,
     CONTROL_FLAG,
+    CRC,
+    CRC_END,
+    CRC_POS,
     DELETE_HORIZON_FLAG,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
     TRANSACTIONAL_FLAG,
-    read_header,
 )
 from kwire.codecs.batch_reader import inner_bytes
 from kwire.codecs.compression import Compression, compress
@@ -23,12 +26,8 @@ from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
 from kwire.codecs.varint import VARINTS, varint
 
-_MAGIC = 2
 _NO_TIMESTAMP = -1
 _NO_CRC = 0  # until the batch is sealed
-_CRC_POS = 17
-_CRC_END = 21
-_CRC = Struct(">I")
 
 
 def build(
@@ -79,7 +78,7 @@ def build(
         inner if compression == Compression.NONE else compress(compression, inner, level),
         base_offset,
         partition_leader_epoch,
-        _MAGIC,
+        MAGIC,
         _NO_CRC,
         attributes,
         last_offset - base_offset,
@@ -102,7 +101,7 @@ def recompress(
 ) -> bytearray:
     """The batch of magic 2 at `pos` with another codec or level; the rest of its header stays."""
     header = read_header(data, pos)
-    if header.magic != _MAGIC:
+    if header.magic != MAGIC:
         raise CorruptBatch(f"a message of magic {header.magic} has no codec of its own to change")
     inner = inner_bytes(data, pos, header, size_bytes_max)
     attributes = header.attributes & ~CODEC_MASK | compression
@@ -123,8 +122,8 @@ def _sealed(payload: Buffer, base_offset: int, *fields: int) -> bytearray:
 def seal(batch: bytearray, pos: int = 0) -> None:
     """Writes the CRC of the batch of magic 2 that runs from `pos` to the end of `batch`."""
     with memoryview(batch) as view:
-        crc = crc32c.crc32c(view[pos + _CRC_END :])
-    _CRC.pack_into(batch, pos + _CRC_POS, crc)
+        crc = crc32c.crc32c(view[pos + CRC_END :])
+    CRC.pack_into(batch, pos + CRC_POS, crc)
 
 
 def _encode(batch: list[Record], deltas: Iterable[int], base_timestamp: int) -> bytearray:

@@ -1,21 +1,6 @@
 """The header of a record batch, of today's format (magic 2) and of messages of magic 0 and 1.
 
-Magic 2, big-endian, 61 bytes, then the records (compressed as a whole, or not):
-
-    q base_offset            of the first record
-    i length                 of all that follows this field
-    i partition_leader_epoch set by the broker
-    b magic                  2
-    I crc                    CRC-32C of all that follows this field
-    h attributes             0-2 codec, 3 timestamp type, 4 transactional, 5 control,
-                             6 base_timestamp is the delete horizon (KIP-534)
-    i last_offset_delta      last offset - base_offset; compaction does not lower it
-    q base_timestamp         of the first record, ms (or the delete horizon)
-    q max_timestamp          ms
-    q producer_id            -1 if not idempotent, so the next two
-    h producer_epoch
-    i base_sequence
-    i records_count
+Where each field stands is in `batch_layout`.
 """
 
 from __future__ import annotations
@@ -27,30 +12,29 @@ from typing import NamedTuple
 
 import crc32c
 
+from kwire.codecs.batch_layout import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_END,
+    DELETE_HORIZON_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    LEGACY_LENGTHS_MIN,
+    LENGTH,
+    LENGTH_POS,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POS,
+    SEQUENCE_RANGE,
+    TRANSACTIONAL_FLAG,
+)
 from kwire.codecs.compression import Compression
 from kwire.codecs.inflating import Buffer
 from kwire.codecs.record import CorruptBatch, TimestampType
 
-HEADER = Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size
-LOG_OVERHEAD = 12
-"""Size of base_offset and length, which `length` does not count."""
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
-
-_LENGTH = Struct(">i")
-_LENGTH_POS = 8
-_MAGIC_POS = 16
-_CRC_END = 21  # of magic 2; what the CRC covers starts here
 _LEGACY_CRC_END = 16
 _LEGACY_HEADER = Struct(">qiIbb")  # offset, length, crc, magic, attributes; magic 1: timestamp q
 _TIMESTAMP = Struct(">q")
-_LEGACY_LENGTHS_MIN = (14, 22)  # by magic: LegacyRecord.RECORD_OVERHEAD_V0 and _V1
-_SEQUENCE_RANGE = 1 << 31
 
 _CODECS = tuple(Compression)
 _TIMESTAMP_TYPES = tuple(TimestampType)
@@ -92,7 +76,7 @@ class BatchHeader(NamedTuple):
         """Sequence number of the last record; numbers start again at 0 after 2^31-1."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_RANGE
+        return (self.base_sequence + self.last_offset_delta) % SEQUENCE_RANGE
 
     @property
     def compression(self) -> Compression:
@@ -128,7 +112,7 @@ def read_header(data: Buffer, pos: int = 0) -> BatchHeader:
 
     Neither the CRC nor whether the rest of the batch is there is looked at.
     """
-    if len(data) - pos >= HEADER_SIZE and data[pos + _MAGIC_POS] == 2:
+    if len(data) - pos >= HEADER_SIZE and data[pos + MAGIC_POS] == MAGIC:
         header = BatchHeader._make(HEADER.unpack_from(data, pos))
         if header.length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"a batch of length {header.length} cannot hold its header")
@@ -138,16 +122,16 @@ def read_header(data: Buffer, pos: int = 0) -> BatchHeader:
 
 def _read_legacy_header(data: Buffer, pos: int) -> BatchHeader:
     available = len(data) - pos
-    if available <= _MAGIC_POS:
+    if available <= MAGIC_POS:
         raise CorruptBatch(f"a batch header is cut short after {max(available, 0)} bytes")
-    magic = data[pos + _MAGIC_POS]
-    if magic > 2:
+    magic = data[pos + MAGIC_POS]
+    if magic > MAGIC:
         raise CorruptBatch(f"unknown magic {magic}")
-    size_bytes_min = HEADER_SIZE if magic == 2 else LOG_OVERHEAD + _LEGACY_LENGTHS_MIN[magic]
+    size_bytes_min = HEADER_SIZE if magic == MAGIC else LOG_OVERHEAD + LEGACY_LENGTHS_MIN[magic]
     if available < size_bytes_min:
         raise CorruptBatch(f"a batch header is cut short after {available} bytes")
     offset, length, crc, magic, attributes = _LEGACY_HEADER.unpack_from(data, pos)
-    if length < _LEGACY_LENGTHS_MIN[magic]:
+    if length < LEGACY_LENGTHS_MIN[magic]:
         raise CorruptBatch(f"a message of length {length} cannot hold its header")
     timestamp = -1 if magic == 0 else _TIMESTAMP.unpack_from(data, pos + _LEGACY_HEADER.size)[0]
     count = -1 if attributes & CODEC_MASK else 1
@@ -161,8 +145,8 @@ def check_crc(data: Buffer, pos: int, header: BatchHeader) -> None:
     end = pos + header.length + LOG_OVERHEAD
     if end > len(data):
         raise CorruptBatch(f"a batch of {header.size_bytes} bytes is cut short")
-    if header.magic == 2:
-        crc = crc32c.crc32c(memoryview(data)[pos + _CRC_END : end])
+    if header.magic == MAGIC:
+        crc = crc32c.crc32c(memoryview(data)[pos + CRC_END : end])
     else:
         crc = zlib.crc32(memoryview(data)[pos + _LEGACY_CRC_END : end])
     if crc != header.crc:
@@ -177,9 +161,9 @@ def iter_batches(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """
     pos = 0
     size_bytes = len(data)
-    while size_bytes - pos > _MAGIC_POS:
-        length: int = _LENGTH.unpack_from(data, pos + _LENGTH_POS)[0]
-        if length >= _LEGACY_LENGTHS_MIN[0] and length + LOG_OVERHEAD > size_bytes - pos:
+    while size_bytes - pos > MAGIC_POS:
+        length: int = LENGTH.unpack_from(data, pos + LENGTH_POS)[0]
+        if length >= LEGACY_LENGTHS_MIN[0] and length + LOG_OVERHEAD > size_bytes - pos:
             return
         header = read_header(data, pos)
         yield pos, header

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kwire.codecs.batch_header import HEADER_SIZE, BatchHeader
+from kwire.codecs.batch_header import BatchHeader
+from kwire.codecs.batch_layout import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD
 from kwire.codecs.compression import Compression, decompress
 from kwire.codecs.inflating import INFLATED_SIZE_BYTES_MAX, Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
@@ -49,8 +50,8 @@ def is_plausible(data: Buffer, header: BatchHeader) -> bool:
     True is no proof: only the sizes of the records of a short plain batch are looked at, and of
     others how many there can be at all. False is a doubt that reading the records settles.
     """
-    payload_bytes = header.length + 12 - HEADER_SIZE
-    if header.attributes & 0x07:
+    payload_bytes = header.length + LOG_OVERHEAD - HEADER_SIZE
+    if header.attributes & CODEC_MASK:
         return header.records_count <= payload_bytes * _RECORDS_PER_BYTE_MAX
     if header.records_count > SHORT_BATCH_RECORDS_MAX:
         return header.records_count * _RECORD_SIZE_BYTES_MIN <= payload_bytes

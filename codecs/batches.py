@@ -1,6 +1,7 @@
 """Record batches: the unit in which records are sent, stored, compressed and checked.
 
-This is the one module that other rooms import; it gathers the parts.
+This is the one module that other rooms import; it gathers the parts.  Who looks at a batch's bytes
+without decoding it imports `batch_layout` besides.
 """
 
 from __future__ import annotations
@@ -8,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.codecs.batch_builder import build, recompress, seal
-from kwire.codecs.batch_header import (
-    HEADER,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    BatchHeader,
-    check_crc,
-    iter_batches,
-    read_header,
-)
+from kwire.codecs.batch_header import BatchHeader, check_crc, iter_batches, read_header
+from kwire.codecs.batch_layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from kwire.codecs.batch_reader import inner_bytes, is_plausible, iter_records
 from kwire.codecs.compression import Compression
 from kwire.codecs.control import ControlType, EndTxnMarker, control_batch, read_marker

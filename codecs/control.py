@@ -13,17 +13,22 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from kwire.codecs.batch_builder import build
+from kwire.codecs.batch_layout import (
+    BASE_OFFSET,
+    BASE_TIMESTAMP_POS,
+    CRC,
+    CRC_END,
+    CRC_POS,
+    LEADER_EPOCH,
+    LEADER_EPOCH_POS,
+)
 from kwire.codecs.record import CorruptBatch, Record
 
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _VERSION = 0
 
-# Where the numbers of a batch stand that differ from marker to marker; see batch_header.
-_BASE_OFFSET = Struct(">q")
-_LEADER_EPOCH, _LEADER_EPOCH_POS = Struct(">i"), 12
-_CRC, _CRC_POS, _CRC_END = Struct(">I"), 17, 21
-_NUMBERS, _NUMBERS_POS = Struct(">qqqh"), 27  # first and largest timestamp, producer id, epoch
+_NUMBERS = Struct(">qqqh")  # first and largest timestamp, producer id, epoch
 
 _TEMPLATES_KEPT = 64
 _templates: dict[tuple[ControlType, int], bytes] = {}
@@ -65,11 +70,11 @@ def control_batch(
             _templates.clear()
         template = _templates[kind, coordinator_epoch] = _template(kind, coordinator_epoch)
     batch = bytearray(template)
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POS, partition_leader_epoch)
-    _NUMBERS.pack_into(batch, _NUMBERS_POS, timestamp, timestamp, producer_id, producer_epoch)
+    BASE_OFFSET.pack_into(batch, 0, base_offset)
+    LEADER_EPOCH.pack_into(batch, LEADER_EPOCH_POS, partition_leader_epoch)
+    _NUMBERS.pack_into(batch, BASE_TIMESTAMP_POS, timestamp, timestamp, producer_id, producer_epoch)
     with memoryview(batch) as view:
-        _CRC.pack_into(batch, _CRC_POS, crc32c(view[_CRC_END:]))
+        CRC.pack_into(batch, CRC_POS, crc32c(view[CRC_END:]))
     return batch
 
 

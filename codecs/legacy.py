@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from kwire.codecs.batch_header import BatchHeader
+from kwire.codecs.batch_layout import CODEC_MASK, LEGACY_LENGTHS_MIN
 from kwire.codecs.compression import Compression, decompress
 from kwire.codecs.inflating import Buffer
 from kwire.codecs.record import CorruptBatch, Record, TimestampType
@@ -24,8 +25,6 @@ _MESSAGE = Struct(">Ibb")
 _TIMESTAMP = Struct(">q")
 _SIZE = Struct(">i")
 _CRC_END = 4
-_LENGTHS_MIN = (14, 22)  # by magic
-_CODEC_MASK = 0x07
 
 _OFFSET_MAX = (1 << 63) - 1
 
@@ -91,7 +90,7 @@ def _iter_messages(inner: bytes) -> Iterator[Record]:
     pos = 0
     while len(inner) - pos >= _ENTRY.size:
         offset, length = _ENTRY.unpack_from(inner, pos)
-        if length < _LENGTHS_MIN[0]:
+        if length < LEGACY_LENGTHS_MIN[0]:
             raise CorruptBatch(f"a wrapped message cannot have a length of {length}")
         pos += _ENTRY.size
         if pos + length > len(inner):
@@ -101,16 +100,16 @@ def _iter_messages(inner: bytes) -> Iterator[Record]:
         crc, magic, attributes = _MESSAGE.unpack_from(message)
         if crc != zlib.crc32(memoryview(message)[_CRC_END:]):
             raise CorruptBatch(f"the CRC of the wrapped message at offset {offset} does not hold")
-        if magic not in (0, 1) or attributes & _CODEC_MASK:
+        if magic not in (0, 1) or attributes & CODEC_MASK:
             raise CorruptBatch(
-                f"a wrapped message has magic {magic} and codec {attributes & _CODEC_MASK}"
+                f"a wrapped message has magic {magic} and codec {attributes & CODEC_MASK}"
             )
         yield _read_message(offset, message, magic)
 
 
 def _read_message(offset: int, message: bytes, magic: int) -> Record:
     """The record in `message`, which starts at the CRC."""
-    if len(message) < _LENGTHS_MIN[magic]:
+    if len(message) < LEGACY_LENGTHS_MIN[magic]:
         raise CorruptBatch(f"a message of {len(message)} bytes cannot hold its header")
     pos = _MESSAGE.size
     timestamp = -1

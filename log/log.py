@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import logging
-from struct import Struct
 
 import crc32c
 
-from kwire.codecs.batches import HEADER, HEADER_SIZE, BatchHeader, is_plausible
+from kwire.codecs.batch_layout import (
+    CODEC_MASK,
+    CODEC_MAX,
+    CRC_END,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    SEQUENCE_RANGE,
+    START,
+    TRANSACTIONAL_FLAG,
+)
+from kwire.codecs.batches import BatchHeader, is_plausible
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
 from kwire.log import follower
@@ -29,13 +40,8 @@ _logger = logging.getLogger(__name__)
 
 _unpack_header = HEADER.unpack_from
 _pack_header_into = HEADER.pack_into
-_patch = Struct(">qii").pack_into  # base offset, length, partition leader epoch
-_CRC_END = 21
-_CODEC_MASK = 0x07
-_CODEC_MAX = 4
-_TRANSACTIONAL = 0x10
-_PLAIN_ATTRIBUTES = _CODEC_MASK | _TRANSACTIONAL  # any other flag makes a batch not plain
-_SEQUENCE_RANGE = 1 << 31
+_patch = START.pack_into
+_PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_FLAG  # any other flag makes a batch not plain
 
 
 class Log(ReadableLog):
@@ -73,12 +79,12 @@ class Log(ReadableLog):
             header
         )
         if (
-            magic == 2
+            magic == MAGIC
             and base == 0
-            and length + 12 == size
+            and length + LOG_OVERHEAD == size
             and size <= self._plain_bytes_max
             and not attributes & ~_PLAIN_ATTRIBUTES
-            and attributes & _CODEC_MASK <= _CODEC_MAX
+            and attributes & CODEC_MASK <= CODEC_MAX
             and 0 < count == delta + 1
             and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
             and (first_ms >= 0 or first_ms == max_ms == -1)
@@ -87,7 +93,7 @@ class Log(ReadableLog):
             and origin is Origin.CLIENT
             and is_plausible(batches, header)
         ):
-            if crc32c.crc32c(memoryview(batches)[_CRC_END:]) != crc:
+            if crc32c.crc32c(memoryview(batches)[CRC_END:]) != crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
         elif origin is Origin.COORDINATOR and self._stays_as_made(size, attributes):
@@ -116,7 +122,7 @@ class Log(ReadableLog):
     def _stays_as_made(self, size_bytes: int, attributes: int) -> bool:
         """Whether a batch that this broker made a moment ago is stored as it is."""
         return size_bytes <= self._own_bytes_max and (
-            not attributes & _CODEC_MASK or self.config.target_compression is None
+            not attributes & CODEC_MASK or self.config.target_compression is None
         )
 
     def append_marker(
@@ -171,10 +177,10 @@ class Log(ReadableLog):
         first_offset = self.log_end_offset
         segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
-            if entry.txn_first_offset < 0 and header.attributes & _TRANSACTIONAL:
+            if entry.txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
                 self._begin_transaction(entry, first_offset)
             delta = header.last_offset_delta
-            sequence = (header.base_sequence + delta) % _SEQUENCE_RANGE
+            sequence = (header.base_sequence + delta) % SEQUENCE_RANGE
             written = WrittenBatch(sequence, last_offset, delta, header.max_timestamp)
             entry.add(header.producer_epoch, written)
         elif header.producer_id >= 0:
@@ -189,7 +195,7 @@ class Log(ReadableLog):
             self.log_start_offset,
             False,
             header.records_count,
-            header.length + 12,
+            header.length + LOG_OVERHEAD,
         )
 
     def _validate(self, batches: bytearray | memoryview, origin: Origin, now_ms: int) -> Validated:
@@ -226,11 +232,11 @@ class Log(ReadableLog):
             or origin is not Origin.CLIENT
         ):
             return None
-        flags, is_open = header.attributes & ~_CODEC_MASK, entry.txn_first_offset >= 0
+        flags, is_open = header.attributes & ~CODEC_MASK, entry.txn_first_offset >= 0
         known = producers.verifications.get(producer_id)
         if known is None:
-            return entry if flags == (_TRANSACTIONAL if is_open else 0) else None
-        begins = flags == _TRANSACTIONAL and not is_open and known is verification
+            return entry if flags == (TRANSACTIONAL_FLAG if is_open else 0) else None
+        begins = flags == TRANSACTIONAL_FLAG and not is_open and known is verification
         return entry if begins and sequence <= known.lowest_sequence else None
 
     def _begin_transaction(self, entry: ProducerEntry, offset: int) -> None:
@@ -264,7 +270,7 @@ class Log(ReadableLog):
             self.log_start_offset,
             True,
             header.records_count,
-            header.length + 12,
+            header.length + LOG_OVERHEAD,
         )
 
     def _write(
@@ -282,7 +288,7 @@ class Log(ReadableLog):
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
-        size = header.length + 12
+        size = header.length + LOG_OVERHEAD
         if leader_epoch != self._epoch:
             self._assign_epoch(leader_epoch)
         segment = self.segments.active
@@ -347,7 +353,7 @@ class Log(ReadableLog):
                 segment.txn_index.append(aborted)
             except OSError as error:
                 raise self.storage_failed(error) from error
-        if marker is None and header.attributes & _TRANSACTIONAL:
+        if marker is None and header.attributes & TRANSACTIONAL_FLAG:
             self.refresh_first_unstable()  # a marker's transaction counts until it is replicated
 
     def _flush_due(self) -> Flush | None:

@@ -20,14 +20,30 @@ claims are checked against one another.  In return a batch costs the same whatev
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
-from kwire.codecs.batches import (
+from kwire.codecs.batch_layout import (
+    ATTRIBUTES,
+    ATTRIBUTES_POS,
+    CODEC_MASK,
+    CODEC_MAX,
+    CRC,
+    CRC_END,
+    CRC_POS,
     HEADER_SIZE,
+    LEGACY_LENGTHS_MIN,
+    LENGTH,
+    LENGTH_POS,
+    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POS,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_POS,
+)
+from kwire.codecs.batches import (
     BatchHeader,
     Compression,
     CorruptBatch,
@@ -46,23 +62,9 @@ from kwire.log.origin import Origin
 if TYPE_CHECKING:
     from kwire.log.config import LogConfig
 
-MAGIC = 2
 NO_TIMESTAMP = -1
 
-_LEGACY_LENGTH_MIN = 14
-_LENGTH = Struct(">i")
-_LENGTH_POS = 8
-_MAGIC_POS = 16
-_CRC = Struct(">I")
-_CRC_POS = 17
-_ATTRIBUTES = Struct(">h")
-_ATTRIBUTES_POS = 21
-_MAX_TIMESTAMP = Struct(">q")
-_MAX_TIMESTAMP_POS = 35
-_LOG_APPEND_TIME = 0x08
 _MEANINGFUL = 0x7F  # a broker that writes the attributes anew leaves out what is not defined
-_CODEC_MASK = 0x07
-_CODEC_MAX = 4
 
 _ANSWERED_BARE = frozenset(
     (
@@ -144,8 +146,8 @@ def single_batch(view: memoryview) -> memoryview:
     size = whole_batch_size(view)
     if size is None:
         raise LogError(ErrorCode.INVALID_RECORD, "there is no batch")
-    if view[_MAGIC_POS] != MAGIC:
-        raise LogError(ErrorCode.INVALID_RECORD, f"a batch of magic {view[_MAGIC_POS]}")
+    if view[MAGIC_POS] != MAGIC:
+        raise LogError(ErrorCode.INVALID_RECORD, f"a batch of magic {view[MAGIC_POS]}")
     if size < HEADER_SIZE:
         raise LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes has no whole header")
     if len(view) > size and _begins_another(view[size:]):
@@ -168,15 +170,16 @@ def whole_batch_size(view: memoryview) -> int | None:
     """
     if len(view) < LOG_OVERHEAD:
         return None
-    length: int = _LENGTH.unpack_from(view, _LENGTH_POS)[0]
-    if length < _LEGACY_LENGTH_MIN:
+    length: int = LENGTH.unpack_from(view, LENGTH_POS)[0]
+    if length < LEGACY_LENGTHS_MIN[0]:
         raise _corrupt(
-            f"Record size {length} is less than the minimum record overhead ({_LEGACY_LENGTH_MIN})"
+            f"Record size {length} is less than the minimum record overhead "
+            f"({LEGACY_LENGTHS_MIN[0]})"
         )
-    if len(view) <= _MAGIC_POS:
+    if len(view) <= MAGIC_POS:
         return None
-    if view[_MAGIC_POS] > MAGIC:
-        magic = int.from_bytes(view[_MAGIC_POS : _MAGIC_POS + 1], signed=True)
+    if view[MAGIC_POS] > MAGIC:
+        magic = int.from_bytes(view[MAGIC_POS : MAGIC_POS + 1], signed=True)
         raise _corrupt(f"Invalid magic found in record: {magic}")
     return None if length + LOG_OVERHEAD > len(view) else length + LOG_OVERHEAD
 
@@ -197,9 +200,9 @@ def _check_claims(header: BatchHeader) -> None:
         why = f"producer id {header.producer_id} with sequence {header.base_sequence}"
     if why is not None:
         raise LogError(ErrorCode.INVALID_RECORD, why)
-    if header.attributes & _CODEC_MASK > _CODEC_MAX:
+    if header.attributes & CODEC_MASK > CODEC_MAX:
         # Kafka does not foresee this one: its exception has no code of its own.
-        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.attributes & _CODEC_MASK}")
+        raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"codec {header.attributes & CODEC_MASK}")
 
 
 def _target_compression(header: BatchHeader, config: LogConfig) -> Compression | None:
@@ -230,7 +233,7 @@ def _in_place(
         _check_records(read, header, config, now_ms, name)
         max_timestamp = max(NO_TIMESTAMP, max(record.timestamp for record in read))
     if config.log_append_time:
-        return _stamp(view, header, now_ms, _LOG_APPEND_TIME)
+        return _stamp(view, header, now_ms, LOG_APPEND_TIME_FLAG)
     if client_stamped or max_timestamp != header.max_timestamp:
         return _stamp(view, header, max_timestamp, 0)
     return Validated(view, header)
@@ -321,11 +324,11 @@ def _stamp(
     view: memoryview, header: BatchHeader, max_timestamp: int, timestamp_flag: int
 ) -> Validated:
     """Set the largest timestamp and whose it is, and the CRC that covers both."""
-    attributes = header.attributes & _MEANINGFUL & ~_LOG_APPEND_TIME | timestamp_flag
-    _ATTRIBUTES.pack_into(view, _ATTRIBUTES_POS, attributes)
-    _MAX_TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_POS, max_timestamp)
-    crc = crc32c.crc32c(view[_ATTRIBUTES_POS:])
-    _CRC.pack_into(view, _CRC_POS, crc)
+    attributes = header.attributes & _MEANINGFUL & ~LOG_APPEND_TIME_FLAG | timestamp_flag
+    ATTRIBUTES.pack_into(view, ATTRIBUTES_POS, attributes)
+    MAX_TIMESTAMP.pack_into(view, MAX_TIMESTAMP_POS, max_timestamp)
+    crc = crc32c.crc32c(view[CRC_END:])
+    CRC.pack_into(view, CRC_POS, crc)
     return Validated(
         view, header._replace(crc=crc, attributes=attributes, max_timestamp=max_timestamp)
     )
@@ -355,5 +358,5 @@ def _recompress(
         raise _too_large(len(data), config)
     built = memoryview(data)
     if config.log_append_time:
-        return _stamp(built, read_header(built), now_ms, _LOG_APPEND_TIME)
+        return _stamp(built, read_header(built), now_ms, LOG_APPEND_TIME_FLAG)
     return Validated(built, read_header(built))

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import crc32c
 
+from kwire.codecs.batch_layout import CRC, CRC_END, CRC_POS, PRODUCER, PRODUCER_POS
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -51,10 +52,6 @@ TIMEOUT_MS = 60_000
 VALUE_BYTES = 100
 
 _HEADER = Struct(">hhi")
-_STAMP = Struct(">qhi")  # producer id, epoch, base sequence
-_STAMP_AT = 43
-_CRC = Struct(">I")
-_CRC_AT, _CRC_FROM = 17, 21
 
 RETRIABLE = frozenset(
     {
@@ -172,10 +169,11 @@ class Producer:
     def _stamp(self) -> None:
         frame = self._frame
         for at in self._places:
-            _STAMP.pack_into(frame, at + _STAMP_AT, self.producer_id, self.epoch, self._sequence)
+            producer = self.producer_id, self.epoch, self._sequence
+            PRODUCER.pack_into(frame, at + PRODUCER_POS, *producer)
             with memoryview(frame) as view:
-                crc = crc32c.crc32c(view[at + _CRC_FROM : at + self._batch_bytes])
-            _CRC.pack_into(frame, at + _CRC_AT, crc)
+                crc = crc32c.crc32c(view[at + CRC_END : at + self._batch_bytes])
+            CRC.pack_into(frame, at + CRC_POS, crc)
 
     def receive(self) -> bool | None:
         """Read; None as long as the reply is not whole, else whether the request succeeded."""

@@ -18,6 +18,7 @@ from kwire.client.errors import (
     check,
 )
 from kwire.client.partitioner import partition_for
+from kwire.codecs.batch_layout import SEQUENCE_RANGE
 from kwire.codecs.batches import Compression, Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
@@ -32,7 +33,6 @@ BATCH_SIZE_BYTES: Final = 256 * 1024
 """A batch is sent when its records reach this; well below Kafka's max.message.bytes of 1 MB."""
 RECORD_OVERHEAD_BYTES: Final = 24
 """About what a record takes besides its key, value and headers."""
-SEQUENCE_MODULUS: Final = 2**31
 
 
 class Delivered(NamedTuple):
@@ -229,7 +229,7 @@ class Producer:
 
     def _advance(self, partition: TopicPartition, count: int) -> None:
         now = self._sequences.get(partition, 0)
-        self._sequences[partition] = (now + count) % SEQUENCE_MODULUS
+        self._sequences[partition] = (now + count) % SEQUENCE_RANGE
 
 
 def failure_in(partition: TopicPartition, answer: PartitionProduceResponse) -> ClientError | None:

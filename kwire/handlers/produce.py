@@ -31,6 +31,15 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import trio
 
+from kwire.codecs.batch_layout import (
+    CODEC_MASK,
+    CODEC_MAX,
+    FLAGS_POS,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_POS,
+)
+from kwire.codecs.batches import Compression
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,17 +54,8 @@ from kwire.context import CloseConnection, Context
 from kwire.log import AppendResult, LogError, Verification, single_batch
 from kwire.metadata.topic_names import INTERNAL_TOPICS
 from kwire.partitions import transactional_produce
-from kwire.partitions.batch_bytes import (
-    ATTRIBUTES,
-    COMPRESSION_MASK,
-    CURRENT_MAGIC,
-    HEADER_SIZE_BYTES,
-    MAGIC,
-    TOPIC_IDS_SINCE,
-    ZSTD,
-    ZSTD_SINCE,
-)
 from kwire.partitions.partition import Partition
+from kwire.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 from kwire.partitions.transaction_verification import Verdict
 
 if TYPE_CHECKING:
@@ -244,12 +244,12 @@ def _last_named(topic: TopicProduceData) -> Collection[PartitionProduceData]:
 
 def _check_codec(records: memoryview) -> None:
     """Versions before 7 know no zstd.  What is too short or of an older format the log refuses."""
-    if len(records) < HEADER_SIZE_BYTES or records[MAGIC] != CURRENT_MAGIC:
+    if len(records) < HEADER_SIZE or records[MAGIC_POS] != MAGIC:
         return
-    codec = records[ATTRIBUTES] & COMPRESSION_MASK
-    if codec > ZSTD:  # what it is not, Kafka fails to name
+    codec = records[FLAGS_POS] & CODEC_MASK
+    if codec > CODEC_MAX:  # what it is not, Kafka fails to name
         raise LogError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if codec == ZSTD:
+    if codec == Compression.ZSTD:
         raise LogError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 

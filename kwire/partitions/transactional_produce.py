@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
+from kwire.codecs.batch_layout import (
+    FLAGS_POS,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_POS,
+    PRODUCER,
+    PRODUCER_POS,
+    TRANSACTIONAL_FLAG,
+)
 from kwire.codecs.errors import ErrorCode
 from kwire.log import LogError, whole_batch_size
-from kwire.partitions.batch_bytes import (
-    ATTRIBUTES,
-    HEADER_SIZE_BYTES,
-    MAGIC,
-    PRODUCER,
-    PRODUCER_START,
-    TOPIC_IDS_SINCE,
-    TRANSACTIONAL,
-)
+from kwire.partitions.produce_versions import TOPIC_IDS_SINCE
 from kwire.partitions.transaction_verification import Place, Producer, Support, Verdict, verify
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def is_transactional(records: Records | None) -> bool:
     """Whether it looks like a batch of a transaction; what it is worth is looked at later."""
     return (
         isinstance(records, memoryview)
-        and len(records) >= HEADER_SIZE_BYTES
-        and records[ATTRIBUTES] & TRANSACTIONAL != 0
-        and records[MAGIC] == 2
+        and len(records) >= HEADER_SIZE
+        and records[FLAGS_POS] & TRANSACTIONAL_FLAG != 0
+        and records[MAGIC_POS] == MAGIC
     )
 
 
@@ -101,7 +102,7 @@ def _batches(broker: Broker, request: ProduceRequest, version: int) -> Batches:
         for data in topic.partition_data:
             if data.index in hosted and is_transactional(data.records):
                 assert isinstance(data.records, memoryview)
-                producer = PRODUCER.unpack_from(data.records, PRODUCER_START)
+                producer = PRODUCER.unpack_from(data.records, PRODUCER_POS)
                 if producer[0] >= 0:
                     batches[name, data.index] = producer
     return batches

@@ -20,18 +20,17 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from kwire.codecs.batch_layout import (
+    FLAGS_POS,
+    HEADER_SIZE,
+    PRODUCER,
+    PRODUCER_POS,
+    TRANSACTIONAL_FLAG,
+)
+from kwire.codecs.batches import Compression
 from kwire.codecs.primitives import Frame
 from kwire.log import LogError
-from kwire.partitions.batch_bytes import (
-    ATTRIBUTES,
-    HEADER_SIZE_BYTES,
-    PRODUCER,
-    PRODUCER_START,
-    TOPIC_IDS_SINCE,
-    TRANSACTIONAL,
-    ZSTD,
-    ZSTD_SINCE,
-)
+from kwire.partitions.produce_versions import TOPIC_IDS_SINCE, ZSTD_SINCE
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from kwire.partitions.partition import Partition
     from kwire.shortcuts.shortcut import Exchange
 
+_ZSTD = int(Compression.ZSTD)  # of the codecs the only one with this bit
 _HEAD_START = 8  # behind api key, version and correlation id
 _FLEXIBLE_SINCE = 9
 _LOG_START_SINCE = 5
@@ -95,10 +95,12 @@ class RepeatedProduce:
             or partition.log.flushes_by_messages
         ):
             return None
-        flags = batch[ATTRIBUTES]
+        flags = batch[FLAGS_POS]
         if flags & self._refused_bits:
             return None
-        if flags & TRANSACTIONAL and not (self._in_transactions and _goes_on(batch, partition)):
+        if flags & TRANSACTIONAL_FLAG and not (
+            self._in_transactions and _goes_on(batch, partition)
+        ):
             return None
         try:
             result = partition.append(batch, now_ms=broker.now_ms(), required_acks=self._acks)
@@ -136,7 +138,7 @@ class RepeatedProduce:
         self._flexible = version >= _FLEXIBLE_SINCE
         self._acks = request.acks
         self._in_transactions = request.transactional_id is not None
-        self._refused_bits = 0 if version >= ZSTD_SINCE else ZSTD
+        self._refused_bits = 0 if version >= ZSTD_SINCE else _ZSTD
         self._partition = broker.partition(name, data.index)
         self._reply = reply
         self._offsets = _OFFSETS_V5 if version >= _LOG_START_SINCE else _OFFSETS_V3
@@ -145,7 +147,7 @@ class RepeatedProduce:
 
 def _goes_on(batch: memoryview, partition: Partition) -> bool:
     """Whether the transaction of a batch is open there: its coordinator need not be asked."""
-    producer_id, epoch, _ = PRODUCER.unpack_from(batch, PRODUCER_START)
+    producer_id, epoch, _ = PRODUCER.unpack_from(batch, PRODUCER_POS)
     return partition.log.producers.has_ongoing_txn(producer_id, epoch)
 
 
@@ -161,7 +163,7 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
     """The batch whose size stands at `size_at`, if the request ends with it and nothing is odd."""
     if not flexible:
         batch = frame[size_at + 4 :]
-        if len(batch) < HEADER_SIZE_BYTES or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
+        if len(batch) < HEADER_SIZE or _SIZE.unpack_from(frame, size_at)[0] != len(batch):
             return None
         return batch
     size, shift, position = 0, 0, size_at
@@ -173,6 +175,6 @@ def _batch(frame: memoryview, size_at: int, flexible: bool) -> memoryview | None
             break
         shift += 7
     end = position + size - 1
-    if size <= HEADER_SIZE_BYTES or frame[end:] != _NO_TAGS:
+    if size <= HEADER_SIZE or frame[end:] != _NO_TAGS:
         return None
     return frame[position:end]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kwire.codecs.batch_header import (
+from kwire.codecs.batch_layout import (
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kwire.codecs.batch_layout import SEQUENCE_RANGE
+
 NO_SEQUENCE = -1
 NO_EPOCH = -1
-SEQUENCE_RANGE = 1 << 31
-"""Sequence numbers are int32 from 0 and start again at 0."""
 
 BATCHES_KEPT = 5
 """As many as an idempotent producer may have in flight: any of them may be sent again (KIP-98)."""

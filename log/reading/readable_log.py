@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
+from kwire.codecs.batch_layout import LENGTH, LENGTH_POS, LOG_OVERHEAD
 from kwire.codecs.batches import CorruptBatch
 from kwire.codecs.errors import ErrorCode
 from kwire.log.error import LogError
@@ -19,9 +19,6 @@ from kwire.log.segmented_log import SegmentedLog
 if TYPE_CHECKING:
     from kwire.log.reading.time_lookup import TimestampOffset
     from kwire.log.segment import Segment
-
-_LENGTH = Struct(">i")
-_LENGTH_POS = 8
 
 POSITIONS_KEPT = 256
 """Offsets whose place is remembered: where consumers, often several, have begun to read, and the
@@ -113,8 +110,8 @@ class ReadableLog(SegmentedLog):
         """How much of the `size` bytes there are is given where `max_bytes` are allowed."""
         if max_bytes <= 0 and not min_one_batch:
             return 0
-        head = read_exactly(self.files, segment.open(), position + _LENGTH_POS, 4)
-        first_batch: int = min(_LENGTH.unpack(head)[0] + 12, size)
+        head = read_exactly(self.files, segment.open(), position + LENGTH_POS, 4)
+        first_batch: int = min(LENGTH.unpack(head)[0] + LOG_OVERHEAD, size)
         if first_batch <= max_bytes:
             return max_bytes
         return first_batch if min_one_batch else 0

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kwire.codecs.batches import (
-    HEADER_SIZE,
-    BatchHeader,
-    CorruptBatch,
-    check_crc,
-    read_header,
-)
+from kwire.codecs.batch_layout import HEADER_SIZE, LOG_OVERHEAD
+from kwire.codecs.batches import BatchHeader, CorruptBatch, check_crc, read_header
 from kwire.log.reading.region import read_exactly
 
 if TYPE_CHECKING:
@@ -41,7 +36,7 @@ def headers(
             start, at = position, 0
             window = read_exactly(files, file, start, min(window_bytes, end - start))
         header = read_header(window, at)
-        next_position = position + header.length + 12
+        next_position = position + header.length + LOG_OVERHEAD
         if next_position > end:
             return
         yield position, header
@@ -63,7 +58,7 @@ def batches(
             start, at = position, 0
             window = _window(files, file, start, min(WINDOW_BYTES_MAX, end - start))
         header = read_header(window, at)
-        size = header.length + 12
+        size = header.length + LOG_OVERHEAD
         if position + size > end:
             raise CorruptBatch(f"a batch of {size} bytes is cut short after {end - position}")
         if at + size > len(window):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.codecs.batch_layout import SEQUENCE_RANGE
 from kwire.codecs.uuids import uuid_bytes
 from kwire.log import LogDirError
 from kwire.log.directory import checkpoints, meta_properties, partition_metadata
@@ -15,7 +16,7 @@ from kwire.log.directory.files import Files
 from kwire.log.directory.meta_properties import MetaProperties
 from kwire.log.error import CorruptFile
 from kwire.log.leader_epochs import LeaderEpochCache
-from kwire.log.producers.entry import SEQUENCE_RANGE, ProducerEntry, WrittenBatch
+from kwire.log.producers.entry import ProducerEntry, WrittenBatch
 from kwire.log.producers.snapshot import decode, encode
 
 # Written by Apache Kafka 4.3.1: a producer that is idle, and one in a transaction.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from struct import Struct
 
-from kwire.codecs.batch_header import CODEC_MASK, LOG_APPEND_TIME_FLAG
+from kwire.codecs.batch_layout import CODEC_MASK, LOG_APPEND_TIME_FLAG
 from kwire.codecs.batches import BatchHeader, Compression, Record
 from kwire.codecs.compression import compress
 
