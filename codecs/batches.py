@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kwire.codecs.batch_builder import build, recompress, seal
-from kwire.codecs.batch_header import BatchHeader, check_crc, iter_batches, read_header
+from kwire.codecs.batch_header import BatchHeader, check_crc, header_of, iter_batches, read_header
 from kwire.codecs.batch_layout import HEADER, HEADER_SIZE, LOG_OVERHEAD
 from kwire.codecs.batch_reader import inner_bytes, is_plausible, iter_records
 from kwire.codecs.compression import Compression
@@ -32,6 +32,7 @@ __all__ = [
     "build",
     "check_crc",
     "control_batch",
+    "header_of",
     "inner_bytes",
     "is_plausible",
     "iter_batches",

@@ -18,7 +18,7 @@ from kwire.codecs.batch_layout import (
     START,
     TRANSACTIONAL_FLAG,
 )
-from kwire.codecs.batches import BatchHeader, is_plausible
+from kwire.codecs.batches import BatchHeader, header_of, is_plausible
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
 from kwire.log import follower
@@ -66,37 +66,18 @@ class Log(ReadableLog):
         `transaction_version` matters for a transaction marker only.  LogError if it is refused:
         neither the log nor `batches` is changed then.
 
-        The long condition is the quick way in for what nearly every batch is: whole, of magic 2,
-        timely, with a header whose claims fit together, on a topic that stores it as it is.
-        `validate` decides on all others, by the same rules; a test compares the two.
+        What nearly every batch is goes a quick way (`_is_plain`); `validate` decides on all others.
         """
         size = len(batches)
         if size < HEADER_SIZE:
             self._validate(batches, origin, now_ms)
-        given, header = batches, BatchHeader._make(_unpack_header(batches, 0))
+        given, header = batches, header_of(_unpack_header(batches, 0))
         asked = header
-        base, length, _, magic, crc, attributes, delta, first_ms, max_ms, pid, _, seq, count = (
-            header
-        )
-        if (
-            magic == MAGIC
-            and base == 0
-            and length + LOG_OVERHEAD == size
-            and size <= self._plain_bytes_max
-            and not attributes & ~_PLAIN_ATTRIBUTES
-            and attributes & CODEC_MASK <= CODEC_MAX
-            and 0 < count == delta + 1
-            and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
-            and (first_ms >= 0 or first_ms == max_ms == -1)
-            and (count > 1 or first_ms == max_ms)
-            and (pid < 0 or seq >= 0)
-            and origin is Origin.CLIENT
-            and is_plausible(batches, header)
-        ):
-            if crc32c.crc32c(memoryview(batches)[CRC_END:]) != crc:
+        if origin is Origin.CLIENT and self._is_plain(batches, size, header, now_ms):
+            if crc32c.crc32c(memoryview(batches)[CRC_END:]) != header.crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
-        elif origin is Origin.COORDINATOR and self._stays_as_made(size, attributes):
+        elif origin is Origin.COORDINATOR and self._stays_as_made(size, header.attributes):
             stamp_ms = -1
         else:
             batches, header = self._validate(batches, origin, now_ms)
@@ -118,6 +99,38 @@ class Log(ReadableLog):
         except LogError:
             _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
             raise
+
+    def _is_plain(
+        self, batch: bytearray | memoryview, size_bytes: int, header: BatchHeader, now_ms: int
+    ) -> bool:
+        """Whether `validate` would find nothing in this batch but that its CRC holds or not.
+
+        By the same rules, which a test compares; what is not plain may be in order all the same.
+        One expression, for Produce waits for it.
+        """
+        base, length, _, magic, _, attributes, delta, first_ms, max_ms, pid, _, seq, count = header
+        return (
+            # Today's format, as a client sends it: one whole batch, not numbered yet.
+            magic == MAGIC
+            and base == 0
+            and length + LOG_OVERHEAD == size_bytes
+            # Not too large, on a topic that stores what comes as it is; -1 where it does not.
+            and size_bytes <= self._plain_bytes_max
+            # Of a codec that there is, no marker, and with no timestamp that a broker sets.
+            and not attributes & ~_PLAIN_ATTRIBUTES
+            and attributes & CODEC_MASK <= CODEC_MAX
+            # As many records as offsets: none is missing, as after compaction.
+            and 0 < count == delta + 1
+            # No record is too old or too new, if the header's span of timestamps is true,
+            and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
+            # which it can be: -1 is no timestamp, of all records, and one record spans nothing.
+            and (first_ms >= 0 or first_ms == max_ms == -1)
+            and (count > 1 or first_ms == max_ms)
+            # Who has a producer id has sequence numbers.
+            and (pid < 0 or seq >= 0)
+            # And so many records can be in so many bytes.
+            and is_plausible(batch, header)
+        )
 
     def _stays_as_made(self, size_bytes: int, attributes: int) -> bool:
         """Whether a batch that this broker made a moment ago is stored as it is."""

@@ -41,5 +41,5 @@ def test_a_field_stands_where_the_header_has_it(
 
 
 def test_the_length_counts_what_follows_it() -> None:
-    assert layout.LOG_OVERHEAD == layout.LENGTH_POS + layout.LENGTH.size
+    assert layout.LENGTH_POS + layout.LENGTH.size == layout.LOG_OVERHEAD
     assert len(BYTES) == layout.HEADER_SIZE == 61
