@@ -102,6 +102,23 @@ async def test_the_quick_way_answers_as_the_thorough_one(tmp_path: Path, version
                 partition.log.delete_records(1, partition.high_watermark)
 
 
+async def test_questions_that_come_together_have_an_answer_each(tmp_path: Path) -> None:
+    async with broker_with_topic(tmp_path) as broker:
+        append(broker)
+        client = await RawClient.connect(broker)
+        begins, ends = question(0, timestamp=EARLIEST), question(0)
+        for _ in range(3):  # until both are known
+            await told(client, begins, 7)
+            await told(client, ends, 7)
+        asked = [ends, begins, ends, ends, begins]
+        frames = [client.frame(each, 7) for each in asked]
+        await client.stream.send_all(b"".join(frames))
+        for request, frame in zip(asked, frames, strict=True):
+            correlation_id, reply = await client.receive(ListOffsetsResponse, 7)
+            assert correlation_id == int.from_bytes(frame[8:12])
+            assert reply.topics[0].partitions[0].offset == (0 if request is begins else 1)
+
+
 async def test_what_is_asked_again_is_not_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
