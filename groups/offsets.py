@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -176,6 +177,34 @@ def _is_expired(
 # -- OffsetCommit
 
 
+class CommittedPartition(Protocol):
+    """What a client says of a partition, in a transaction or not."""
+
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+def record_of(
+    key: OffsetCommitKey,
+    partition: CommittedPartition,
+    now_ms: int,
+    expiry_ms: int = NO_EXPIRY,
+    topic_id: bytes = ZERO_UUID,
+) -> OffsetCommit:
+    return OffsetCommit(
+        key,
+        OffsetCommitValue(
+            offset=partition.committed_offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp=now_ms,
+            expire_timestamp=expiry_ms,
+            topic_id=topic_id,
+        ),
+    )
+
+
 def commit(
     request: OffsetCommitRequest, metadata_max_bytes: int, now_ms: int
 ) -> tuple[list[OffsetCommit], OffsetCommitResponse]:
@@ -189,25 +218,13 @@ def commit(
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
-            metadata = partition.committed_metadata or ""
-            if exceeds(metadata, metadata_max_bytes):
+            if exceeds(partition.committed_metadata or "", metadata_max_bytes):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answers.append(OffsetCommitResponsePartition(index, error))
                 continue
             answers.append(OffsetCommitResponsePartition(index, 0))
-            records.append(
-                OffsetCommit(
-                    OffsetCommitKey(request.group_id, topic.name, index),
-                    OffsetCommitValue(
-                        offset=partition.committed_offset,
-                        leader_epoch=partition.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now_ms,
-                        expire_timestamp=expiry,
-                        topic_id=topic.topic_id,
-                    ),
-                )
-            )
+            key = OffsetCommitKey(request.group_id, topic.name, index)
+            records.append(record_of(key, partition, now_ms, expiry, topic.topic_id))
         topics.append(
             OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
         )

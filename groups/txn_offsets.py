@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey
 from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.groups.offsets import NO_EXPIRY, exceeds
+from kwire.groups.offsets import exceeds, record_of
 from kwire.groups.records import OffsetCommit
 
 
@@ -24,24 +24,13 @@ def commit(
         answers = []
         for partition in topic.partitions:
             index = partition.partition_index
-            metadata = partition.committed_metadata or ""
-            if exceeds(metadata, metadata_max_bytes):
+            if exceeds(partition.committed_metadata or "", metadata_max_bytes):
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 answers.append(TxnOffsetCommitResponsePartition(index, error))
                 continue
             answers.append(TxnOffsetCommitResponsePartition(index, 0))
-            records.append(
-                OffsetCommit(
-                    OffsetCommitKey(request.group_id, topic.name, index),
-                    OffsetCommitValue(
-                        offset=partition.committed_offset,
-                        leader_epoch=partition.committed_leader_epoch,
-                        metadata=metadata,
-                        commit_timestamp=now_ms,
-                        expire_timestamp=NO_EXPIRY,
-                    ),
-                )
-            )
+            key = OffsetCommitKey(request.group_id, topic.name, index)
+            records.append(record_of(key, partition, now_ms))
         topics.append(TxnOffsetCommitResponseTopic(topic.name, answers))
     return records, TxnOffsetCommitResponse(topics=topics)
 

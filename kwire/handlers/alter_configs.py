@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
+from kwire.cluster.committing import commit_configs
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_configs import (
     AlterableConfig,
@@ -52,13 +52,7 @@ def handle(
 
 
 async def _commit(broker: Broker, changes: list[Change]) -> AlterConfigsResponse:
-    wanted = [change for change in changes if change.refusal is None]
-    refusal = await commit_for_client(
-        broker, decisions(broker, wanted), log, "configs are not changed"
-    )
-    if refusal is not None:
-        for each in wanted:
-            each.refusal = refusal
+    await commit_configs(broker, changes, log)
     return _response(changes)
 
 

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
+from kwire.cluster.committing import commit_configs
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -66,13 +66,7 @@ def handle(
 async def _commit(
     broker: Broker, stored: list[Change], changes: list[Change]
 ) -> IncrementalAlterConfigsResponse:
-    wanted = [change for change in stored if change.refusal is None]
-    refusal = await commit_for_client(
-        broker, decisions(broker, wanted), log, "configs are not changed"
-    )
-    if refusal is not None:
-        for each in wanted:
-            each.refusal = refusal
+    await commit_configs(broker, stored, log)
     return _response(changes)
 
 
