@@ -75,7 +75,7 @@ def topic_of(name: str, partitions: Mapping[int, Log], node_id: int) -> TopicIma
     """The topic of these logs, None if they are not all of its partitions."""
     if sorted(partitions) != list(range(len(partitions))):
         return None
-    known = {found.topic_id for found in partitions.values()} - {ZERO_UUID}
+    known = {each.topic_id for each in partitions.values()} - {ZERO_UUID}
     if len(known) > 1:
         return None
     made = known.pop() if known else random_uuid(os.urandom)
@@ -86,17 +86,17 @@ def topic_of(name: str, partitions: Mapping[int, Log], node_id: int) -> TopicIma
     return TopicImage(name, made, tuple(states))
 
 
-def newest_epoch(found: Log) -> int:
+def newest_epoch(log: Log) -> int:
     """The last epoch that clients may have heard of: with batches, or of a leader without any."""
-    return max(found.epochs.latest_epoch, found.epochs.latest_loaded)
+    return max(log.epochs.latest_epoch, log.epochs.latest_loaded)
 
 
 def producer_ids(logs: LogManager) -> Iterator[int]:
     """All that logs and transactional ids mention."""
-    for (topic, _), found in logs.logs.items():
-        yield from found.producers.entries
+    for (topic, _), log in logs.logs.items():
+        yield from log.producers.entries
         if topic == TRANSACTION_STATE_TOPIC:
-            yield from _producers_of(found)
+            yield from _producers_of(log)
 
 
 def _producers_of(transactions: Log) -> Iterator[int]:
@@ -111,9 +111,9 @@ def _producers_of(transactions: Log) -> Iterator[int]:
             yield max(said.transaction.producer_id, said.transaction.next_producer_id)
 
 
-def _records(found: Log) -> Iterator[Record]:
-    at, end = found.log_start_offset, found.log_end_offset
-    while region := found.read(at, _READ_BYTES, max_offset=end, min_one_batch=True):
+def _records(log: Log) -> Iterator[Record]:
+    at, end = log.log_start_offset, log.log_end_offset
+    while region := log.read(at, _READ_BYTES, max_offset=end, min_one_batch=True):
         data = region.read()
         before = at
         for position, header in iter_batches(data):

@@ -156,9 +156,9 @@ class LogManager:
             producer_id_expiration_ms=expiration_ms,
             verify_transactions=verify_transactions,
         )
-        for found in self.logs.values():
-            found.producers.expiration_ms = expiration_ms
-            found.producers.verify_transactions = verify_transactions
+        for log in self.logs.values():
+            log.producers.expiration_ms = expiration_ms
+            log.producers.verify_transactions = verify_transactions
 
     # Opening
 
