@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -38,6 +38,11 @@ WAIT_S = 60.0
 TOPICS_MAX = 6
 RECORDS_MAX = 12
 STEPS = 8
+NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 
 @dataclass(slots=True)
@@ -323,7 +328,18 @@ class Walk:
         offset = self._rng.randint(0, 100)
         self._say(f"offset of {group} in {name}: {offset}")
         consumer = self._consumer(group)
-        consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+
+        def is_committed() -> bool:
+            """Apache Kafka's coordinators come and go while it makes their topic."""
+            try:
+                consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+            except KafkaException as refusal:
+                if refusal.args[0].code() not in NO_COORDINATOR_YET:
+                    raise
+                return False
+            return True
+
+        until(is_committed, f"no coordinator of {group}: {self.did}")
         consumer.close()
 
     # -- checks
