@@ -16,7 +16,6 @@ The hot path of the broker.  Its rules:
 from __future__ import annotations
 
 import logging
-import socket
 import struct
 from collections.abc import Awaitable
 from mmap import mmap
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.network.memory import MemoryPool
     from kwire.network.readiness import ReadySockets, WaitingSockets
+    from kwire.network.transport import Transport
 
 log = logging.getLogger("kwire.network.connection")
 
@@ -100,8 +100,8 @@ class Connection:
         "_ready",
         "_shortcuts",
         "_size_bytes_max",
-        "_socket",
         "_start",
+        "_transport",
         "_view",
         "activity",
         "context",
@@ -112,13 +112,13 @@ class Connection:
     def __init__(
         self,
         broker: Broker,
-        client: socket.socket,
+        transport: Transport,
         context: Context,
         memory: MemoryPool,
         ready: ReadySockets | WaitingSockets,
     ) -> None:
         self._broker = broker
-        self._socket = client
+        self._transport = transport
         self._memory = memory
         self._ready = ready
         self._size_bytes_max: int = broker.config.socket_request_max_bytes
@@ -130,7 +130,7 @@ class Connection:
         self._shortcuts: dict[int, Shortcut] = {}
         self._gate = broker.gate
         self.context = context
-        self._outbox = Outbox(client)
+        self._outbox = Outbox(transport)
         self._pending: Awaitable[Frame | None] | None = None
         self._ended = False
         self.activity = 0
@@ -161,10 +161,10 @@ class Connection:
             log.exception("unhandled error on %s", context.connection_id)
         finally:
             self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)
-            self._socket.close()
+            self._transport.close()
 
     async def _serve(self) -> None:
-        descriptor = self._socket.fileno()
+        descriptor = self._transport.fileno()
         try:
             while True:
                 await self._ready.serve(descriptor, self)
@@ -184,7 +184,7 @@ class Connection:
         """
         end = self._end
         try:
-            received = self._socket.recv_into(self._view[end:] if end else self._view)
+            received = self._transport.recv_into(self._view[end:] if end else self._view)
         except BlockingIOError:
             return True
         if not received:
@@ -209,7 +209,7 @@ class Connection:
         data = bytes(self._view[self._start : min(self._end, self._start + _LOOKED_AT_BYTES)])
         if len(data) < _LOOKED_AT_BYTES:
             try:
-                data += self._socket.recv(_LOOKED_AT_BYTES, socket.MSG_PEEK)
+                data += self._transport.peek(_LOOKED_AT_BYTES)
             except OSError:  # nothing is there, or nobody; `readable` will find out
                 return False
         at = 0
@@ -292,7 +292,7 @@ class Connection:
         outbox = self._outbox
         while not outbox.flush():
             if outbox.cold is None:
-                await trio.lowlevel.wait_writable(self._socket)
+                await trio.lowlevel.wait_writable(self._transport)
             else:
                 cold, outbox.cold = outbox.cold, None
                 await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)

@@ -20,6 +20,7 @@ from kwire.network.connection import Connection
 from kwire.network.limits import ConnectionLimits, canonical_address
 from kwire.network.memory import MemoryPool
 from kwire.network.readiness import ready_sockets
+from kwire.network.transport import PlainTransport
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -126,7 +127,9 @@ class ConnectionServer:
             client_host=host,
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
-        connection = Connection(self._broker, client, context, self._memory, self._ready)
+        connection = Connection(
+            self._broker, PlainTransport(client), context, self._memory, self._ready
+        )
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)

@@ -6,7 +6,6 @@ waits for more room, or has a thread read in what is `cold`, and calls it again.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ from kwire.log import Region
 
 if TYPE_CHECKING:
     from kwire.codecs.primitives import Buffer, Frame
+    from kwire.network.transport import Transport
 
 _READ_IN_MAX = 16 * 1024
 """Bytes of a file region that are read and sent with what surrounds them: up to here one read and
@@ -51,10 +51,10 @@ class Outbox:
     file that must be read from disk before the rest can be sent.
     """
 
-    __slots__ = ("_file_sent", "_pieces", "_socket", "cold", "size_bytes")
+    __slots__ = ("_file_sent", "_pieces", "_transport", "cold", "size_bytes")
 
-    def __init__(self, client: socket.socket) -> None:
-        self._socket = client
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         self._pieces: deque[Buffer | Region] = deque()
         self._file_sent = 0  # of the first piece, when it is a file's
         self.size_bytes = 0
@@ -69,7 +69,7 @@ class Outbox:
             self.keep(data)
             return self.flush()
         try:
-            sent = self._socket.send(data)
+            sent = self._transport.send(data, 0)
         except BlockingIOError:
             sent = 0
         if sent == len(data):
@@ -125,7 +125,7 @@ class Outbox:
     def _send_bytes(self) -> bool:
         data = self._gather()
         try:
-            sent = self._socket.send(data, _MORE if self._pieces else 0)
+            sent = self._transport.send(data, _MORE if self._pieces else 0)
         except BlockingIOError:
             sent = 0
         if sent == len(data):
@@ -157,7 +157,7 @@ class Outbox:
                 return False
             position = region.position + start
             try:
-                sent = os.sendfile(self._socket.fileno(), file, position, window)
+                sent = self._transport.send_file(file, position, window)
             except BlockingIOError:
                 return False
             if sent == 0:

@@ -15,6 +15,7 @@ from kwire.context import InvalidFrame
 from kwire.log import Region
 from kwire.log.directory.files import Files
 from kwire.network.outbox import Outbox
+from kwire.network.transport import PlainTransport
 
 KB = 1024
 MB = 1024 * KB
@@ -28,7 +29,7 @@ class Pair:
         self.near, self.far = socket.socketpair()
         self.near.setblocking(False)
         self.far.setblocking(False)
-        self.outbox = Outbox(self.near)
+        self.outbox = Outbox(PlainTransport(self.near))
         self.received = bytearray()
 
     def receive(self, size_bytes: int = 1 << 22) -> None:

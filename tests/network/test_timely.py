@@ -16,6 +16,7 @@ from kwire.context import Context
 from kwire.network.connection import Connection
 from kwire.network.memory import MemoryPool
 from kwire.network.readiness import ReadySockets
+from kwire.network.transport import PlainTransport
 
 
 def frame(key: ApiKey, size_bytes: int = 20) -> bytes:
@@ -33,7 +34,11 @@ def ends() -> Iterator[tuple[Connection, socket.socket]]:
         config=SimpleNamespace(socket_request_max_bytes=1 << 20), gate=None, timers=None
     )
     connection = Connection(
-        cast(Broker, broker), near, cast(Context, None), MemoryPool(-1), cast(ReadySockets, None)
+        cast(Broker, broker),
+        PlainTransport(near),
+        cast(Context, None),
+        MemoryPool(-1),
+        cast(ReadySockets, None),
     )
     yield connection, far
     near.close()
