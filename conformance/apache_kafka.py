@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from kwire.conformance import java
-from kwire.conformance.ports import free_port
+from kwire.testing.ports import free_port
 
 VERSION = "4.3.1"
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.conformance.ports import free_port
+from kwire.testing.ports import free_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0

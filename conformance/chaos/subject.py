@@ -17,8 +17,8 @@ from typing import Any
 
 from kwire.conformance import apache_kafka
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.conformance.ports import free_port
 from kwire.conformance.wire.broker import Broker, NotReady
+from kwire.testing.ports import free_port
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from types import ModuleType
 
 import pytest
 
-from kwire.conformance import ports as of_conformance
-from kwire.testing import ports as of_testing
+from kwire.testing import ports
 
-BOTH = pytest.mark.parametrize("ports", [of_testing, of_conformance], ids=["testing", "judge"])
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no port is held")
 
 ASK = """
 import random, sys
-from kwire.{room} import ports
+from kwire.testing import ports
 ports._ports = random.Random(7)
 print(ports.free_port(), flush=True)
 sys.stdin.read()
 """
 
 
-@BOTH
-def test_a_free_port_is_free(ports: ModuleType) -> None:
+def test_a_free_port_is_free() -> None:
     for host in ("127.0.0.1", ""):
         with (
             socket.create_server((host, ports.free_port())) as server,
@@ -35,8 +32,7 @@ def test_a_free_port_is_free(ports: ModuleType) -> None:
             pass
 
 
-@BOTH
-def test_a_port_is_free_again_after_its_server(ports: ModuleType) -> None:
+def test_a_port_is_free_again_after_its_server() -> None:
     port = ports.free_port()
     for _ in range(2):
         with socket.create_server(("127.0.0.1", port)):
@@ -51,12 +47,12 @@ def test_processes_that_draw_the_same_are_given_different_ports() -> None:
     """What two runs at once did by chance: neither listens yet when the other one looks."""
     asked = [
         subprocess.Popen(
-            [sys.executable, "-c", ASK.format(room=room)],
+            [sys.executable, "-c", ASK],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for room in ("testing", "conformance", "testing")
+        for _ in range(3)
     ]
     given = [asker.stdout.readline() for asker in asked if asker.stdout]
     for asker in asked:
@@ -64,15 +60,14 @@ def test_processes_that_draw_the_same_are_given_different_ports() -> None:
     assert len(set(given)) == len(asked), given
 
 
-@BOTH
 @ON_LINUX
 def test_not_more_are_held_than_a_process_can_have(
-    ports: ModuleType, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ports, "HELD_MAX", 2)
     free_port: Callable[[], int] = ports.free_port
     while len(ports._held) > 2:  # of other tests
-        ports.os.close(ports._held.popleft())
+        os.close(ports._held.popleft())
     first = free_port()
     free_port()
     with socket.socket() as other, pytest.raises(OSError, match="in use"):

@@ -18,8 +18,8 @@ from kwire.cluster.change_log import ChangeLog
 from kwire.cluster.local import FILE_NAME
 from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import command
-from kwire.conformance.ports import free_port
 from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
+from kwire.testing.ports import free_port
 from kwire.testing.process import answers
 from tests.log.interchange.filling import SETTINGS, until
 
