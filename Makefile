@@ -14,10 +14,11 @@ SOURCES := codecs conformance docker groups kwire log tests tools txn
 
 # Of `make run`: more settings, e.g. make run ARGS='--set num.partitions=3'
 ARGS ?=
-# Of the tests: gives the order of the files, and what tests draw at random
+# Of the tests: what they draw at random, and the order of their files
 SEED ?= 1
+ORDER ?= $(SEED)
 # How they are run: each file by one worker, and three at a time on two cores, for they wait a lot
-WORKERS := -n 3 --dist loadfile --seed=$(SEED)
+WORKERS := -n 3 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
 TESTS ?= $(WORKERS) -m 'not long'
 # Of `make image`: the image that brings Python, and the name of what is built

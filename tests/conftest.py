@@ -40,20 +40,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--seed",
         default="1",
-        help="seed of the order of the test files, and of the tests that draw at random; `random`"
-        " takes a new one",
+        help="seed of the tests that draw at random; `random` takes a new one",
+    )
+    parser.addoption(
+        "--order", help="seed of the order of the test files; `random` takes a new one [--seed's]"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed once; workers of xdist are given the controller's options, so it too."""
-    if config.option.seed == "random":
-        config.option.seed = str(int.from_bytes(os.urandom(4)))
+    """Draw the seeds once; workers of xdist are given the controller's options, so these too."""
+    for name in ("seed", "order"):
+        if getattr(config.option, name) == "random":
+            setattr(config.option, name, str(int.from_bytes(os.urandom(4))))
+    if config.option.order is None:
+        config.option.order = config.option.seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    seed = config.option.seed
-    return [line for line in (f"seed: {seed} (again: --seed={seed})", java_lacks()) if line]
+    seed, order = config.option.seed, config.option.order
+    seeds = f"seed: {seed}, order: {order} (again: --seed={seed} --order={order})"
+    return [line for line in (seeds, java_lacks()) if line]
 
 
 def java_lacks() -> str | None:
@@ -73,7 +79,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files into the order of the seed, unless they were named one by one.
+    """Put the files into the order of their seed, unless they were named one by one.
 
     xdist hands them out in this order, the same on all workers (with `--no-loadscope-reorder`).
     """
@@ -86,7 +92,7 @@ def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
         name: any(item.get_closest_marker(mark) for item in held for mark in HEAVY)
         for name, held in files.items()
     }
-    items[:] = [item for name in drawn(is_long, config.option.seed) for item in files[name]]
+    items[:] = [item for name in drawn(is_long, config.option.order) for item in files[name]]
 
 
 def skip_what_needs_java(items: list[pytest.Item]) -> None:

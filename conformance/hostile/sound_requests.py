@@ -21,7 +21,10 @@ from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.codecs.messages.create_acls import AclCreation, CreateAclsRequest
+from kwire.codecs.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_acls import DescribeAclsRequest
 from kwire.codecs.messages.describe_cluster import DescribeClusterRequest
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
@@ -66,7 +69,19 @@ from kwire.conformance.behaviour.asking import (
 )
 from kwire.conformance.hostile.sound_transactions import TRANSACTION_REQUESTS
 from kwire.conformance.wire.broker import Topic
-from kwire.conformance.wire.cases.build import batch, commit, fetch, join, produce, sync
+from kwire.conformance.wire.cases.build import (
+    ALLOW,
+    ANY,
+    LITERAL,
+    READ,
+    batch,
+    commit,
+    fetch,
+    join,
+    produce,
+    sync,
+)
+from kwire.conformance.wire.cases.build import TOPIC as TOPIC_ACLS
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, Topic, int], Message]
@@ -154,6 +169,15 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.DELETE_RECORDS: lambda stage, topic, version: delete_records(topic, 1),
     ApiKey.INIT_PRODUCER_ID: lambda stage, topic, version: InitProducerIdRequest(None, 60_000),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: _epoch_end,
+    ApiKey.DESCRIBE_ACLS: lambda stage, topic, version: DescribeAclsRequest(
+        ANY, None, ANY, None, None, ANY, ANY
+    ),
+    ApiKey.CREATE_ACLS: lambda stage, topic, version: CreateAclsRequest(
+        [AclCreation(TOPIC_ACLS, topic.name, LITERAL, "User:alice", "*", READ, ALLOW)]
+    ),
+    ApiKey.DELETE_ACLS: lambda stage, topic, version: DeleteAclsRequest(
+        [DeleteAclsFilter(TOPIC_ACLS, topic.name, LITERAL, None, None, ANY, ANY)]
+    ),
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.ALTER_REPLICA_LOG_DIRS: lambda stage, topic, version: AlterReplicaLogDirsRequest(

@@ -229,7 +229,7 @@ class Connection:
             start = self._start
             size: int = _SIZE.unpack_from(self._buffer, start)[0]
             end = start + 4 + size
-            if end > self._end or size <= 0:
+            if end > self._end or size < _HEADER.size:
                 break
             frame = self._view[start + 4 : end]
             shortcut = self._shortcuts.get(frame[_API_KEY_AT])

@@ -108,6 +108,7 @@ KRAFT_RECORDS = {
     (name, version)
     for name, versions in {
         "ConfigRecord": 1,
+        "FeatureLevelRecord": 1,
         "PartitionChangeRecord": 3,
         "PartitionRecord": 3,
         "ProducerIdsRecord": 1,

@@ -180,6 +180,7 @@ async def test_a_failed_acks_0_closes_the_connection(tmp_path: Path) -> None:
         pytest.param(struct.pack(">i", -1), id="negative size"),
         pytest.param(struct.pack(">i", 2**31 - 1), id="above socket.request.max.bytes"),
         pytest.param(struct.pack(">i", 3) + b"abc", id="shorter than a header"),
+        pytest.param(struct.pack(">i", 1) + bytes(20), id="of one byte, and more behind it"),
         pytest.param(struct.pack(">ihhih", 10, 200, 0, 1, -1), id="unknown API key"),
         pytest.param(struct.pack(">ihhih", 10, 0, 99, 1, -1), id="unknown version"),
         pytest.param(struct.pack(">ihhih", 10, 0, 2, 1, -1), id="version no longer served"),
@@ -188,7 +189,9 @@ async def test_a_failed_acks_0_closes_the_connection(tmp_path: Path) -> None:
         pytest.param(struct.pack(">ihhih", 10, 3, 12, 1, -1), id="tagged fields missing"),
     ],
 )
-async def test_a_bad_frame_ends_its_own_connection_alone(tmp_path: Path, frame: bytes) -> None:
+async def test_a_bad_frame_ends_its_own_connection_alone(
+    tmp_path: Path, frame: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_broker(tmp_path) as broker:
         other = await RawClient.connect(broker)
         client = await RawClient.connect(broker)
@@ -196,6 +199,7 @@ async def test_a_bad_frame_ends_its_own_connection_alone(tmp_path: Path, frame: 
         assert await is_closed(client)
         told = await other.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
         assert told.error_code == ErrorCode.NONE
+    assert "unhandled" not in caplog.text
 
 
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])

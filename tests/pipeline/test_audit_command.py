@@ -148,7 +148,8 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
 def test_what_could_not_be_made_has_a_status_of_its_own(
     kwire: Run, unique: str, nobody: str
 ) -> None:
-    assert "topic-partition" in kwire("audit", unique, status=EXIT_NOT_DONE).stderr
+    told = kwire("audit", unique, status=EXIT_NOT_DONE).stderr
+    assert f"has no topic {unique}" in told
     soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
     for words in (("audit", unique), ("compare", unique, "other")):
         told = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_DONE).stderr
