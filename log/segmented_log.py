@@ -304,8 +304,7 @@ class SegmentedLog:
     def begin_flush(self, flush: Flush) -> None:
         """All that it is to hold has been written; `Flush.run` is next."""
         flush.begin(self.log_end_offset, self._generation)
-        self.snapshots.synced(flush.snapshots)
-        self._on_disk = self.epochs.durable = True
+        self.epochs.durable = True  # what is written from now on is in no flush under way
 
     def flush_now(self, flush: Flush) -> None:
         """Carry out a flush that was opened before."""
@@ -317,7 +316,10 @@ class SegmentedLog:
         """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
         if flush.error is not None:
             raise self.storage_failed(flush.error)
+        # Not before: another flush may begin and end while this one waits for its thread.
+        self._on_disk = True
         if flush.generation == self._generation:
+            self.snapshots.synced(flush.snapshots)
             self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def flush(self) -> None:

@@ -78,6 +78,22 @@ def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
     assert again.segments.first.max_timestamp == NOW_MS
 
 
+def test_a_flush_that_overtakes_the_first(disk: CrashingDisk) -> None:
+    """A job waits for its thread while `flush.messages` is served: each makes all of it durable."""
+    manager = opened(disk)
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log)
+    log.roll(NOW_MS)
+    append(log)
+    waiting = log.prepare_flush()
+    assert waiting is not None
+    log.flush()
+    assert log.recovery_point == 2
+    again = power_cut(manager, disk).logs["t", 0]
+    assert (again.log_end_offset, again.topic_id) == (2, TOPIC_ID)
+    assert again.producers.entries[7].next_sequence == 2
+
+
 def test_a_partition_that_was_made_by_a_process_that_was_killed(disk: CrashingDisk) -> None:
     """Its folder, `partition.metadata` and epochs come with its first flush all the same."""
     manager = opened(disk)
