@@ -110,8 +110,10 @@ def _load(
     image: ClusterImage | None,
 ) -> None:
     """Open the logs; those of other topics than the image's are set aside, if there is one."""
-    ids = {name: topic.id for name, topic in image.topics.items()} if image is not None else {}
-    logs.load(lambda topic: topic_log_config(config, configs_of(topic)), ids.get)
+    topic_id_of = None
+    if image is not None:
+        topic_id_of = {name: topic.id for name, topic in image.topics.items()}.get
+    logs.load(lambda topic: topic_log_config(config, configs_of(topic)), topic_id_of)
     _check_metadata_dir(config, logs)
 
 

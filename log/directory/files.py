@@ -7,6 +7,7 @@ any thread as long as the file descriptors they are given stay open.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -115,6 +116,10 @@ class Files:
         """Remove a file; it is no error when it is gone already."""
         with suppress(FileNotFoundError):
             os.unlink(path)
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a folder and what is in it, as far as that goes."""
+        shutil.rmtree(path, ignore_errors=True)
 
     def make_folder(self, path: Path) -> None:
         """Make a folder in one that is there; it is no error when it is there already."""

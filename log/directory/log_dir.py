@@ -254,8 +254,3 @@ def check_distinct(paths: list[Path]) -> None:
         if real in seen:
             raise LogDirError(f"log.dirs names one folder twice: {seen[real]} and {path}")
         seen[real] = path
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a deleted partition's folder; may run in a thread."""
-    shutil.rmtree(path, ignore_errors=True)

@@ -170,28 +170,27 @@ class LogManager:
         """Open all logs; recovers them where the last owner did not stop cleanly.
 
         `config_for` gives a topic's configs, `topic_id_of` its id, None if there is no such topic:
-        a folder that is of another one is set aside.  Blocks; may run in a thread, as long as
-        nothing else uses the manager meanwhile.  LogDirError if two folders claim the same
-        partition, or if no directory is left: the disk may be too full for a recovery.
+        a folder of another one is set aside.  Leave it out where nobody knows.  Blocks; may run in
+        a thread, as long as nothing else uses the manager meanwhile.  LogDirError if two folders
+        claim the same partition, or if no directory is left: the disk may be too full.
         """
         find_config = cache(config_for or (lambda topic: self.defaults))  # one object a topic
-        known_id = topic_id_of or (lambda topic: None)
         moving.finish_swap(self.online_dirs)
         for directory in list(self.online_dirs):
             try:
-                self._load_dir(directory, find_config, known_id)
+                self._load_dir(directory, find_config, topic_id_of)
             except OSError as error:
                 self.dir_failed(directory, error)
             else:
                 self._loaded.add(directory)
-        self.moves.load(find_config, known_id)
+        self.moves.load(find_config, topic_id_of or (lambda topic: None))
         self._check_online()
 
     def _load_dir(
         self,
         directory: LogDir,
         config_for: Callable[[str], LogConfig],
-        topic_id_of: Callable[[str], bytes | None],
+        topic_id_of: Callable[[str], bytes | None] | None,
     ) -> None:
         clean = directory.take_clean_shutdown()
         lines = {name: directory.read_checkpoint(name) for name in OF_PARTITIONS}
@@ -200,8 +199,10 @@ class LogManager:
             key = self._partition_in(directory, path)
             if key is None:
                 continue
-            known_id = topic_id_of(key[0])
+            known_id = None if topic_id_of is None else topic_id_of(key[0])
             try:
+                if topic_id_of is not None and known_id is None and key in self.logs:
+                    raise OtherTopic("there is no such topic, and another folder of that name")
                 recovery_point = lines[RECOVERY_POINTS].get(key, 0)
                 self._check_single(key, path, known_id, recovery_point)
                 log = loader.load(
@@ -253,15 +254,17 @@ class LogManager:
         if first is None:
             return
         found_id = partition_metadata.read_if_whole(self.files, path)
-        if known_id is not None and found_id is None and first.topic_id == ZERO_UUID:
-            if not recovery_point and not first.recovery_point:  # so was their topic id
+        if known_id is not None:
+            if found_id not in (None, known_id):
+                raise OtherTopic("by its topic id")
+            if found_id is None and first.topic_id == known_id:
+                raise OtherTopic(f"the topic's partition is in {first.dir}")
+            if found_id == known_id and first.topic_id == ZERO_UUID:
+                self.set_aside(key)
+                return
+            if found_id is None and not recovery_point and not first.recovery_point:
                 self.set_aside(key)
                 raise OtherTopic("nothing of it was on disk before the power went")
-        elif known_id is not None and (found_id == known_id) != (first.topic_id == known_id):
-            if found_id != known_id:
-                raise OtherTopic(f"the topic's partition is in {first.dir}")
-            self.set_aside(key)
-            return
         raise LogDirError(
             f"partition {path.name} is in {first.dir} and in {path}: remove the copy "
             "in the directory that failed last"

@@ -20,7 +20,7 @@ from kwire.log.directory.checkpoints import (
     RECOVERY_POINTS,
     TopicPartition,
 )
-from kwire.log.directory.log_dir import LogDir, remove_tree
+from kwire.log.directory.log_dir import LogDir
 from kwire.log.directory.shortage import passes
 from kwire.log.error import LogError
 from kwire.log.upkeep.job import Job
@@ -132,7 +132,9 @@ class Maintenance:
                 jobs.append(Job(f"remove segments of {log!r}", partial(_remove, files, paths)))
         due = [folder for folder in self.deleted if folder.due_ms <= now_ms]
         self.deleted = [folder for folder in self.deleted if folder.due_ms > now_ms]
-        jobs += [Job(f"remove {folder.path}", partial(remove_tree, folder.path)) for folder in due]
+        jobs += [
+            Job(f"remove {folder.path}", partial(files.remove_tree, folder.path)) for folder in due
+        ]
         return jobs
 
     # Checkpoints

@@ -114,9 +114,12 @@ class CrashingDisk(Files):
     def _keep(self, path: Path | str) -> None:
         """A file's name goes: see to it that no other file is given its inode."""
         if os.path.isfile(path):
-            kept = self.root.with_name(f"{self.root.name}-kept")
-            kept.mkdir(exist_ok=True)
-            os.link(path, kept / str(self.changes))
+            os.link(path, self._kept() / str(self.changes))
+
+    def _kept(self) -> Path:
+        kept = self.root.with_name(f"{self.root.name}-kept")
+        kept.mkdir(exist_ok=True)
+        return kept
 
     def _folder(self, path: Path | str) -> Folder:
         return self.folders[os.stat(Path(path).parent).st_ino]
@@ -180,6 +183,13 @@ class CrashingDisk(Files):
         self._keep(path)
         super().remove(path)
         self._folder(path).change(removed=Path(path).name)
+
+    def remove_tree(self, path: Path) -> None:
+        for each in sorted(path.iterdir()):
+            self.remove(each)
+        self._step()
+        os.rename(path, self._kept() / str(self.changes))
+        self._folder(path).change(removed=path.name)
 
     # The cut
 
