@@ -83,6 +83,7 @@ class LocalStore:
         self._queue: list[_Commit] = []
         self.on_failure: Callable[[OSError], None] | None = None
         """Hears of each write that failed; called on the loop."""
+        self._closed = False
         self.ahead: WriteAhead | None = None
         try:
             self._log, self._image = _open(path, cluster_id)
@@ -97,6 +98,8 @@ class LocalStore:
         return self._image
 
     async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        if self._closed:
+            raise StoreError(f"the metadata in {self._path} is closed: the broker stops")
         try:
             image = apply_all(self._tip, changes)
         except Conflict as conflict:
@@ -111,6 +114,7 @@ class LocalStore:
             async with self._writing:
                 if not commit.is_done:
                     await self._write_queue()
+            self._close_when_idle()
         if commit.failure is not None:
             raise self._store_error(commit.failure)
         return commit.image
@@ -130,8 +134,14 @@ class LocalStore:
         return range(first, first + count)
 
     def close(self) -> None:
+        """What was committed before is written yet; a thread may be at it now."""
+        self._closed = True
         self._watchers.clear()
-        self._log.close()
+        self._close_when_idle()
+
+    def _close_when_idle(self) -> None:
+        if self._closed and not self._queue and not self._writing.locked():
+            self._log.close()
 
     async def _write_queue(self) -> None:
         """Make durable what waits, with one write; then tell it, commit by commit."""

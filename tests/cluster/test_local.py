@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from crc32c import crc32c
 
 from kwire.cluster import change_log
@@ -26,6 +28,7 @@ from kwire.metadata.image import (
 from tests.metadata.images import STATE
 
 GROUP = 32
+PATIENCE_S = 120
 
 
 class Crash(BaseException):
@@ -247,6 +250,32 @@ async def test_a_commit_that_nobody_waits_for_any_more_is_made(path: Path) -> No
     await store.commit([creation("b")])
     store.close()
     assert set((await reloaded(path)).topics) == {"a", "b"}
+
+
+async def test_what_is_being_written_while_the_store_is_closed_is_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stops closes its store; a thread may be at a commit just then."""
+    store = LocalStore(path)
+    begun, go_on = threading.Event(), threading.Event()
+    append = ChangeLog._append
+
+    def slow(log: ChangeLog, said: bytes) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        append(log, said)
+
+    monkeypatch.setattr(ChangeLog, "_append", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.commit, [creation("a")])
+        await trio.to_thread.run_sync(begun.wait)
+        nursery.start_soon(store.commit, [creation("b")])
+        await trio.testing.wait_all_tasks_blocked()
+        store.close()
+        go_on.set()
+    with pytest.raises(StoreError, match="closed"):
+        await store.commit([creation("c")])
+    assert sorted((await reloaded(path)).topics) == ["a", "b"]
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
