@@ -29,7 +29,14 @@ from typing import Any
 from crc32c import crc32c
 
 from kwire.metadata.change_records import UnknownChange, decode, encode
-from kwire.metadata.changes import Change, Conflict, CreateTopic, SetConfigs, apply_all
+from kwire.metadata.changes import (
+    Change,
+    Conflict,
+    CreateTopic,
+    MarkForDeletion,
+    SetConfigs,
+    apply_all,
+)
 from kwire.metadata.image import NOTHING_SET, TOPIC_RESOURCE, ClusterImage
 
 log = logging.getLogger("kwire.metadata")
@@ -164,7 +171,7 @@ def _snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _changes_to(image: ClusterImage) -> list[Change]:
-    """What makes the topics and configs of `image` from none; configs of no topic are left out."""
+    """What makes what lasts of `image` from none; configs of no topic are left out."""
     topics = [
         CreateTopic(image.topics[name], image.configs_of(TOPIC_RESOURCE, name))
         for name in sorted(image.topics)
@@ -174,7 +181,8 @@ def _changes_to(image: ClusterImage) -> list[Change]:
         for (kind, name), configs in sorted(image.configs.items(), key=lambda entry: entry[0])
         if kind != TOPIC_RESOURCE
     ]
-    return [*topics, *others]
+    going = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
+    return [*topics, *others, *going]
 
 
 # -- reading

@@ -124,7 +124,7 @@ class LocalStore:
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
         """A single node is its own controller."""
-        controller = SetController(self._tip.controller_id, broker.id)
+        controller = SetController(self._tip.controller_id, broker.id, self._tip.controller_epoch)
         return await self.commit([RegisterBroker(broker), controller])
 
     async def allocate_producer_ids(self, count: int) -> range:

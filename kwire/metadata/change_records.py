@@ -2,10 +2,11 @@
 
 A change is an object with its `kind` and its fields; a partition is the list
 
-    [leader, leader epoch, partition epoch, [replica, ...], [in sync, ...], [offline, ...]]
+    [leader, leader epoch, partition epoch, [replica, ...], [in sync, ...], [offline, ...],
+     [adding, ...], [removing, ...], recovering, controller epoch]
 
-whose last part is left out where it is empty.  A field that a later version adds is left out where
-it has its default, so what does not use it is still read by the version before.
+whose last parts are left out where they are empty or 0.  A field that a later version adds is left
+out where it has its default, so what does not use it is still read by the version before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kwire.metadata.changes import (
     Change,
     CreateTopic,
     DeleteTopic,
+    MarkForDeletion,
     RegisterBroker,
     SetConfigs,
     SetController,
@@ -49,8 +51,9 @@ def encode(change: Change) -> JsonObject:
             altered: JsonObject = {"partition": index, "partition_epoch": partition_epoch}
             altered["state"] = _encode_partition(state)
             return {"kind": "alter_partition", **_encode_topic(name, topic_id), **altered}
-        case DeleteTopic(name, topic_id):
-            return {"kind": "delete_topic", **_encode_topic(name, topic_id)}
+        case MarkForDeletion(name, topic_id) | DeleteTopic(name, topic_id):
+            kind = "delete_topic" if isinstance(change, DeleteTopic) else "mark_for_deletion"
+            return {"kind": kind, **_encode_topic(name, topic_id)}
         case SetConfigs(resource, name, expected, configs):
             of: JsonObject = {"kind": "set_configs", "resource": int(resource), "name": name}
             before = _encode_configs("expected", expected)
@@ -59,8 +62,10 @@ def encode(change: Change) -> JsonObject:
             return {"kind": "register_broker", **_encode_broker(broker)}
         case UnregisterBroker(broker_id):
             return {"kind": "unregister_broker", "id": broker_id}
-        case SetController(expected, controller_id):
-            return {"kind": "set_controller", "expected": expected, "id": controller_id}
+        case SetController(expected, controller_id, epoch):
+            became: JsonObject = {"kind": "set_controller", "expected": expected}
+            became["id"] = controller_id
+            return became | ({"epoch": epoch} if epoch else {})
         case TakeProducerIds(first, end):
             return {"kind": "take_producer_ids", "first": first, "end": end}
 
@@ -83,8 +88,13 @@ def _encode_configs(field: str, configs: Mapping[str, str]) -> JsonObject:
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
-    said = [state.leader, state.leader_epoch, state.partition_epoch, state.replicas, state.isr]
-    return [*said, state.offline] if state.offline else said
+    said: list[Any] = [state.leader, state.leader_epoch, state.partition_epoch]
+    said += [state.replicas, state.isr]
+    rare: list[Any] = [state.offline, state.adding, state.removing]
+    rare += [int(state.recovering), state.controller_epoch]
+    while rare and not rare[-1]:
+        rare.pop()
+    return said + rare
 
 
 def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]]:
@@ -93,7 +103,12 @@ def _encode_partitions(partitions: tuple[PartitionImage, ...]) -> list[list[Any]
 
 def _encode_broker(broker: BrokerImage) -> JsonObject:
     endpoints = [[e.listener, e.host, e.port, e.security_protocol] for e in broker.endpoints]
-    return {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
+    said: JsonObject = {"id": broker.id, "endpoints": endpoints, "rack": broker.rack}
+    if broker.epoch >= 0:
+        said["epoch"] = broker.epoch
+    if broker.features:
+        said["features"] = {name: list(levels) for name, levels in broker.features.items()}
+    return said
 
 
 def _configs(said: object) -> dict[str, str]:
@@ -102,16 +117,25 @@ def _configs(said: object) -> dict[str, str]:
     return said
 
 
+_COMMON: list[Any] = [(), (), (), 0, 0]
+"""What is left out at the end of a partition."""
+
+
 def decode_partition(said: list[Any]) -> PartitionImage:
     """A partition's state.  Raises ValueError, TypeError."""
-    leader, leader_epoch, partition_epoch, replicas, isr, *offline = said
+    leader, leader_epoch, partition_epoch, replicas, isr, *rare = said
+    offline, adding, removing, recovering, controller_epoch = rare + _COMMON[len(rare) :]
     return PartitionImage(
         leader,
         leader_epoch,
         partition_epoch,
         tuple(replicas),
         tuple(isr),
-        tuple(offline[0]) if offline else (),
+        tuple(offline),
+        tuple(adding),
+        tuple(removing),
+        bool(recovering),
+        controller_epoch,
     )
 
 
@@ -143,17 +167,23 @@ def _set_configs(said: JsonObject) -> Change:
 
 def _register_broker(said: JsonObject) -> Change:
     endpoints = tuple(Endpoint(*each) for each in said["endpoints"])
-    return RegisterBroker(BrokerImage(said["id"], endpoints, said["rack"]))
+    features = {name: (low, high) for name, (low, high) in said.get("features", {}).items()}
+    return RegisterBroker(
+        BrokerImage(said["id"], endpoints, said["rack"], said.get("epoch", -1), features)
+    )
 
 
 _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "create_topic": _create_topic,
     "add_partitions": _add_partitions,
     "alter_partition": _alter_partition,
+    "mark_for_deletion": lambda said: MarkForDeletion(said["name"], uuid_bytes(said["id"])),
     "delete_topic": lambda said: DeleteTopic(said["name"], uuid_bytes(said["id"])),
     "set_configs": _set_configs,
     "register_broker": _register_broker,
     "unregister_broker": lambda said: UnregisterBroker(said["id"]),
-    "set_controller": lambda said: SetController(said["expected"], said["id"]),
+    "set_controller": lambda said: SetController(
+        said["expected"], said["id"], said.get("epoch", 0)
+    ),
     "take_producer_ids": lambda said: TakeProducerIds(said["first"], said["end"]),
 }

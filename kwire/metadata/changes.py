@@ -90,6 +90,18 @@ class AlterPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkForDeletion:
+    """A topic is to go: its replicas first, for a broker that is down has not heard of it yet."""
+
+    topic: str
+    topic_id: bytes
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        _known(image, self.topic, self.topic_id)
+        return image.with_deleting(self.topic)
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteTopic:
     """A topic goes, with what was set on it."""
 
@@ -142,15 +154,18 @@ class UnregisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class SetController:
-    """Another controller than `expected`."""
+    """Another controller than `expected`, in an epoch that is not smaller."""
 
     expected: int
     controller_id: int
+    controller_epoch: int = 0
 
     def apply_to(self, image: ClusterImage) -> ClusterImage:
-        if image.controller_id != self.expected:
-            raise Conflict(f"the controller is {image.controller_id}")
-        return image.with_controller(self.controller_id)
+        if image.controller_id != self.expected or image.controller_epoch > self.controller_epoch:
+            raise Conflict(
+                f"the controller is {image.controller_id}, in epoch {image.controller_epoch}"
+            )
+        return image.with_controller(self.controller_id, self.controller_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +185,7 @@ Change = (
     CreateTopic
     | AddPartitions
     | AlterPartition
+    | MarkForDeletion
     | DeleteTopic
     | SetConfigs
     | RegisterBroker

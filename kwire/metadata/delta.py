@@ -42,7 +42,10 @@ class ClusterDelta:
     """All that is set now on resources whose configs changed."""
     brokers: Mapping[int, BrokerImage | None] = field(default_factory=dict)
     """Brokers that came or changed; None for those that went."""
+    deleting: frozenset[str] = frozenset()
+    """All topics that are to go, also those of which that was known."""
     controller_id: int = NO_CONTROLLER
+    controller_epoch: int = 0
     next_producer_id: int = 0
     version: int = 0
 
@@ -57,7 +60,9 @@ class ClusterDelta:
             image = image.with_broker(broker)
         return replace(
             image,
+            deleting=self.deleting,
             controller_id=self.controller_id,
+            controller_epoch=self.controller_epoch,
             next_producer_id=self.next_producer_id,
             version=self.version,
         )
@@ -129,7 +134,9 @@ def _difference(
             for broker_id in brokers
             if after.brokers.get(broker_id) != before.brokers.get(broker_id)
         },
+        after.deleting,
         after.controller_id,
+        after.controller_epoch,
         after.next_producer_id,
         after.version,
     )

@@ -33,6 +33,7 @@ TOPIC_RESOURCE = 2
 """Kafka's ConfigResource.Type.TOPIC: the configs that go with a topic when it is deleted."""
 
 NOTHING_SET: Mapping[str, str] = MappingProxyType({})
+NO_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerImage:
-    """A registered broker."""
+    """A registered broker.
+
+    `epoch` is that of its registration: larger with each one (KIP-380), -1 for a broker alone.
+    `features` are the levels it can work at: name to (lowest, highest) (KIP-584).
+    """
 
     id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
+    epoch: int = -1
+    features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: NO_FEATURES)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address that clients of `listener` are told, None if this broker lacks it."""
@@ -67,6 +74,9 @@ class PartitionImage:
 
     `leader_epoch` counts leader changes, `partition_epoch` counts all changes of this record.
     `offline` are the replicas whose broker is gone or whose log directory failed.
+    While it is reassigned (KIP-455), `replicas` has those that are `adding` and those that are
+    `removing`.  `recovering`: the leader was not in sync when it was elected, and has yet to say
+    that it is in order (KIP-704).  `controller_epoch` is that of the controller who said so.
     """
 
     leader: int
@@ -75,6 +85,10 @@ class PartitionImage:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False
+    controller_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +113,22 @@ def metric_name(topic: str) -> str:
 class ClusterImage:
     """The cluster's metadata at one version.
 
+    `controller_epoch` counts who was controller: what an earlier one says is void.
     `configs` holds what was set dynamically; a resource with nothing set has no entry.
+    `deleting` are the topics that are to go as soon as all their replicas are gone.
     `names_by_metric` has the topics whose name has a `.` or `_`, by their `metric_name`.
     `next_producer_id` and all above it were never given to anybody.
     """
 
     cluster_id: str
     controller_id: int = NO_CONTROLLER
+    controller_epoch: int = 0
     brokers: Mapping[int, BrokerImage] = field(default_factory=_no_brokers)
     topics: PersistentMap[str, TopicImage] = field(default_factory=PersistentMap)
     names_by_id: PersistentMap[bytes, str] = field(default_factory=PersistentMap)
     names_by_metric: PersistentMap[str, tuple[str, ...]] = field(default_factory=PersistentMap)
     configs: PersistentMap[ResourceKey, Mapping[str, str]] = field(default_factory=PersistentMap)
+    deleting: frozenset[str] = frozenset()
     next_producer_id: int = 0
     version: int = 0
 
@@ -135,8 +153,11 @@ class ClusterImage:
         left = {key: broker for key, broker in self.brokers.items() if key != broker_id}
         return replace(self, brokers=MappingProxyType(left))
 
-    def with_controller(self, controller_id: int) -> ClusterImage:
-        return replace(self, controller_id=controller_id)
+    def with_controller(self, controller_id: int, controller_epoch: int) -> ClusterImage:
+        return replace(self, controller_id=controller_id, controller_epoch=controller_epoch)
+
+    def with_deleting(self, name: str) -> ClusterImage:
+        return replace(self, deleting=self.deleting | {name})
 
     def with_next_producer_id(self, next_producer_id: int) -> ClusterImage:
         return replace(self, next_producer_id=next_producer_id)
@@ -161,7 +182,7 @@ class ClusterImage:
         )
 
     def without_topics(self, names: Iterable[str]) -> ClusterImage:
-        """Remove topics and the configs that were set on them."""
+        """Remove topics and all that was said of them."""
         names = tuple(names)
         gone = [topic for name in names if (topic := self.topics.get(name)) is not None]
         return replace(
@@ -170,6 +191,7 @@ class ClusterImage:
             names_by_id=self.names_by_id.without(topic.id for topic in gone),
             names_by_metric=_unindexed(self.names_by_metric, [topic.name for topic in gone]),
             configs=self.configs.without((TOPIC_RESOURCE, name) for name in names),
+            deleting=self.deleting.difference(names),
         )
 
     def with_configs(self, resource: int, name: str, configs: Mapping[str, str]) -> ClusterImage:

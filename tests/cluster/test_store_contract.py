@@ -60,6 +60,7 @@ def lasting(image: ClusterImage) -> object:
         image.names_by_id,
         image.names_by_metric,
         image.configs,
+        image.deleting,
         image.next_producer_id,
     )
 

@@ -12,6 +12,7 @@ from kwire.metadata.changes import (
     Change,
     CreateTopic,
     DeleteTopic,
+    MarkForDeletion,
     RegisterBroker,
     SetConfigs,
     SetController,
@@ -39,6 +40,10 @@ partitions = st.builds(
     replicas=st.sampled_from(((1,), (1, 2), (2, 1))),
     isr=st.sampled_from(((), (1,), (1, 2))),
     offline=st.sampled_from(((), (1,))),
+    adding=st.sampled_from(((), (2,))),
+    removing=st.sampled_from(((), (1,))),
+    recovering=st.booleans(),
+    controller_epoch=st.integers(0, 2),
 )
 partition_lists = st.lists(partitions, min_size=1, max_size=3).map(tuple)
 topics = st.builds(TopicImage, st.sampled_from(NAMES), st.sampled_from(IDS), partition_lists)
@@ -52,13 +57,15 @@ brokers = st.builds(
     st.integers(1, 3),
     st.sampled_from(((), (Endpoint("PLAINTEXT", "here", 9092),))),
     st.sampled_from((None, "r")),
+    st.sampled_from((-1, 7)),
+    st.sampled_from(({}, {"feature_version": (1, 2)})),
 )
 
 
 @st.composite
 def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     """A change that fits `image`, where that is possible, or one that may not."""
-    kind = draw(st.sampled_from(("create", "add", "alter", "delete", "set", "live", "ids")))
+    kind = draw(st.sampled_from(("create", "add", "alter", "mark", "delete", "set", "live", "ids")))
     known = sorted(image.topics) if draw(st.integers(0, 9)) else []
     topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
     if kind == "create":
@@ -71,6 +78,8 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
         epoch = topic.partitions[index % len(topic.partitions)].partition_epoch
         state = replace(draw(partitions), partition_epoch=epoch + draw(st.integers(0, 2)))
         return AlterPartition(topic.name, topic.id, index, epoch, state)
+    if kind == "mark":
+        return MarkForDeletion(topic.name, topic.id)
     if kind == "delete":
         return DeleteTopic(topic.name, topic.id)
     if kind == "set":
@@ -83,6 +92,11 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
         st.one_of(
             st.builds(RegisterBroker, brokers),
             st.builds(UnregisterBroker, st.integers(1, 3)),
-            st.builds(SetController, st.just(image.controller_id), st.integers(-1, 3)),
+            st.builds(
+                SetController,
+                st.just(image.controller_id),
+                st.integers(-1, 3),
+                st.integers(0, 2),
+            ),
         )
     )

@@ -17,6 +17,7 @@ from kwire.metadata.changes import (
     Conflict,
     CreateTopic,
     DeleteTopic,
+    MarkForDeletion,
     SetConfigs,
     SetController,
     TakeProducerIds,
@@ -33,7 +34,7 @@ STATE = PartitionImage(1, 0, 5, (1,), (1,))
 NEXT = replace(STATE, partition_epoch=6)
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 IMAGE = (
-    ClusterImage("c", controller_id=1, next_producer_id=10)
+    ClusterImage("c", controller_id=1, controller_epoch=4, next_producer_id=10)
     .with_topics([TopicImage("a", ID, (STATE, STATE))])
     .with_configs(TOPIC_RESOURCE, "a", {"x": "1"})
 )
@@ -51,12 +52,14 @@ IMAGE = (
         AlterPartition("a", ID, 0, 5, STATE),
         AlterPartition("a", ID, 2, 5, NEXT),
         AlterPartition("a", OTHER_ID, 0, 5, NEXT),
+        MarkForDeletion("a", OTHER_ID),
         DeleteTopic("a", OTHER_ID),
         DeleteTopic("b", ID),
         SetConfigs(TOPIC_RESOURCE, "a", {}, {"x": "2"}),
         SetConfigs(TOPIC_RESOURCE, "b", {}, {"x": "2"}),
         UnregisterBroker(1),
-        SetController(2, 3),
+        SetController(2, 3, 7),
+        SetController(1, 2, 3),
         TakeProducerIds(9, 20),
         TakeProducerIds(10, 9),
     ],
@@ -101,6 +104,7 @@ def test_a_topic_that_was_made_again_is_gone_and_new() -> None:
         partitions={"a": (0,)},
         configs={(TOPIC_RESOURCE, "a"): {}},
         controller_id=1,
+        controller_epoch=4,
         next_producer_id=10,
     )
 
