@@ -7,7 +7,8 @@ what all must do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kwire.metadata.changes import Change
@@ -20,6 +21,10 @@ Watcher = Callable[[ClusterImage, ClusterDelta], None]
 
 class StoreError(Exception):
     """The store cannot be read or written; the sentence says which and why."""
+
+
+class Fenced(StoreError):
+    """Another broker is the controller by now: what this one decided as such is void."""
 
 
 class MetadataStore(Protocol):
@@ -53,3 +58,97 @@ class MetadataStore(Protocol):
 
     def close(self) -> None:
         """Release what is held; registrations of this process end."""
+
+
+# -- a store that several brokers share
+
+Place = tuple[str, int]
+"""A partition: topic and index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerGone:
+    """Nobody is the controller: whoever wants to be may campaign."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSuspended:
+    """The store cannot be reached: whether this broker is still a member is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBack:
+    """It is reached again, and nothing was lost meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    """The cluster has seen this broker go; it has to register anew, and leads nothing until then.
+
+    Told when the store says so, and before that when by this broker's clock it must be so.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentsAsked:
+    """By an administrator, in the store: the replicas that partitions are to have."""
+
+    replicas: Mapping[Place, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionsAsked:
+    """By an administrator, in the store: partitions whose preferred replica is to lead."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChanged:
+    """A leader has written another ISR itself, as before AlterPartition (KIP-497)."""
+
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirsFailed:
+    """A broker has lost log directories; LeaderAndIsr to it tells which partitions."""
+
+    broker_ids: tuple[int, ...]
+
+
+StoreEvent = (
+    ControllerGone
+    | SessionSuspended
+    | SessionBack
+    | SessionLost
+    | ReassignmentsAsked
+    | ElectionsAsked
+    | IsrChanged
+    | LogDirsFailed
+)
+
+
+class ClusterStore(MetadataStore, Protocol):
+    """A MetadataStore that several brokers share, one of which is the controller.
+
+    `load` gives who is a member and the configs; topics are in the image of the controller alone,
+    for a broker learns of them by the controller's requests.  Watchers hear of brokers, controller
+    and configs from the start, of topics while this broker is the controller.
+
+    `commit` takes changes of topics and partitions from the controller alone, each fenced by its
+    epoch: Fenced if there is a later one.  Any broker may set configs.
+    """
+
+    on_event: Callable[[StoreEvent], None] | None
+    """Called on the loop with what is no change of the image."""
+
+    async def campaign(self) -> bool:
+        """Try to become the controller.
+
+        If so the image has all topics now, its `controller_id` and `controller_epoch` are this
+        broker's, and watchers have seen it.  Raises StoreError.
+        """
+
+    async def resign(self) -> None:
+        """Be the controller no longer, if this broker is; another may be elected at once."""
