@@ -21,7 +21,7 @@ from kwire.txn.transaction import (
     ONGOING,
     PREPARED,
     Transaction,
-    unborn,
+    born,
 )
 
 NO_ID_IN_STOCK = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -59,12 +59,12 @@ def decide(
         producer_id = producer_ids.take()
         if producer_id is None:
             return NO_ID_IN_STOCK
-        current = unborn(producer_id, request.timeout_ms, now_ms)
-    elif current.state in PREPARED:
+        return born(producer_id, request.timeout_ms, now_ms)
+    if current.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    elif not _is_valid_producer(current, request):
+    if not _is_valid_producer(current, request):
         return ErrorCode.PRODUCER_FENCED
-    elif current.state is ONGOING:
+    if current.state is ONGOING:
         return fence(current, producer_ids, now_ms)
     return _initialize(current, request, producer_ids, now_ms)
 
@@ -81,13 +81,9 @@ def fence(ongoing: Transaction, producer_ids: ProducerIds, now_ms: int) -> Trans
 
 def _is_valid_producer(current: Transaction, request: Initialization) -> bool:
     """Whether the id named is this producer's, or was before its epochs were used up."""
-    return (
-        request.producer_id in (NO_PRODUCER_ID, current.producer_id)
-        or current.producer_epoch == NO_PRODUCER_EPOCH
-        or (
-            request.producer_id == current.previous_producer_id
-            and request.producer_epoch >= LAST_EPOCH_OF_CLIENTS
-        )
+    return request.producer_id in (NO_PRODUCER_ID, current.producer_id) or (
+        request.producer_id == current.previous_producer_id
+        and request.producer_epoch >= LAST_EPOCH_OF_CLIENTS
     )
 
 
@@ -95,7 +91,7 @@ def _initialize(
     current: Transaction, request: Initialization, producer_ids: ProducerIds, now_ms: int
 ) -> Transaction | ErrorCode:
     expected, timeout_ms = request.expected_epoch, request.timeout_ms
-    if expected not in (None, current.producer_epoch) and current.producer_epoch >= 0:
+    if expected not in (None, current.producer_epoch):
         if expected == current.last_producer_epoch:
             return current.initialized_again(timeout_ms, now_ms)
         return ErrorCode.PRODUCER_FENCED

@@ -112,7 +112,7 @@ class TransactionMachine:
             answer = ProducerAnswer(ErrorCode.NONE, step.producer_id, step.producer_epoch)
             effects.replies.append((ticket, answer))
             return effects
-        effects.replies += [
+        effects.replies = [
             (self._outbox, _markers(transactional_id, step)),
             (ticket, ProducerAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)),
         ]

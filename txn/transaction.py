@@ -204,6 +204,6 @@ class Transaction(NamedTuple):
         return state
 
 
-def unborn(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """A transactional id that was never seen, as it is before its first epoch."""
-    return Transaction(producer_id, NO_PRODUCER_EPOCH, timeout_ms, EMPTY, now_ms)
+def born(producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
+    """A transactional id that was never seen, with its producer's first epoch."""
+    return Transaction(producer_id, 0, timeout_ms, EMPTY, now_ms, previous_producer_id=producer_id)

@@ -132,6 +132,16 @@ def test_longer_than_a_duration_is_not_as_long_as(machine: TransactionMachine) -
     assert machine.list_transactions(wanted, NOW_MS + 51)
 
 
+def test_a_duration_of_zero_is_one(machine: TransactionMachine) -> None:
+    """Apache Kafka wants no duration only where it is negative: as it is when none is asked for."""
+    machine.apply(TransactionRecord("x", OPEN))
+    wanted = TransactionFilter.of(ListTransactionsRequest(duration_filter=0))
+    assert not machine.list_transactions(wanted, NOW_MS)
+    assert machine.list_transactions(wanted, NOW_MS + 1)
+    any_at_all = TransactionFilter.of(ListTransactionsRequest())
+    assert machine.list_transactions(any_at_all, NOW_MS - 5), "begun by a clock that was ahead"
+
+
 def test_markers_of_late_do_not_complete_the_next_transaction(machine: TransactionMachine) -> None:
     """Before version 2 all of a producer's transactions look alike."""
     machine.apply(TransactionRecord("x", OPEN))
