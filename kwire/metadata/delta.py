@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kwire.metadata.changes import (
@@ -11,12 +11,16 @@ from kwire.metadata.changes import (
     Change,
     CreateTopic,
     DeleteTopic,
+    MarkForDeletion,
     RegisterBroker,
     SetConfigs,
+    SetController,
+    TakeProducerIds,
     UnregisterBroker,
 )
 from kwire.metadata.image import (
     NO_CONTROLLER,
+    NOTHING_SET,
     TOPIC_RESOURCE,
     BrokerImage,
     ClusterImage,
@@ -149,3 +153,44 @@ def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, .
         for index, state in enumerate(new.partitions)
         if index >= len(have) or (have[index] is not state and have[index] != state)
     )
+
+
+def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    """Changes that lead where `delta` does, for who has `before` and is to be told.
+
+    They are as few as `delta` is long, not those that were committed; the version is not theirs.
+    """
+    for name, topic_id in delta.deleted.items():
+        yield DeleteTopic(name, topic_id)
+    for name, topic in delta.topics.items():
+        old = None if name in delta.deleted else before.topics.get(name)
+        if old is None:
+            yield CreateTopic(topic, delta.configs.get((TOPIC_RESOURCE, name), NOTHING_SET))
+        else:
+            yield from _changed_states(old, topic, delta.partitions[name])
+    for (resource, name), configs in delta.configs.items():
+        is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
+        if not is_new:  # those of a topic came or went with it
+            yield SetConfigs(resource, name, before.configs_of(resource, name), configs)
+    for broker_id, broker in delta.brokers.items():
+        yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
+    if (delta.controller_id, delta.controller_epoch) != (
+        before.controller_id,
+        before.controller_epoch,
+    ):
+        yield SetController(before.controller_id, delta.controller_id, delta.controller_epoch)
+    if delta.next_producer_id != before.next_producer_id:
+        yield TakeProducerIds(before.next_producer_id, delta.next_producer_id)
+    for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
+        topic = delta.topics.get(name) or before.topics[name]
+        yield MarkForDeletion(name, topic.id)
+
+
+def _changed_states(old: TopicImage, new: TopicImage, changed: Iterable[int]) -> Iterator[Change]:
+    first = len(old.partitions)
+    for index in changed:
+        if index < first:
+            epoch = old.partitions[index].partition_epoch
+            yield AlterPartition(new.name, new.id, index, epoch, new.partitions[index])
+    if len(new.partitions) > first:
+        yield AddPartitions(new.name, new.id, first, new.partitions[first:])

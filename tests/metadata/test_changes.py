@@ -26,7 +26,7 @@ from kwire.metadata.changes import (
     apply_all,
     decide_all,
 )
-from kwire.metadata.delta import ClusterDelta, between, delta_of
+from kwire.metadata.delta import ClusterDelta, between, delta_of, retold
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from tests.metadata.histories import change_of
 
@@ -89,6 +89,7 @@ def test_a_delta_leads_to_the_image_that_the_changes_made(data: st.DataObject) -
         delta = delta_of(first, made, batch)
         assert delta.applied_to(first) == made
         assert delta == between(first, made)
+        assert apply_all(first, retold(first, delta)).with_version(made.version) == made
         read = decode(json.loads(json.dumps(encode(change))))
         assert read == change
         assert apply(before, read) == made.with_version(before.version)

@@ -1,0 +1,62 @@
+"""What is said between the holder of the metadata and a broker: an object of JSON in each line.
+
+A broker asks `{"id": n, "ask": WHAT, ...}` and gets `{"id": n, ...}`.  Unasked it is told
+
+    {"begin": {"cluster_id": ..., "lines": n}}      first, then n lines of changes: the metadata
+    {"version": n, "changes": [...]}                what was changed since, in order
+    {"event": "controller_gone"}
+
+A line of changes has at most `CHANGES_A_LINE` of them, so that the longest, of topics with 10,000
+partitions each, is some megabytes; who reads refuses one above `LINE_SIZE_BYTES_MAX`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import trio
+
+from kwire.cluster.store import StoreError
+
+Said = dict[str, Any]
+
+CHANGES_A_LINE = 100
+LINE_SIZE_BYTES_MAX = 256 * 1024 * 1024
+"""Far above what is ever said (see the module): a bound for a side that has lost its way."""
+
+_READ_SIZE_BYTES = 64 * 1024
+
+
+def encoded(said: Said) -> bytes:
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+async def lines(stream: trio.SocketStream) -> AsyncIterator[Said]:
+    """What the other side says, until it ends.  Raises StoreError where it makes no sense."""
+    waiting = bytearray()
+    searched = 0
+    async for data in _received(stream):
+        waiting += data
+        while (end := waiting.find(b"\n", searched)) >= 0:
+            said = json.loads(waiting[:end])
+            del waiting[: end + 1]
+            searched = 0
+            if not isinstance(said, dict):
+                raise StoreError("the metadata's connection is out of step")
+            yield said
+        searched = len(waiting)
+        if searched > LINE_SIZE_BYTES_MAX:
+            raise StoreError(f"a line of the metadata is above {LINE_SIZE_BYTES_MAX} bytes")
+
+
+async def _received(stream: trio.SocketStream) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            data = await stream.receive_some(_READ_SIZE_BYTES)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return
+        if not data:
+            return
+        yield data

@@ -1,0 +1,240 @@
+"""The side of the process that holds the metadata for the brokers of its machine.
+
+It decides nothing but who is a member (whoever is connected and has registered), who is the
+controller (the first to ask while there is none), and that nobody else changes topics.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import trio
+
+from kwire.cluster.local import LocalStore
+from kwire.cluster.shared.lines import CHANGES_A_LINE, Said, encoded, lines
+from kwire.cluster.store import StoreError
+from kwire.metadata.change_records import decode, encode
+from kwire.metadata.changes import (
+    Change,
+    Conflict,
+    RegisterBroker,
+    SetConfigs,
+    SetController,
+    UnregisterBroker,
+)
+from kwire.metadata.delta import ClusterDelta, between, retold
+from kwire.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+
+log = logging.getLogger("kwire.cluster.shared")
+
+ANYBODYS = (SetConfigs,)
+"""Changes that every broker may make; all others are the controller's."""
+
+MEMBERS_ONLY = "only the controller changes topics, and this broker is not it (any longer)"
+
+
+class StoreServer:
+    """Shares `store` with the brokers that connect to a Unix socket."""
+
+    def __init__(self, store: LocalStore, image: ClusterImage) -> None:
+        self.store = store
+        self.image = image
+        """As it has been told to all members."""
+        self.controller: Member | None = None
+        self.controller_epoch = max(
+            (
+                state.controller_epoch
+                for topic in image.topics.values()
+                for state in topic.partitions
+            ),
+            default=image.controller_epoch,
+        )
+        self._members: set[Member] = set()
+        self._next_broker_epoch = image.version + 1
+        store.watch(self._published)
+
+    async def serve(
+        self, path: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Listen on `path`, which is made and left there, until cancelled.  Raises OSError."""
+        with trio.socket.socket(trio.socket.AF_UNIX) as listening:
+            await listening.bind(str(path))
+            listening.listen()
+            task_status.started()
+            await trio.serve_listeners(self._meet, [trio.SocketListener(listening)])
+
+    async def _meet(self, stream: trio.SocketStream) -> None:
+        member = Member(self, stream)
+        member.tell_all(_snapshot(self.image))
+        self._members.add(member)
+        try:
+            await member.run()
+        except StoreError as problem:
+            log.error("%s: %s", member, problem)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._left(member)
+            self._members.discard(member)
+            member.gone.set()
+
+    def _published(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        told = [*_told(image.version, [*retold(self.image, delta)])]
+        self.image = image
+        for member in self._members:
+            member.tell_all(told)
+
+    def new_broker_epoch(self) -> int:
+        """Larger than all before (KIP-380)."""
+        epoch, self._next_broker_epoch = self._next_broker_epoch, self._next_broker_epoch + 1
+        return epoch
+
+    def member(self, broker_id: int) -> Member | None:
+        """Who has registered as that broker."""
+        return next((each for each in self._members if each.broker_id == broker_id), None)
+
+    async def elect(self, member: Member) -> bool:
+        """Whether `member` is the controller from now on, as nobody else is."""
+        if self.controller is not None:
+            return False
+        assert member.broker_id is not None
+        self.controller = member
+        self.controller_epoch += 1
+        change = SetController(NO_CONTROLLER, member.broker_id, self.controller_epoch)
+        await self.store.commit([change])
+        return True
+
+    async def dismiss(self, member: Member) -> None:
+        """`member` is not the controller any longer, if it was."""
+        if self.controller is not member:
+            return
+        assert member.broker_id is not None
+        self.controller = None
+        change = SetController(member.broker_id, NO_CONTROLLER, self.controller_epoch)
+        await self.store.commit([change])
+        for each in self._members:
+            each.tell({"event": "controller_gone"})
+
+    async def _left(self, member: Member) -> None:
+        """A broker is gone, by its own will or not."""
+        member.is_leaving = True
+        try:
+            await self.dismiss(member)
+            if member.broker_id is not None:
+                await self.store.commit([UnregisterBroker(member.broker_id)])
+        except StoreError as problem:
+            log.error("%s left: %s", member, problem)
+
+
+class Member:
+    """A broker's connection; nobody's until it has registered."""
+
+    def __init__(self, server: StoreServer, stream: trio.SocketStream) -> None:
+        self.broker_id: int | None = None
+        self.is_leaving = False
+        self.gone = trio.Event()
+        """Set once nothing of it is left in the metadata."""
+        self._server = server
+        self._stream = stream
+        self._outbox: list[bytes] = []
+        self._something = trio.Event()
+
+    def __str__(self) -> str:
+        return "a broker" if self.broker_id is None else f"broker {self.broker_id}"
+
+    def tell(self, said: Said) -> None:
+        self.tell_all([encoded(said)])
+
+    def tell_all(self, told: Iterable[bytes]) -> None:
+        self._outbox += told
+        self._something.set()
+
+    async def run(self) -> None:
+        """Listen to it until it goes."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._write)
+            async for said in lines(self._stream):
+                nursery.start_soon(self._answer, said)
+            nursery.cancel_scope.cancel()
+
+    async def _write(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something = trio.Event()
+            waiting, self._outbox = self._outbox, []
+            try:
+                await self._stream.send_all(b"".join(waiting))
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return  # it is gone, which its reader sees as well
+
+    async def _answer(self, said: Said) -> None:
+        try:
+            answer = await self._done(said)
+        except Conflict as conflict:
+            answer = {"conflict": str(conflict), "made": conflict.made}
+        except StoreError as problem:
+            answer = {"error": str(problem)}
+        self.tell({"id": said["id"], **answer})
+
+    async def _done(self, said: Said) -> Said:
+        """Do what is asked; gives the answer.  Raises Conflict, StoreError."""
+        server, store = self._server, self._server.store
+        match said["ask"]:
+            case "register":
+                await self._register(said)
+            case "campaign":
+                self._must_be_registered()
+                return {"elected": await server.elect(self)}
+            case "resign":
+                await server.dismiss(self)
+            case "producer_ids":
+                ids = await store.allocate_producer_ids(said["count"])
+                return {"first": ids.start}
+            case "commit":
+                changes = [decode(change) for change in said["changes"]]
+                if not all(isinstance(change, ANYBODYS) for change in changes) and (
+                    server.controller is not self or said["epoch"] != server.controller_epoch
+                ):
+                    return {"fenced": MEMBERS_ONLY}
+                await store.commit(changes)
+            case unknown:
+                raise StoreError(f"{self} asked for {unknown!r}, which this version does not know")
+        return {}
+
+    async def _register(self, said: Said) -> None:
+        change = decode(said["broker"])
+        assert isinstance(change, RegisterBroker)
+        broker = change.broker
+        while (other := self._server.member(broker.id)) not in (None, self):
+            assert other is not None
+            if not other.is_leaving:
+                raise StoreError(
+                    f"there is a broker {broker.id} already: give each its own node.id"
+                )
+            await other.gone.wait()
+        self.broker_id = broker.id
+        epoch = self._server.new_broker_epoch()
+        registered = BrokerImage(broker.id, broker.endpoints, broker.rack, epoch, broker.features)
+        await self._server.store.commit([RegisterBroker(registered)])
+
+    def _must_be_registered(self) -> None:
+        if self.broker_id is None:
+            raise StoreError("only a broker that has registered can be the controller")
+
+
+def _snapshot(image: ClusterImage) -> Iterator[bytes]:
+    """All of `image`, for who knows nothing yet."""
+    nothing = ClusterImage(image.cluster_id)
+    told = [*_told(image.version, [*retold(nothing, between(nothing, image))])]
+    yield encoded({"begin": {"cluster_id": image.cluster_id, "lines": len(told)}})
+    yield from told
+
+
+def _told(version: int, changes: Sequence[Change]) -> Iterator[bytes]:
+    """Changes in lines; the last has the version that they lead to together."""
+    for at in range(0, max(1, len(changes)), CHANGES_A_LINE):
+        said: Said = {"changes": [encode(each) for each in changes[at : at + CHANGES_A_LINE]]}
+        if at + CHANGES_A_LINE >= len(changes):
+            said["version"] = version
+        yield encoded(said)

@@ -1,0 +1,177 @@
+"""A broker's side of metadata that another process of its machine holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+import trio
+
+from kwire.cluster.shared.lines import Said, encoded, lines
+from kwire.cluster.store import (
+    ControllerGone,
+    Fenced,
+    SessionLost,
+    StoreError,
+    StoreEvent,
+    Watcher,
+)
+from kwire.metadata.change_records import decode, encode
+from kwire.metadata.changes import Change, Conflict, RegisterBroker, apply_all
+from kwire.metadata.delta import delta_of
+from kwire.metadata.image import BrokerImage, ClusterImage
+
+
+class _Question:
+    """Something that was asked, and the answer when it is there."""
+
+    __slots__ = ("answer", "answered")
+
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+        self.answer: Said | None = None
+
+
+class SharedStore:
+    """A ClusterStore; `connect` makes it.
+
+    All topics are in its image, also where this broker is not the controller.  When the process
+    that holds the metadata ends, so does the membership (SessionLost), and there is no way back.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.on_event: Callable[[StoreEvent], None] | None = None
+        self._stream = stream
+        self._sending = trio.Lock()
+        self._image = ClusterImage("")
+        self._watchers: list[Watcher] = []
+        self._questions: dict[int, _Question] = {}
+        self._ids = count(1)
+        self._gone = False
+        self._epoch = -1
+        """As which this broker is the controller."""
+
+    @classmethod
+    async def connect(cls, path: Path, nursery: trio.Nursery) -> SharedStore:
+        """Join the process that listens on `path`; listening to it runs in `nursery`.
+
+        Raises StoreError.
+        """
+        try:
+            stream = await trio.open_unix_socket(str(path))
+        except OSError as problem:
+            raise StoreError(f"nobody holds the metadata at {path}: {problem}") from problem
+        store = cls(stream)
+        await nursery.start(store._listen)
+        return store
+
+    async def load(self) -> ClusterImage:
+        return self._image
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        answer = await self._ask(
+            {"ask": "commit", "epoch": self._epoch, "changes": [*map(encode, changes)]}
+        )
+        if "conflict" in answer:
+            raise Conflict(answer["conflict"], answer["made"])
+        if "fenced" in answer:
+            raise Fenced(answer["fenced"])
+        return self._image
+
+    async def register(self, broker: BrokerImage) -> ClusterImage:
+        await self._ask({"ask": "register", "broker": encode(RegisterBroker(broker))})
+        return self._image
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        first: int = (await self._ask({"ask": "producer_ids", "count": count}))["first"]
+        return range(first, first + count)
+
+    async def campaign(self) -> bool:
+        elected: bool = (await self._ask({"ask": "campaign"}))["elected"]
+        if elected:
+            self._epoch = self._image.controller_epoch
+        return elected
+
+    async def resign(self) -> None:
+        self._epoch = -1
+        await self._ask({"ask": "resign"})
+
+    def close(self) -> None:
+        self._watchers.clear()
+        self.on_event = None
+        self._gone = True
+        self._stream.socket.close()
+
+    # -- talking
+
+    async def _ask(self, said: Said) -> Said:
+        """The answer to a question.  Raises StoreError."""
+        if self._gone:
+            raise StoreError("the process that held the metadata is gone")
+        number, question = next(self._ids), _Question()
+        self._questions[number] = question
+        try:
+            async with self._sending:
+                await self._stream.send_all(encoded({"id": number, **said}))
+            await question.answered.wait()
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as problem:
+            raise StoreError("the process that held the metadata is gone") from problem
+        finally:
+            self._questions.pop(number, None)
+        if question.answer is None:
+            raise StoreError("the process that held the metadata is gone")
+        if "error" in question.answer:
+            raise StoreError(question.answer["error"])
+        return question.answer
+
+    async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Follow what is told; it has started once all that was there before is known."""
+        try:
+            await self._follow(task_status)
+        finally:
+            self._stream.socket.close()
+            self._lost()
+
+    async def _follow(self, task_status: trio.TaskStatus[None]) -> None:
+        missing = -1
+        changes: list[Change] = []
+        async for said in lines(self._stream):
+            if "begin" in said:
+                self._image = ClusterImage(said["begin"]["cluster_id"])
+                missing = said["begin"]["lines"]
+            elif "changes" in said:
+                changes += map(decode, said["changes"])
+                missing -= 1
+                if "version" in said:
+                    self._changed(changes, said["version"])
+                    changes = []
+                if missing == 0:
+                    task_status.started()
+            else:
+                self._told(said)
+
+    def _changed(self, changes: Sequence[Change], version: int) -> None:
+        before = self._image
+        self._image = apply_all(before, changes).with_version(version)
+        delta = delta_of(before, self._image, changes)
+        for watcher in tuple(self._watchers):
+            watcher(self._image, delta)
+
+    def _told(self, said: Said) -> None:
+        if said.get("event") == "controller_gone":
+            if self.on_event is not None:
+                self.on_event(ControllerGone())
+        elif (question := self._questions.get(said.get("id", 0))) is not None:
+            question.answer = said
+            question.answered.set()
+
+    def _lost(self) -> None:
+        was_open, self._gone = not self._gone, True
+        for question in self._questions.values():
+            question.answered.set()
+        if was_open and self.on_event is not None:
+            self.on_event(SessionLost())

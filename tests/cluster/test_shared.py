@@ -1,0 +1,222 @@
+"""Brokers that share the metadata of one process: who is a member, who is the controller."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+
+from kwire.cluster.local import LocalStore
+from kwire.cluster.shared.server import StoreServer
+from kwire.cluster.shared.store import SharedStore
+from kwire.cluster.store import ControllerGone, Fenced, SessionLost, StoreError, StoreEvent
+from kwire.metadata.changes import (
+    AlterPartition,
+    Conflict,
+    CreateTopic,
+    MarkForDeletion,
+    SetConfigs,
+)
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import (
+    NO_CONTROLLER,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+
+STATE = PartitionImage(1, 0, 0, (1, 2), (1, 2))
+TOPIC = TopicImage("t", b"t" * 16, (STATE,))
+GROUP_RESOURCE = 32
+
+
+class Holder:
+    """The process that holds the metadata, in this one."""
+
+    def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
+        self.path = directory / "s"
+        self.file = directory / "metadata.log"
+        self.nursery = nursery
+        self.scope = trio.CancelScope()
+
+    async def start(self) -> None:
+        local = LocalStore(self.file)
+        server = StoreServer(local, await local.load())
+        self.local = local
+
+        async def serve(task_status: trio.TaskStatus[None]) -> None:
+            with self.scope:
+                await server.serve(self.path, task_status)
+
+        await self.nursery.start(serve)
+
+    async def connect(self) -> SharedStore:
+        return await SharedStore.connect(self.path, self.nursery)
+
+    async def broker(self, broker_id: int) -> SharedStore:
+        store = await self.connect()
+        await store.register(broker(broker_id))
+        return store
+
+    async def end(self) -> None:
+        self.scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        self.local.close()
+
+
+@asynccontextmanager
+async def holding(directory: Path) -> AsyncIterator[Holder]:
+    async with trio.open_nursery() as nursery:
+        holder = Holder(directory, nursery)
+        await holder.start()
+        yield holder
+        nursery.cancel_scope.cancel()
+    holder.local.close()
+
+
+def broker(broker_id: int) -> BrokerImage:
+    return BrokerImage(broker_id, (Endpoint("PLAINTEXT", "localhost", 9000 + broker_id),), "rack")
+
+
+async def seen(store: SharedStore, wanted: object) -> ClusterImage:
+    """The image of a store once `wanted` holds for it."""
+    assert callable(wanted)
+    changed = trio.Event()
+    store.watch(lambda image, delta: changed.set())
+    while not wanted(image := await store.load()):
+        await changed.wait()
+        changed = trio.Event()
+    return image
+
+
+async def test_all_see_what_one_changes(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        deltas: list[ClusterDelta] = []
+        second.watch(lambda image, delta: deltas.append(delta))
+        assert await first.campaign()
+        made = await first.commit([CreateTopic(TOPIC, {"x": "1"})])
+        changed = replace(STATE, leader=2, leader_epoch=1, partition_epoch=1)
+        last = await first.commit([AlterPartition("t", TOPIC.id, 0, 0, changed)])
+        image = await seen(second, lambda image: image.version == last.version)
+        assert image == last
+        assert made.topics["t"] == TOPIC
+        assert image.topics["t"].partitions == (changed,)
+        assert [delta.version for delta in deltas] == [last.version - 2, made.version, last.version]
+        assert deltas[-1].partitions == {"t": (0,)}
+        assert (await (await holder.connect()).load()) == image
+
+
+async def test_members_have_growing_epochs_and_go_with_their_connection(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        brokers = (await second.load()).brokers
+        assert brokers[1] == replace(broker(1), epoch=brokers[1].epoch)
+        assert 0 <= brokers[1].epoch < brokers[2].epoch
+        first.close()
+        await seen(second, lambda image: set(image.brokers) == {2})
+        again = await holder.broker(1)
+        image = await seen(again, lambda image: set(image.brokers) == {1, 2})
+        assert image.brokers[1].epoch > brokers[2].epoch
+        with pytest.raises(StoreError, match="there is a broker 1 already"):
+            await holder.broker(1)
+
+
+async def test_there_is_one_controller_and_another_when_it_goes(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        sender, events = trio.open_memory_channel[StoreEvent](1)
+        second.on_event = sender.send_nowait
+        assert await first.campaign()
+        assert not await second.campaign()
+        with pytest.raises(Fenced):
+            await second.commit([CreateTopic(TOPIC)])
+        configs = SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})
+        assert (await second.commit([configs])).configs_of(GROUP_RESOURCE, "g") == {"a": "b"}
+        epoch = (await second.load()).controller_epoch
+        first.close()
+        await seen(second, lambda image: image.controller_id == NO_CONTROLLER)
+        assert await events.receive() == ControllerGone()
+        assert await second.campaign()
+        image = await second.load()
+        assert (image.controller_id, image.controller_epoch) == (2, epoch + 1)
+
+
+async def test_a_controller_that_resigned_is_fenced(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        assert await first.campaign()
+        await first.resign()
+        assert await second.campaign()
+        with pytest.raises(Fenced):
+            await first.commit([CreateTopic(TOPIC)])
+        await second.commit([CreateTopic(TOPIC)])
+        assert not await first.campaign()
+
+
+async def test_a_conflict_is_told_with_what_is_in_the_way(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        await store.campaign()
+        await store.commit([CreateTopic(TOPIC)])
+        with pytest.raises(Conflict, match="there is a topic t") as conflict:
+            await store.commit([CreateTopic(TOPIC)])
+        assert conflict.value.made == 0
+        assert "t" in (await store.load()).topics
+
+
+async def test_brokers_learn_that_the_holder_is_gone(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        sender, events = trio.open_memory_channel[StoreEvent](1)
+        store.on_event = sender.send_nowait
+        await holder.end()
+        assert await events.receive() == SessionLost()
+        with pytest.raises(StoreError, match="is gone"):
+            await store.commit([SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})])
+        with pytest.raises(StoreError, match="nobody holds the metadata"):
+            await holder.connect()
+
+
+async def test_what_lasts_is_there_after_a_restart_in_a_later_controller_epoch(
+    tmp_path: Path,
+) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        for _ in range(3):
+            await store.campaign()
+            await store.resign()
+        await store.campaign()
+        epoch = (await store.load()).controller_epoch
+        state = replace(STATE, controller_epoch=epoch)
+        await store.commit([CreateTopic(replace(TOPIC, partitions=(state, state)))])
+        await store.commit([MarkForDeletion("t", TOPIC.id)])
+        ids = await store.allocate_producer_ids(10)
+    (tmp_path / "s").unlink()
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        image = await store.load()
+        assert image.topics["t"].partitions == (state, state)
+        assert image.deleting == {"t"}
+        await store.campaign()
+        assert (await store.load()).controller_epoch == epoch + 1
+        assert (await store.allocate_producer_ids(1)).start == ids.stop
+
+
+async def test_a_large_image_comes_over_whole(tmp_path: Path) -> None:
+    topics = [
+        CreateTopic(TopicImage(f"t{number}", number.to_bytes(16), (STATE,) * 20), {"a": "b"})
+        for number in range(1, 1_001)
+    ]
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        await first.campaign()
+        committed = await first.commit(topics)
+        assert await seen(second, lambda image: image.version == committed.version) == committed
+        assert await (await holder.connect()).load() == committed
