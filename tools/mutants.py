@@ -12,6 +12,8 @@ mutants of a function beside it, learns from one run which tests call which func
 those in a fork of a process that has everything imported: a mutant costs a fraction of a second.
 
 Mutated are functions and methods; not module constants, properties and other decorated functions.
+What mypy refuses (None for a number, an argument left out) no change could land with: such mutants
+are counted (`types`), and neither tried nor part of a share or sample.
 Results stay in the tree: a mutant that was noticed is tried again only when its function changes
 (or with --all).  The status is 1 where a module that was tried is below the share of --at-least.
 """
@@ -19,6 +21,7 @@ Results stay in the tree: a mutant that was noticed is tried again only when its
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import fnmatch
 import json
@@ -30,6 +33,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -38,10 +42,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TREES = ROOT / "build" / "mutants"
 PLAN = ROOT / "tests" / "mutants"
 
-NOTICED = {1, 3, 24, 36, 37, 152, 255, -9, -11, -24}
-"""What mutmut calls killed, timeout, segfault and caught by type check, as exit codes."""
+NOTICED = {1, 3, 24, 36, 152, 255, -9, -11, -24}
+"""What mutmut calls killed, timeout and segfault, as exit codes."""
 NEW = None
 STOPPED = 2
+REFUSED = 37
+"""By the type checker."""
 ORDER = "tests.mutants.fastest_first"
 LOGGING = r"(?<![\w.])(_logger|log|logger)\.(debug|info|warning|error|exception)\("
 CASTS = r"\bcast\("  # for the type checker alone
@@ -108,6 +114,7 @@ class Tally:
 
     module: str
     total: int
+    refused: int = 0
     noticed: int = 0
     equivalent: int = 0
     left: list[Mutant] = dataclasses.field(default_factory=list)
@@ -193,6 +200,54 @@ def settings(room: Room, modules: Iterable[Path], *, slow: bool) -> str:
     return "\n[tool.mutmut]\n" + "\n".join(lines) + "\n"
 
 
+# What the types notice
+
+
+def refuse_by_types(tree: Path, modules: Iterable[Path]) -> None:
+    """Mark the mutants that mypy, as strict as it is for everything here, refuses."""
+    command: list[str | Path] = [sys.executable, "-m", "mypy", "--output", "json"]
+    command += [f"--config-file={ROOT / 'pyproject.toml'}", "--cache-dir=../types", *modules]
+    done = subprocess.run(
+        command, cwd=tree / "mutants", stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"mypy failed on the mutants in {tree}:\n{done.stdout[-2000:]}")
+    found: dict[str, list[tuple[int, str]]] = {path.as_posix(): [] for path in modules}
+    for each in map(json.loads, filter(str.strip, done.stdout.splitlines())):
+        if each["severity"] == "error" and each["file"] in found:
+            # where a mutant says again what an attribute is, the message names a line
+            message = each["message"].partition(" on line ")[0]
+            found[each["file"]].append((each["line"], message))
+    for name, errors in found.items():
+        note_refused(tree / "mutants" / name, errors)
+
+
+def note_refused(path: Path, errors: list[tuple[int, str]]) -> None:
+    """Of one module; what mypy says of the unchanged copy of a function, too, is none of it."""
+    meta = path.with_name(f"{path.name}.meta")
+    if not meta.exists():
+        return
+    copies = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "__mutmut_" in node.name:
+            assert node.end_lineno is not None
+            copies.update(dict.fromkeys(range(node.lineno, node.end_lineno + 1), node.name))
+    said = {(copies[line], message) for line, message in errors if line in copies}
+    refused = {
+        name
+        for name, message in said
+        if (f"{name.rpartition('__mutmut_')[0]}__mutmut_orig", message) not in said
+    }
+    told = json.loads(meta.read_text())
+    codes: dict[str, int | None] = told["exit_code_by_key"]
+    for key, code in codes.items():
+        if key.rpartition(".")[2] in refused:
+            codes[key] = REFUSED
+        elif code == REFUSED:
+            codes[key] = NEW
+    meta.write_text(json.dumps(told, indent=4))
+
+
 # Which mutants
 
 
@@ -223,7 +278,7 @@ def generate(tree: Path) -> None:
 
 def chosen(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
     """Those to be tried now: of the sample, if there is one, what was not noticed before."""
-    names = sorted(results)
+    names = sorted(name for name, code in results.items() if code != REFUSED)
     if options.sample and options.sample < len(names):
         draw = random.Random(f"{options.seed}:{module}")
         names = sorted(draw.sample(names, options.sample))
@@ -243,12 +298,29 @@ def run(tree: Path, names: list[str], options: argparse.Namespace) -> None:
         environment["KWIRE_MUTANTS_BUDGET_S"] = str(options.budget)
     log = tree / "mutmut.log"
     print(f"{tree.name}: trying {len(names)} mutants; {log} tells how it goes", flush=True)
-    with log.open("w") as output:
+    with log.open("w") as output, kept_results(tree):
         done = subprocess.run(
             command, cwd=tree, env=environment, stdout=output, stderr=output, check=False
         )
     if done.returncode:
         raise SystemExit(f"mutmut failed:\n{log.read_text()[-4000:]}")
+
+
+@contextmanager
+def kept_results(tree: Path) -> Iterator[None]:
+    """mutmut forgets them all when there is another test file: what was noticed is noticed still,
+    and what was not is not forgotten."""
+    metas = list((tree / "mutants").rglob("*.meta"))
+    before = {meta: json.loads(meta.read_text())["exit_code_by_key"] for meta in metas}
+    try:
+        yield
+    finally:
+        for meta, codes in before.items():
+            told = json.loads(meta.read_text())
+            now: dict[str, int | None] = told["exit_code_by_key"]
+            for key, code in now.items():
+                now[key] = codes.get(key) if code is NEW else code
+            meta.write_text(json.dumps(told, indent=4))
 
 
 # What became of them
@@ -270,20 +342,27 @@ def mutants_of(tree: Path, module: Path, keys: Iterable[str]) -> Iterator[Mutant
         os.chdir(here)
 
 
-WORDS = re.compile(r"""f?"(?:[^"\\]|\\.)* (?:[^"\\]|\\.)*"|\bstr\((?:error|problem)\)""")
+WORDS = re.compile(
+    r"""(?:\bmessage=)?(?:f?"(?:[^"\\]|\\.)* (?:[^"\\]|\\.)*"|\bstr\((?:error|problem)\))"""
+)
 """What people read of an error: a literal with spaces in it, or another error's message."""
+NO_WORDS = ("", "None", "message=None", "str(None)")
+"""What a mutant may have instead."""
 
 
 def is_wording(mutant: Mutant) -> bool:
     """Whether only words for people changed, or went."""
-    return mutant.after in (
-        WORDS.sub("None", mutant.before),
-        WORDS.sub("", mutant.before),
-        WORDS.sub("str(None)", mutant.before),
-    ) or (
-        WORDS.search(mutant.before) is not None
-        and WORDS.sub("", mutant.before) == WORDS.sub("", mutant.after)
+    if WORDS.search(mutant.before) is None:
+        return False
+    after = squeezed(mutant.after)
+    return any(after == squeezed(WORDS.sub(no_words, mutant.before)) for no_words in NO_WORDS) or (
+        squeezed(WORDS.sub("", mutant.after)) == squeezed(WORDS.sub("", mutant.before))
     )
+
+
+def squeezed(line: str) -> str:
+    """Without spaces, and the commas that an argument leaves behind."""
+    return re.sub(r",+(?=\))|^,", "", re.sub(r"\s", "", line))
 
 
 class Equivalent(NamedTuple):
@@ -308,8 +387,10 @@ def known_equivalents() -> set[Equivalent]:
 def tally(tree: Path, module: str, path: Path, equivalents: set[Equivalent]) -> Tally:
     """Count what was tried of one module, in this run and before."""
     results = results_of(tree, path)
-    tried = {key: code for key, code in results.items() if code not in (NEW, STOPPED)}
-    found = Tally(module, len(results), sum(code in NOTICED for code in tried.values()))
+    tried = {key: code for key, code in results.items() if code not in (NEW, STOPPED, REFUSED)}
+    refused = sum(code == REFUSED for code in results.values())
+    noticed = sum(code in NOTICED for code in tried.values())
+    found = Tally(module, len(results), refused, noticed)
     unnoticed = [key for key, code in tried.items() if code not in NOTICED]
     for mutant in mutants_of(tree, path, unnoticed):
         change = Equivalent(module, mutant.function, mutant.before, mutant.after)
@@ -326,16 +407,30 @@ def tell(tallies: list[Tally], at_least: float) -> bool:
         for mutant in each.left:
             print(f"\n{each.module} {mutant.function}  {mutant.key}")
             print(f"  - {mutant.before}\n  + {mutant.after}")
-    print(f"\n{'module':40} mutants  tried  noticed  equivalent  left   share")
-    for each in tallies:
+    print(f"\n{'module':44} mutants  types  tried  noticed  equivalent  left   share")
+    for each in [*tallies, *sums(tallies)]:
         print(
-            f"{each.module:40} {each.total:7} {each.tried:6} {each.noticed:8} "
+            f"{each.module:44} {each.total:7} {each.refused:6} {each.tried:6} {each.noticed:8} "
             f"{each.equivalent:11} {len(each.left):5}  {each.share:6.1%}"
         )
     low = [each.module for each in tallies if each.tried and each.share < at_least]
     if low:
         print(f"\nbelow {at_least:.0%}: {', '.join(low)}")
     return not low
+
+
+def sums(tallies: list[Tally]) -> list[Tally]:
+    """All of them together, where there are some."""
+    if len(tallies) < 2:
+        return []
+    total = Tally("together", 0)
+    for each in tallies:
+        total.total += each.total
+        total.refused += each.refused
+        total.noticed += each.noticed
+        total.equivalent += each.equivalent
+        total.left += each.left
+    return [total]
 
 
 def arguments() -> argparse.Namespace:
@@ -380,6 +475,7 @@ def main() -> int:
         paths = lay_out(tree, room, slow=room.slow or options.thorough)
         if not options.only_tell:
             generate(tree)
+            refuse_by_types(tree, [paths[name] for name in names])
             found = {name: results_of(tree, paths[name]) for name in names}
             keys = [key for name in names for key in chosen(found[name], name, options)]
             if keys:

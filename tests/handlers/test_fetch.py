@@ -421,6 +421,17 @@ def test_read_committed_is_told_the_aborted_transactions_of_what_it_reads(aborte
     assert read(0, 0) is None
 
 
+def test_of_an_aborted_transaction_is_told_where_it_begins(node: Node) -> None:
+    node.create("t")
+    node.append("t")
+    node.append("t", producer=(8, 0, 0), transactional=True)
+    node.append("t", producer=(7, 0, 0), transactional=True)
+    node.end_transaction("t", 0, ControlType.ABORT, 7)
+    node.end_transaction("t", 0, ControlType.ABORT, 8)
+    data = only(node.call(request(("t", [asked(0, 0)]), isolation_level=1), 12))
+    assert data.aborted_transactions == [AbortedTransaction(7, 10), AbortedTransaction(8, 5)]
+
+
 def test_aborted_records_are_read_by_everyone(aborted: Node) -> None:
     for isolation_level in (0, 1):
         reply = aborted.call(request(("t", [asked(0, 0)]), isolation_level=isolation_level), 12)
@@ -475,5 +486,11 @@ def test_an_isolation_level_that_does_not_exist(full: Node, isolation_level: int
     wrong = request(("t", [asked(0, 0), asked(7, 0)]), isolation_level=isolation_level)
     reply = full.call(wrong, 12)
     assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert told(reply) == [(0, -1, 0), (7, -1, 0)]
-    assert told(full.call(wrong, 4)) == [(0, -1, 0), (7, -1, 0)]
+    for version in (12, 4):
+        reply = full.call(wrong, version)
+        assert told(reply) == [(0, -1, 0), (7, -1, 0)]
+        [topic] = reply.responses
+        assert topic.topic == "t"
+        for data in topic.partitions:
+            assert (data.high_watermark, data.last_stable_offset) == (-1, -1)
+            assert data.aborted_transactions == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.batches import Record, build
+from kwire.codecs.batches import Compression, Record, build
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.produce import (
     PartitionProduceData,
@@ -149,6 +149,19 @@ def test_sets_are_looked_at_before_acks(node: Node) -> None:
     ):
         reply = send(node, TopicProduceData("t", ZERO_UUID, [place]), version=9, acks=2)
         assert told(reply) == [("t", 0, error, -1)]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.INVALID_REQUIRED_ACKS)],
+)
+def test_so_are_codecs_that_the_version_does_not_know(
+    node: Node, version: int, error: ErrorCode
+) -> None:
+    node.create("t")
+    zstd = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)
+    topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, zstd)])
+    assert told(send(node, topic, version=version, acks=2)) == [("t", 0, error, -1)]
 
 
 def test_a_message_of_an_older_format_is_no_transaction(node: Node) -> None:

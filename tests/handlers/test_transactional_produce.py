@@ -221,6 +221,20 @@ async def test_adding_is_given_up_after_a_while(
     assert len(coordinator.asked) == 3
 
 
+async def test_adding_is_given_up_with_the_request_if_that_is_sooner(
+    verifying: Callable[..., tuple[Node, Coordinator]], autojump_clock: trio.testing.MockClock
+) -> None:
+    """After 10 s, of which the last try is 5 ms short."""
+    early = ErrorCode.CONCURRENT_TRANSACTIONS
+    settings = {
+        "add.partitions.to.txn.retry.backoff.ms": "1999",
+        "add.partitions.to.txn.retry.backoff.max.ms": "60000",
+        "request.timeout.ms": "10000",
+    }
+    node, _ = verifying(early, settings=settings)
+    assert await wait_for(node, IMPLICIT, batch()) == ([(0, *_unable(early))], 6 * 1.999)
+
+
 @pytest.mark.parametrize("version", [VERIFIED, IMPLICIT])
 async def test_a_coordinator_that_answers_later(
     verifying: Callable[..., tuple[Node, Coordinator]],

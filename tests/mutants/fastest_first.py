@@ -16,6 +16,11 @@ import pytest
 STATS = Path("mutmut-stats.json")  # mutmut runs tests in the folder that holds it
 BUDGET = "KWIRE_MUTANTS_BUDGET_S"
 
+HANGS_S_MIN = 20.0
+HANGS_FACTOR = 30.0
+"""A test that takes so many times as long as it did unchanged, and so long on top of it, hangs: the
+machine may be busy."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order by how long they took unchanged; the plain run that finds that out has no order yet."""
@@ -23,6 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     took: dict[str, float] = json.loads(STATS.read_text())["duration_by_test"]
     items.sort(key=lambda item: took.get(item.nodeid, 0.0))
+    for item in items:  # a mutant that hangs is noticed
+        timeout_s = HANGS_S_MIN + HANGS_FACTOR * took.get(item.nodeid, 0.0)
+        item.add_marker(pytest.mark.timeout(timeout_s), append=False)
     if budget := os.environ.get(BUDGET):
         sums = accumulate(took.get(item.nodeid, 0.0) for item in items)
         within = sum(1 for _ in takewhile(lambda spent: spent <= float(budget), sums))

@@ -247,6 +247,8 @@ def test_sessions_are_safe_for_two_minutes() -> None:
     assert open_session(sessions, topic("a", p0=0), now_ms=EVICTION_MS + 1) != NO_SESSION
     assert plan(sessions, session=first, epoch=1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert sessions.evictions == 1
+    assert open_session(sessions, topic("a", p0=0), now_ms=3 * EVICTION_MS) != NO_SESSION
+    assert sessions.evictions == 2
 
 
 def test_the_longest_unused_session_goes_first() -> None:

@@ -28,9 +28,10 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from kwire.log import LogError
 from kwire.partitions import moving
 from kwire.partitions.partition import Partition
-from tests.inside import PATIENCE_S, RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker, until
 
 TOPIC = "t"
 VALUE = bytes(100_000)
@@ -219,3 +220,48 @@ async def test_a_directory_that_failed_takes_no_moves(tmp_path: Path) -> None:
         assert not broker.logs.moves.copies
         assert await ask_to_move(client, other) == ErrorCode.KAFKA_STORAGE_ERROR
         assert await write(client, 1) == 0
+
+
+@pytest.mark.usefixtures("nothing_moves")
+async def test_once_begun_a_move_is_done_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither between the slices, nor before the flush, nor before the swap."""
+    async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
+        client = await RawClient.connect(broker)
+        partition, other = await new_partition(client, broker)
+        await write(client, 25)
+        assert await ask_to_move(client, other) == ErrorCode.NONE
+        monkeypatch.setattr(moving, "INTERVAL_S", 0)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(moving.run, broker)
+            await trio.lowlevel.checkpoint()  # its first pause has begun
+            monkeypatch.setattr(moving, "INTERVAL_S", 3600)
+            await until(lambda: partition.log.dir.parent == other)
+            nursery.cancel_scope.cancel()
+        assert partition.log_end_offset == 25
+
+
+@pytest.mark.usefixtures("nothing_moves")
+async def test_a_move_that_fails_is_ended_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
+        client = await RawClient.connect(broker)
+        partition, other = await new_partition(client, broker)
+        here = partition.log.dir.parent
+        assert await ask_to_move(client, other) == ErrorCode.NONE
+
+        def fail(_: object) -> bool:
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+        monkeypatch.setattr(broker.logs.moves, "copy_some", fail)
+        monkeypatch.setattr(moving, "INTERVAL_S", 0.001)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(moving.run, broker)
+            await until(lambda: not broker.logs.moves.copies)
+            await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        assert partition.log.dir.parent == here
+        assert await write(client, 1) == 0
+        assert [each.getMessage() for each in caplog.records if "t-0 is not moved" in each.message]

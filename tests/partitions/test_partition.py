@@ -59,6 +59,28 @@ def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> N
     assert (partition.high_watermark, told) == (1, [ErrorCode.NONE])
 
 
+def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None:
+    """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
+    asked = Asked()
+    partition = Partition(make_log(LogConfig(flush_messages=2)), 1, cast(Flusher, asked))
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    states = []
+    for offset in (1, 2, 3):
+        append(partition)
+        states.append((partition.is_flushing, partition.high_watermark))
+        if partition.log.flush_due:
+            partition.log.flush_due = False
+            flush = partition.log.prepare_flush(NOW_MS)
+            assert flush is not None
+            flush.run()
+            partition.log.flushed(flush)
+            partition.flushed(offset - 1)  # as if one had come since the flush began
+            states.append((partition.is_flushing, partition.high_watermark))
+            partition.flushed(offset)
+            states.append((partition.is_flushing, partition.high_watermark))
+    assert states == [(False, 1), (True, 1), (True, 1), (False, 2), (False, 3)]
+
+
 def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
     durable = LogConfig(flush_messages=1)
     partition = Partition(make_log(durable), 1)
