@@ -1,4 +1,6 @@
-"""Apache Kafka itself, to measure and compare against: its jars, one KRaft node, its tools.
+"""Apache Kafka itself, to measure and compare against: its jars, nodes, tools.
+
+A node is one of KRaft (`ApacheKafka`), or a broker of a cluster on ZooKeeper (`ZooKeeperBroker`).
 
 The jars come from Maven Central by `mvn dependency:copy-dependencies`, once a version, into the
 user's cache directory. A folder of jars that is there already is named by KWIRE_APACHE_KAFKA_LIBS.
@@ -21,8 +23,11 @@ from typing import IO, Self
 
 from kwire.conformance import java
 from kwire.testing.ports import free_port
+from kwire.testing.process import answers
 
 VERSION = "4.3.1"
+ZOOKEEPER_VERSION = "3.9.2"
+"""The last version whose brokers form a cluster on ZooKeeper; its jars have a ZooKeeper, too."""
 LIBS_VARIABLE = "KWIRE_APACHE_KAFKA_LIBS"
 LOG4J_VERSION = "2.25.1"
 DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
@@ -52,6 +57,14 @@ LOG4J_XML = """<?xml version="1.0" encoding="UTF-8"?>
     <PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
   <Loggers><Root level="${sys:kwire.log.level:-WARN}"><AppenderRef ref="err"/></Root></Loggers>
 </Configuration>
+"""
+
+# What versions before 4 read instead.
+RELOAD4J_PROPERTIES = """log4j.rootLogger=${kwire.log.level}, err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.Target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
 
 
@@ -146,13 +159,19 @@ def _obtain(version: str, target: Path) -> None:
         jars.rename(target)
 
 
-def _log4j_file() -> Path:
+def _logging(version: str) -> str:
     """Apache Kafka's own logging goes to stderr, so that tools' stdout holds their answer only."""
-    path = _cache_dir() / "log4j2.xml"
-    if not path.is_file() or path.read_text() != LOG4J_XML:
+    if int(version.split(".")[0]) >= 4:
+        return f"-Dlog4j2.configurationFile={_cached('log4j2.xml', LOG4J_XML)}"
+    return f"-Dlog4j.configuration=file:{_cached('log4j.properties', RELOAD4J_PROPERTIES)}"
+
+
+def _cached(name: str, content: str) -> Path:
+    path = _cache_dir() / name
+    if not path.is_file() or path.read_text() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"log4j2.xml.{os.getpid()}")
-        fresh.write_text(LOG4J_XML)
+        fresh = path.with_name(f"{name}.{os.getpid()}")
+        fresh.write_text(content)
         fresh.rename(path)
     return path
 
@@ -168,8 +187,8 @@ def command(
     """The command line that runs `class_name` with the jars of `version`."""
     return [
         str(java.executable()),
+        _logging(version),
         *jvm,
-        f"-Dlog4j2.configurationFile={_log4j_file()}",
         f"-Dkwire.log.level={log_level}",
         "-cp",
         f"{libs(version)}/*",
@@ -219,7 +238,7 @@ class ApacheKafka:
         self.jvm = tuple(jvm)
         self.log_level = log_level
         given = dict(settings or {})
-        self.settings = self._single_node(given.get("node.id", "1")) | given
+        self.settings = self._own_settings(given) | given
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -235,7 +254,9 @@ class ApacheKafka:
     def log_file(self) -> Path:
         return self.directory / "server.log"
 
-    def _single_node(self, node_id: str) -> dict[str, str]:
+    def _own_settings(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Those of a node beside which there is no other."""
+        node_id = given.get("node.id", "1")
         controller = free_port()
         return {
             "process.roles": "broker,controller",
@@ -257,16 +278,20 @@ class ApacheKafka:
 
     def format(self) -> None:
         """Write server.properties, and a storage id into the log directory unless one is there."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        properties = self.directory / "server.properties"
-        lines = [f"{name}={value}\n" for name, value in self.settings.items()]
-        properties.write_text("".join(lines))
+        properties = self._write_properties()
         if (self.directory / "data" / "meta.properties").exists():
             return
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(properties)]
         done = run("kafka.tools.StorageTool", arguments, version=self.version)
         if done.returncode:
             raise ApacheKafkaError(f"format failed:\n{done.stdout}{done.stderr}")
+
+    def _write_properties(self) -> Path:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self.directory / "server.properties"
+        lines = [f"{name}={value}\n" for name, value in self.settings.items()]
+        properties.write_text("".join(lines))
+        return properties
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the process and return at once (`format` has run); `wait_until_up` waits."""
@@ -293,14 +318,17 @@ class ApacheKafka:
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 break
-            try:
-                socket.create_connection(("localhost", self.port), timeout=1).close()
+            if self._is_up():
                 return
-            except OSError:
-                time.sleep(0.05)
+            time.sleep(0.05)
         self.stop()
         tail = self.log_file.read_text(errors="replace")[-3000:]
         raise ApacheKafkaError(f"Apache Kafka {self.version} did not start:\n{tail}")
+
+    def _is_up(self) -> bool:
+        with socket.socket() as link:
+            link.settimeout(1)
+            return link.connect_ex(("localhost", self.port)) == 0
 
     def start(self) -> None:
         self.format()
@@ -330,6 +358,66 @@ class ApacheKafka:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+class ZooKeeperBroker(ApacheKafka):
+    """A broker of a cluster on ZooKeeper, with its data in `directory`.
+
+    `zookeeper_connect` is the setting zookeeper.connect; brokers of one cluster share it, and have
+    a `broker_id` each.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        zookeeper_connect: str,
+        broker_id: int = 1,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        version: str = ZOOKEEPER_VERSION,
+        jvm: Sequence[str] = QUICK_JVM,
+        log_level: str = "WARN",
+    ) -> None:
+        self.broker_id = broker_id
+        self.zookeeper_connect = zookeeper_connect
+        super().__init__(
+            directory, port=port, settings=settings, version=version, jvm=jvm, log_level=log_level
+        )
+
+    def _own_settings(self, given: Mapping[str, str]) -> dict[str, str]:
+        return {
+            "broker.id": str(self.broker_id),
+            "zookeeper.connect": self.zookeeper_connect,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+    def format(self) -> None:
+        """The broker formats its log directories itself, by what ZooKeeper says of the cluster."""
+        self._write_properties()
+
+    def _is_up(self) -> bool:
+        """The port takes connections before the broker is registered."""
+        return answers("127.0.0.1", self.port)
+
+    def pause(self) -> None:
+        """Stand still (SIGSTOP), as in a very long collection of garbage."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL).  Until ZooKeeper's session of it expires, no start succeeds."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
 
 def lock_exclusively(file: IO[str]) -> None:

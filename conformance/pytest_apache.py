@@ -19,12 +19,24 @@ from typing import Any, NamedTuple
 import pytest
 
 from kwire.conformance import java
-from kwire.conformance.apache_kafka import ApacheKafka, libs, lock_exclusively, run
+from kwire.conformance.apache_kafka import (
+    VERSION,
+    ZOOKEEPER_VERSION,
+    ApacheKafka,
+    ZooKeeperBroker,
+    libs,
+    lock_exclusively,
+    run,
+)
+from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, find_jars
 
 JavaClass = Callable[..., CompletedProcess[str]]
 POLL_S = 0.1
 OTHERS_S = 3600.0
 """How long the worker that started the node waits for the tests of the others."""
+
+NEED_JAVA = {"apache_kafka_libs", "zookeeper_libs", "zookeeper"}
+"""Fixtures that run Java, or find what is run by it."""
 
 
 class ApacheKafkaNode(NamedTuple):
@@ -52,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever runs Java is marked so: `-m "not java"` leaves out all of it."""
     for item in items:
-        if "apache_kafka_libs" in getattr(item, "fixturenames", ()):
+        if not NEED_JAVA.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.slow)
 
@@ -82,13 +94,57 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def apache_kafka_libs() -> Path:
     """The folder of Apache Kafka's jars."""
+    return _libs_or_skip()
+
+
+def _libs_or_skip(version: str = VERSION) -> Path:
     missing = java.why_missing()
     if missing:
         pytest.skip(f"NOT TESTED: {missing}")
     try:
-        return libs()
+        return libs(version)
     except java.JavaMissing as missing_maven:
         pytest.skip(f"NOT TESTED: {missing_maven}")
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """A ZooKeeper of this worker: tests keep apart by a chroot each (see `unique`).
+
+    Who stops it, kills it or lets it stand still starts one of his own.
+    """
+    missing = java.why_missing()
+    if missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+    directory = tmp_path_factory.mktemp("zookeeper")
+    # Its data ends with the tests: a power cut may have it.
+    with ZooKeeperProcess(directory, {"forceSync": "no"}, jars=_zookeeper_jars()) as process:
+        yield process
+
+
+def _zookeeper_jars() -> Path:
+    """Those of pyspark, else those that Apache Kafka's last version on ZooKeeper brings."""
+    try:
+        return find_jars()
+    except ZooKeeperMissing:
+        return _libs_or_skip(ZOOKEEPER_VERSION)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_libs() -> Path:
+    """The folder of jars of Apache Kafka's last version on ZooKeeper."""
+    return _libs_or_skip(ZOOKEEPER_VERSION)
+
+
+@pytest.fixture(scope="session")
+def zookeeper_broker(
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ZooKeeperBroker]:
+    """An Apache Kafka 3.9.2 broker on ZooKeeper, alone in its chroot: one for this worker."""
+    directory = tmp_path_factory.mktemp("zookeeper-broker")
+    connect = zookeeper.connect("/shared-broker")
+    with ZooKeeperBroker(directory, connect) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,11 @@ _lifelines: weakref.WeakSet[IO[bytes]] = weakref.WeakSet()
 """Our ends of the brokers' standard inputs."""
 
 
+def hold_lifeline(lifeline: IO[bytes]) -> None:
+    """Keep our end of a child's standard input to this process alone: the child ends with it."""
+    _lifelines.add(lifeline)
+
+
 def _drop_lifelines() -> None:
     """In a process forked from this one: it must not keep the brokers alive."""
     for lifeline in list(_lifelines):
@@ -113,7 +118,7 @@ class BrokerProcess:
                 self.command(), bufsize=0, stdin=subprocess.PIPE, stdout=log, stderr=log
             )
         assert self._process.stdin is not None
-        _lifelines.add(self._process.stdin)
+        hold_lifeline(self._process.stdin)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answers("127.0.0.1", self.port):
             if self._process.poll() is not None:

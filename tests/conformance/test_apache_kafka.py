@@ -11,6 +11,7 @@ import pytest
 from kwire.conformance import apache_kafka as apache
 from kwire.conformance import java
 from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.testing import ZooKeeperProcess
 
 JavaClass = Callable[..., CompletedProcess[str]]
 
@@ -59,3 +60,24 @@ def test_failing_maven_leaves_nothing_behind(
         apache.libs()
     left = [path.name for path in (tmp_path / "cache/kwire/apache-kafka").iterdir()]
     assert left == [f"{apache.VERSION}.lock"]
+
+
+@pytest.mark.long  # can only change with the jars
+def test_brokers_on_zookeeper_form_a_cluster(
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
+) -> None:
+    connect = zookeeper.connect(f"/{unique}")
+    with (
+        apache.ZooKeeperBroker(tmp_path / "1", connect, 1) as first,
+        apache.ZooKeeperBroker(tmp_path / "2", connect, 2) as second,
+    ):
+        server = ["--bootstrap-server", f"{first.bootstrap},{second.bootstrap}"]
+        arguments = ["--create", "--topic", "t", "--replica-assignment", "1:2,2:1"]
+        topics = "org.apache.kafka.tools.TopicCommand"
+        version = apache.ZOOKEEPER_VERSION
+        created = apache.run(topics, [*server, *arguments], version=version)
+        assert created.returncode == 0, created.stdout + created.stderr
+        second.stop()
+        second.start()
+        described = apache.run(topics, [*server, "--describe"], version=version)
+        assert described.stdout.count("Replicas:") == 2, described.stdout + described.stderr
