@@ -112,8 +112,10 @@ def _partitions(
         )
     if factor == DEFAULT:
         factor = config.default_replication_factor
-    first = random.randrange(max(1, len(image.brokers)))
-    return place(image.brokers, wanted.partition_count(config), factor, first)
+    size = max(1, len(image.brokers))
+    start, shift = random.randrange(size), random.randrange(size)
+    count = wanted.partition_count(config)
+    return place(image.brokers, count, factor, start=start, shift=shift)
 
 
 def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:

@@ -9,7 +9,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.controller.topic_creation import PARTITIONS_MAX, too_many_partitions
 from kwire.metadata.changes import AddPartitions
 from kwire.metadata.image import ClusterImage, PartitionImage
-from kwire.metadata.placement import check_manual, new_partition, place
+from kwire.metadata.placement import check_manual, new_partition, place_more
 from kwire.metadata.refusal import Refusal
 
 
@@ -40,7 +40,7 @@ class Growth:
             raise too_many_partitions()
         size = len(topic.partitions[0].replicas)
         if self.assignments is None:
-            added = place(image.brokers, count, size, have)
+            added = place_more(image.brokers, count, topic.partitions)
         else:
             added = _assigned(image, self.assignments, count, size)
         return AddPartitions(topic.name, topic.id, have, tuple(added))

@@ -22,12 +22,17 @@ def new_partition(replicas: Sequence[int]) -> PartitionImage:
 
 
 def place(
-    brokers: Mapping[int, BrokerImage], count: int, replication_factor: int, first: int
+    brokers: Mapping[int, BrokerImage],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    shift: int,
+    first: int = 0,
 ) -> list[PartitionImage]:
-    """Spread `count` partitions over the brokers, each one's replicas over the racks.
+    """Spread `count` partitions over the brokers; see `assign`.
 
-    `first` is where the round starts; without a varying one the leaders of all small topics would
-    be on the same broker.  Raises Refusal if there are not enough brokers.
+    Raises Refusal if there are not enough brokers.
     """
     if replication_factor > len(brokers):
         raise Refusal(
@@ -37,26 +42,83 @@ def place(
             f"{len(brokers)} broker(s) are registered or some brokers have all their log "
             "directories cordoned.",
         )
+    assigned = assign(brokers, count, replication_factor, start=start, shift=shift, first=first)
+    return [new_partition(replicas) for replicas in assigned]
+
+
+def place_more(
+    brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
+) -> list[PartitionImage]:
+    """`count` more for a topic that has `partitions`: its round goes on from the first's leader.
+
+    Raises Refusal if there are not enough brokers.
+    """
+    replicas = partitions[0].replicas
+    start = next((at for at, each in enumerate(sorted(brokers)) if each >= replicas[0]), 0)
+    return place(brokers, count, len(replicas), start=start, shift=start, first=len(partitions))
+
+
+def assign(
+    brokers: Mapping[int, BrokerImage],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    shift: int,
+    first: int = 0,
+) -> list[list[int]]:
+    """The replicas of `count` partitions from number `first` on, as Kafka's AdminUtils has them.
+
+    Leaders go round from the broker at `start`, else all small topics would be led by the same
+    one.  The second replica is `shift` brokers further on than the next; one more in each round, so
+    that the load of a broker that fails goes to all others.  Where brokers have racks, no rack has
+    a second replica before all have one.  There are as many brokers as replicas at least.
+    """
     ring = _alternating_racks(brokers.values())
+    racks = {broker.rack for broker in brokers.values()}
+    step = len(racks) if racks != {None} else 1  # from rack to rack, or from broker to broker
     size = len(ring)
-    partitions = []
-    for index in range(count):
-        start = first + index
-        shift = start // size  # followers differ from round to round, so load spreads on a failure
-        leader = start % size
-        followers = [
-            (leader + 1 + (shift + step) % (size - 1)) % size
-            for step in range(replication_factor - 1)
-        ]
-        partitions.append(new_partition([ring[at] for at in (leader, *followers)]))
-    return partitions
+    found = []
+    for index in range(first, first + count):
+        if index > 0 and index % size == 0:
+            shift += 1
+        leader = (index + start) % size
+        others = [(leader + 1 + (shift * step + k) % (size - 1)) % size for k in range(size - 1)]
+        found.append(_spread([ring[at] for at in (leader, *others)], brokers, replication_factor))
+    return found
+
+
+def _spread(
+    preferred: Sequence[int], brokers: Mapping[int, BrokerImage], replication_factor: int
+) -> list[int]:
+    """Of the brokers in their order the first ones, each of another rack as far as that goes."""
+    if all(broker.rack is None for broker in brokers.values()):
+        return list(preferred[:replication_factor])
+    racks_count = len({broker.rack for broker in brokers.values()})
+    chosen: list[int] = []
+    racks: set[str | None] = set()
+    turns = 0
+    while len(chosen) < replication_factor:
+        broker_id = (
+            preferred[0] if turns == 0 else preferred[1 + (turns - 1) % (len(preferred) - 1)]
+        )
+        turns += 1
+        rack = brokers[broker_id].rack
+        if broker_id not in chosen and (rack not in racks or len(racks) == racks_count):
+            chosen.append(broker_id)
+            racks.add(rack)
+    return chosen
 
 
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
-    """All broker ids, neighbours in different racks as far as that goes."""
-    racks: dict[str | None, list[int]] = {}
-    for broker in sorted(brokers, key=lambda broker: broker.id):
-        racks.setdefault(broker.rack, []).append(broker.id)
+    """All broker ids, neighbours in different racks as far as that goes.
+
+    A broker without a rack is in one of its own kind, where others have racks.  (Apache Kafka
+    places nothing then.)
+    """
+    racks: dict[str, list[int]] = {}
+    for broker in sorted(brokers, key=lambda broker: (broker.rack or "", broker.id)):
+        racks.setdefault(broker.rack or "", []).append(broker.id)
     rounds = zip_longest(*racks.values())
     return [broker_id for broker_id in chain.from_iterable(rounds) if broker_id is not None]
 

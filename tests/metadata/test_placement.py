@@ -29,7 +29,7 @@ def test_every_partition_has_its_replicas(
     racks: list[str | None], count: int, first: int, data: st.DataObject
 ) -> None:
     factor = data.draw(st.integers(1, len(racks)))
-    partitions = place(cluster(racks), count, factor, first)
+    partitions = place(cluster(racks), count, factor, start=first % 3, shift=first, first=first)
     assert len(partitions) == count
     for partition in partitions:
         assert len(set(partition.replicas)) == len(partition.replicas) == factor
@@ -42,20 +42,20 @@ def test_every_partition_has_its_replicas(
 
 def test_replicas_are_in_different_racks_as_far_as_that_goes() -> None:
     brokers = cluster(["a", "a", "b", "b", "c", "c"])
-    for partition in place(brokers, 6, 3, 0):
+    for partition in place(brokers, 6, 3, start=0, shift=0):
         leader_rack = brokers[partition.replicas[0]].rack
         assert brokers[partition.replicas[1]].rack != leader_rack
 
 
 def test_followers_of_one_leader_differ() -> None:
-    partitions = place(cluster([None] * 4), 12, 2, 0)
+    partitions = place(cluster([None] * 4), 12, 2, start=0, shift=0)
     followers = {p.replicas[1] for p in partitions if p.leader == 1}
     assert followers == {2, 3, 4}
 
 
 def test_too_few_brokers() -> None:
     with pytest.raises(Refusal) as refused:
-        place(cluster([None]), 1, 3, 0)
+        place(cluster([None]), 1, 3, start=0, shift=0)
     assert refused.value.error == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
