@@ -14,6 +14,7 @@ Clients stand for their member ids, so the text is the same whatever ids a broke
     heartbeat NAME [v=4 gen= instance= id=]
     leave NAME[:instance],... [v=5]
     commit NAME [v=9 gen= instance= id= retention=] topic:partition=offset[:metadata] ...
+    txn-commit NAME [v=3 gen= instance= id= producer=7] topic:partition=offset[:metadata] ...
     fetch [v=9 stable=1] topic:partition ... (nothing: all)
     delete-offsets topic:partition ...
     delete    describe [v=6]    list [v=5 states=a,b types=a,b]
@@ -56,6 +57,11 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kwire.codecs.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 AnyMessage = Any
 """A request or response of any kind and version."""
@@ -100,6 +106,7 @@ class GroupScript:
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "commit": self._commit,
+            "txn-commit": self._txn_commit,
             "fetch": self._fetch,
             "delete-offsets": self._delete_offsets,
             "delete": self._delete,
@@ -229,6 +236,30 @@ class GroupScript:
         )
         self._send(name, ApiKey.OFFSET_COMMIT, 9, arguments, request)
 
+    def _txn_commit(self, words: list[str], arguments: Arguments) -> None:
+        name, *places = words
+        topics = []
+        for topic, partitions in _topics(places).items():
+            parsed = [(index, text.partition(":")) for index, text in partitions]
+            places_of_topic = [
+                TxnOffsetCommitRequestPartition(
+                    index, int(offset), committed_metadata=_metadata(metadata)
+                )
+                for index, (offset, _, metadata) in parsed
+            ]
+            topics.append(TxnOffsetCommitRequestTopic(topic, places_of_topic))
+        request = TxnOffsetCommitRequest(
+            transactional_id=f"{self._group_id}-of-{name}",
+            group_id=arguments.get("group", self._group_id),
+            producer_id=int(arguments.get("producer", 7)),
+            producer_epoch=0,
+            generation_id=int(arguments.get("gen", self._client(name).generation_id)),
+            member_id=self._id_of(name, arguments),
+            group_instance_id=arguments.get("instance"),
+            topics=topics,
+        )
+        self._send(name, ApiKey.TXN_OFFSET_COMMIT, 3, arguments, request)
+
     def _fetch(self, words: list[str], arguments: Arguments) -> None:
         topics = [
             OffsetFetchRequestTopics(name=topic, partition_indexes=[i for i, _ in partitions])
@@ -308,10 +339,11 @@ class GroupScript:
     def _join_reply(self, response: JoinGroupResponse) -> str:
         error = ErrorCode(response.error_code)
         member = f" id={self.alias(response.member_id)}" if response.member_id else ""
-        if error is not ErrorCode.NONE:
-            return error.name + member
         members = sorted(f"{self._member(m)}={_text(m.metadata)}" for m in response.members)
         skip = " skip-assignment" if response.skip_assignment else ""
+        if error is not ErrorCode.NONE:
+            leader = f" leader={self.alias(response.leader)}" if response.leader else ""
+            return error.name + member + leader + f" members={members}" * bool(members) + skip
         return (
             f"NONE generation={response.generation_id} leader={self.alias(response.leader)}"
             f" protocol={response.protocol_type}/{response.protocol_name}"

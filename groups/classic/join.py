@@ -55,6 +55,7 @@ class Join:
         request, group = self.request, self.group
         if not self._has_room():
             group.remove(request.member_id)
+            self.decision.end_session(request.member_id)
             self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         elif group.state is ClassicState.DEAD:
             self._refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)

@@ -25,7 +25,7 @@ AnyMessage = Any
 """A request or response of any kind."""
 
 SCRIPTS = Path(__file__).parents[1] / "groups" / "scripts"
-MACHINE_ONLY = {"failures", "retention", "reload"}
+MACHINE_ONLY = {"failures", "reload", "restart", "retention", "transactional"}
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.txt") if path.stem not in MACHINE_ONLY)
 SETTINGS = {
     "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",

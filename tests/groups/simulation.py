@@ -22,13 +22,19 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.coordinator.driver import AnyEffects
+from kwire.coordinator.effects import TimerKey
 from kwire.coordinator.machine import MachineRecord
+from kwire.groups import txn_offsets
 from kwire.groups.classic import join as classic_join
 from kwire.groups.classic.decision import Caller
 from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.state import ClassicState
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
+from kwire.groups.timers import RetentionTimer
 from tests.coordinator.simulation import Simulation
 
 AnyMessage = Any
@@ -77,8 +83,44 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         self.waiting: dict[Parked, Waiting] = {}
         """Requests without a reply."""
         self._answered: list[tuple[str, AnyMessage]] = []
+        self._has_resigned = False
+        self._timers_left: set[TimerKey] = set()
+        self._in_transaction: dict[int, list[MachineRecord]] = {}
         self._parked = 0
         self.load()
+
+    def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
+        if effects.producer is None or self.append_error is not None:
+            return super().append(effects, proof)
+        producer_id, _ = effects.producer
+        for record in effects.records:
+            self.apply(record, producer_id)
+            self._in_transaction.setdefault(producer_id, []).append(record)
+        return ErrorCode.NONE
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """The marker is written: the log is told of what counts from now on."""
+        self.follow_marker(producer_id, commit=commit)
+        for record in self._in_transaction.pop(producer_id) if commit else ():
+            self.log.append(record.encode())
+            self.records.append(record)
+
+    def restart(self, limits: GroupLimits) -> None:
+        """The broker is killed and reads the log: who waited has lost its connection."""
+        self.limits = limits
+        self.waiting.clear()
+        self.timers.clear()
+        self.machine = self.reloaded()
+        self._has_resigned = False
+        self.load()
+
+    def resign(self) -> None:
+        """The partition is led elsewhere: who waits is told so."""
+        for effects in list(self.machine.unloaded(self.now_ms)):
+            self.reply(effects.replies)
+            self.machine.settle(effects)
+        self.timers.clear()
+        self._has_resigned = True
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
@@ -87,6 +129,26 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
     def reloaded(self) -> GroupMachine:
         """A second machine that has read the log."""
         return self.replay_into(GroupMachine(self.limits))
+
+    def check_timers(self) -> None:
+        """Whoever may vanish is waited for with a timer, and nobody else, in groups that are."""
+        if self._has_resigned:
+            return
+        wanted: set[TimerKey] = {RetentionTimer().key}
+        allowed: set[TimerKey] = set()
+        for group_id, group in self.groups.items():
+            parked = (group.awaiting_join.keys() | group.awaiting_sync.keys()) - group.newcomers
+            allowed |= {("session", group_id, member_id) for member_id in parked}
+            heard = group.pending_joins.keys() | group.members.keys() - parked
+            wanted |= {("session", group_id, member_id) for member_id in heard}
+            if group.state is ClassicState.PREPARING_REBALANCE:
+                wanted.add(("join", group_id))
+            if group.pending_syncs:
+                wanted.add(("sync", group_id))
+        # Those of groups that were deleted come to nothing, as do their ids.
+        self._timers_left |= {key for key in self.timers if key[1:2] and key[1] not in self.groups}
+        assert not wanted - self.timers.keys(), "nobody would notice if they never came"
+        assert not self.timers.keys() - wanted - allowed - self._timers_left, "nobody waits for it"
 
     # -- requests
 
@@ -119,8 +181,8 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
                 if version < 3:
                     request.members = [MemberIdentity(request.member_id)]
                 self.happen(machine.classic.leave(request, ticket, now_ms), ticket)
-            case ApiKey.OFFSET_COMMIT:
-                self.happen(machine.commit_offsets(request, version, ticket, now_ms), ticket)
+            case ApiKey.OFFSET_COMMIT | ApiKey.TXN_OFFSET_COMMIT:
+                self._commit(version, request, ticket)
             case ApiKey.OFFSET_DELETE:
                 self.happen(machine.delete_offsets(request, ticket, now_ms), ticket)
             case ApiKey.DELETE_GROUPS:
@@ -134,6 +196,14 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         caller = Caller(name, "/127.0.0.1", version)
         new_member_id = f"{name}-{ticket.number}"
         effects = self.machine.classic.join(request, caller, new_member_id, ticket, self.now_ms)
+        self.happen(effects, ticket)
+
+    def _commit(self, version: int, request: AnyMessage, ticket: Parked) -> None:
+        machine, now_ms = self.machine, self.now_ms
+        if isinstance(request, OffsetCommitRequest):
+            effects = machine.commit_offsets(request, version, ticket, now_ms)
+        else:
+            effects = machine.commit_transactional_offsets(request, ticket, now_ms)
         self.happen(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
@@ -162,7 +232,9 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         response: object
         match api:
             case ApiKey.OFFSET_FETCH:
-                response = OffsetFetchResponse(groups=[machine.fetch_offsets(request.groups[0])])
+                asked, stable = request.groups[0], request.require_stable
+                found = machine.fetch_offsets(asked, require_stable=stable)
+                response = OffsetFetchResponse(groups=[found])
             case ApiKey.DESCRIBE_GROUPS:
                 group = machine.classic.describe(request.groups[0], version)
                 response = DescribeGroupsResponse(groups=[group])
@@ -176,6 +248,8 @@ def refused(error: ErrorCode, request: AnyMessage) -> object:
     """The response that tells a failed append."""
     if isinstance(request, OffsetCommitRequest):
         return commit_error(request, error)
+    if isinstance(request, TxnOffsetCommitRequest):
+        return txn_offsets.commit_error(request, error)
     if isinstance(request, DeleteGroupsRequest):
         return error
     failed: AnyMessage = response_class(request.API_KEY)()

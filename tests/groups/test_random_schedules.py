@@ -3,6 +3,7 @@
 - Nothing is decided in place: making a decision changes no group and no offset.
 - A request is answered once; one that is parked is answered in the end.
 - Generations of a group never go back.
+- Whoever may vanish is waited for with a timer, and nobody else.
 - A machine that reads the log knows the same offsets and the same groups, and of a group that is
   stable or empty the same generation, members and assignments.
 """
@@ -187,6 +188,10 @@ class Schedule(RuleBasedStateMachine):
         # Those who have not rejoined may be as many again.
         assert len(group.awaiting_join) <= self.simulation.limits.group_max_size
         check_group(group)
+
+    @invariant()
+    def who_is_waited_for(self) -> None:
+        self.simulation.check_timers()
 
     @invariant()
     def log_tells_the_same(self) -> None:

@@ -3,12 +3,15 @@
 The replies in the scripts are those of Apache Kafka 4.3.1, which was given the same lines; where
 it was not (see a script's head) they are what its source and documents say.  `limits` sets up a
 machine, `append ERROR|ok` makes appends fail, `log` shows what was appended since the last time
-and `state` what a replay of the whole log makes of the group.
+and `state` what a replay of the whole log makes of the group.  `marker commit|abort` ends a
+producer's transaction, `resign` has another broker lead, and `restart [LIMIT=VALUE ...]` kills this
+one and has it read the log; `notes` is what the operator is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,25 +46,37 @@ class MachineScript:
 
     def run(self, line: str) -> list[str]:
         command, *words = line.split()
-        if command == "limits":
-            pairs = (word.split("=") for word in words)
-            self._start(GroupLimits(**{name: int(value) for name, value in pairs}))
-            return []
-        if command == "append":
-            self.simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
-            return []
-        if command == "log":
-            records, self._shown = (
-                self.simulation.records[self._shown :],
-                len(self.simulation.records),
-            )
-            return [line for record in records for line in self._show(record)]
-        if command == "state":
-            return self._state()
+        simulation = self.simulation
+        match command:
+            case "limits":
+                self._start(GroupLimits(**_limits(words)))
+            case "restart":
+                simulation.restart(replace(simulation.limits, **_limits(words)))
+            case "append":
+                simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+            case "log":
+                records, self._shown = simulation.records[self._shown :], len(simulation.records)
+                return [line for record in records for line in self._show(record)]
+            case "state":
+                return self._state()
+            case "notes":
+                notes, simulation.notes = simulation.notes, []
+                return notes
+            case "resign":
+                simulation.resign()
+                return self.script.replies()
+            case "marker":
+                simulation.end_transaction(7, commit=words == ["commit"])
+            case _:
+                return self._ask(line)
+        return []
+
+    def _ask(self, line: str) -> list[str]:
         lines = self.script.run(line)
-        if command != "wait":
+        if not line.startswith("wait"):
             self.simulation.wait(0)  # a first rebalance without delay completes by its timer
             lines += self.script.run("wait 0")
+        self.simulation.check_timers()
         return lines
 
     def _show(self, record: MachineRecord) -> list[str]:
@@ -96,6 +111,10 @@ class MachineScript:
         offsets = [f"{t}:{p}={o.offset}" for t, p, o in machine.offsets.all_of(GROUP_ID)]
         lines = [f"{group.state.value} generation={group.generation_id} {' '.join(members)}"]
         return lines + [" ".join(offsets)] * bool(offsets)
+
+
+def _limits(words: list[str]) -> dict[str, int]:
+    return {name: int(value) for name, _, value in (word.partition("=") for word in words)}
 
 
 def _offset_value(value: OffsetCommitValue | None) -> str:
