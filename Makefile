@@ -8,6 +8,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 endif
 VENV_PYTHON := .venv/bin/python
+BENCH_TURNS := --seconds 0.15 --rounds 30
 # Without its compiled modules a broker starts in three times the time.
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := codecs conformance docker groups kwire log tests tools txn
@@ -77,8 +78,8 @@ mutants: ## faults that no test notices, by mutmut: hours; ARGS='log --sample 40
 	$(PYTHON) tools/environment.py mutants
 	nice -n 19 $(VENV_PYTHON) tools/mutants.py $(ARGS)
 
-bench: env-dev ## kwire and Apache Kafka side by side; writes conformance/bench/RESULTS.md
-	$(VENV_PYTHON) -m kwire.conformance.bench
+bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
+	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)
 
 opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, beside Apache Kafka's
 	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
 from kwire.conformance.bench import machine, report, spark, steady
+from kwire.conformance.bench.against import compared
 from kwire.conformance.bench.brokers import (
     Apache,
     Broker,
@@ -81,6 +82,7 @@ NOT_QUICK = frozenset({"first"}) | CLIENTS | TRANSACTIONS | SIZE_KEYS
 @click.option("--quick", is_flag=True, help="Under 90 s: 2 rounds of 0.7 s, little warming.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
 @click.option("--floor/--no-floor", default=True, help="Measure the bare server as well.")
+@click.option("--against", help="A commit: kwire as it was then, in Apache Kafka's place.")
 @click.option("--bootstrap", help="HOST:PORT of a broker that runs already, in kwire's place.")
 @click.option(
     "--output",
@@ -100,6 +102,7 @@ def main(
     quick: bool,
     only_kwire: bool,
     floor: bool,
+    against: str | None,
     bootstrap: str | None,
     output: Path | None,
     directory: Path | None,
@@ -114,6 +117,12 @@ def main(
         console = Console(width=FILE_COLUMNS)
     with tempfile.TemporaryDirectory(prefix="kwire-bench-", dir=directory) as folder:
         root = Path(folder)
+        if against:
+            rows = [row for row in ROWS if plan.has(row.key)]
+            with console.status("starting") as status:
+                section = compared(rows, against, root, seconds, rounds, status.update)
+            report.print_section(console, section, against)
+            return
         ours = External(Kwire.name, _address(bootstrap)) if bootstrap else Kwire(root / "kwire")
         brokers: list[Broker] = [ours] if only_kwire else [ours, Apache(root / "apache")]
         with console.status("memory") as status:

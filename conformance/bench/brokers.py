@@ -102,6 +102,7 @@ class ProcessBroker(Broker):
         self.address = ("127.0.0.1", free_port())
         self.log_file: Path = directory / "broker.log"
         self.settings: dict[str, str] = {}
+        self.environment: dict[str, str] | None = None  # this process' own
         self._process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -113,7 +114,11 @@ class ProcessBroker(Broker):
         with open(self.log_file, "wb") as log:
             began = time.monotonic()
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
             )
         wait_for_reply(self.address, self._process, self.log_file)
         return time.monotonic() - began
@@ -137,6 +142,12 @@ class ProcessBroker(Broker):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Of the process, which runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def rss_mb(self) -> float | None:
         return rss_mb(self._process.pid) if self._process is not None else None

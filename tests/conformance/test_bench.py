@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
 from kwire.conformance.bench import crowd, frames, load, report
+from kwire.conformance.bench.against import PROCESSOR, Before, turn
 from kwire.conformance.bench.brokers import Floor, Kwire, running
 from kwire.conformance.bench.measure import Series, figures_from_the_start
 from kwire.conformance.bench.rows import ROWS, Figure
@@ -126,3 +129,21 @@ def test_a_crowd_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert figures.keys() == {figure.name for figure in crowd.CROWD_FIGURES}
     assert all(figures[name] > 0 for name in figures if name != crowd.MEMORY.name)
     assert figures[crowd.OPEN.name] <= figures[crowd.SERVED.name]
+
+
+@pytest.mark.slow
+def test_an_earlier_commit_runs_from_its_own_sources(tmp_path: Path) -> None:
+    broker = Before("HEAD", tmp_path / "before")
+    ask = "import kwire.cli, kwire.log, kwire.codecs as c; print(kwire.log.__file__, c.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", ask],
+        env=broker.environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert found == [f"{tmp_path}/packages/kwire/{each}/__init__.py" for each in ("log", "codecs")]
+    with running(broker):
+        figures = turn(ROWS[0], broker, 0.05)
+    assert figures.keys() >= {each.name for each in ROWS[0].figures}
+    assert (PROCESSOR.name in figures) == (sys.platform == "linux")

@@ -1,0 +1,118 @@
+"""`make bench AGAINST=<commit>`: kwire as it is beside kwire as it was, for what a change costs.
+
+The brokers take short turns, A B, B A, ..., both on one processor and the load generator on
+another; what is told is the median of the ratios of neighbouring turns.  Beside what a client sees
+stands what other work bends least: the processor time that the broker took for a request.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from kwire.conformance.bench.brokers import Kwire, running
+from kwire.conformance.bench.measure import Progress, Series, new_topic
+from kwire.conformance.bench.report import Section
+from kwire.conformance.bench.rows import Figure, Figures, Row
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WARM_S = 1.0
+NO_LESS_THAN = 0.97  # of what it was; what is closer is not told from noise
+PROCESSOR = Figure("processor time a request", "µs", more_is_better=False)
+
+NOTE = (
+    "Sources of {name} in this environment, in turns with those at hand. Brokers and load"
+    " generator had a processor each, where there are two."
+)
+
+
+class Before(Kwire):
+    """`kwire serve` of the sources of an earlier commit, on what is installed now."""
+
+    def __init__(self, commit: str, directory: Path) -> None:
+        super().__init__(directory)
+        self.name = commit
+        packages = directory.parent / "packages"
+        lay_out(commit, packages)
+        found_first = {"PYTHONPATH": str(packages), "PYTHONSAFEPATH": "1"}
+        self.environment = {**os.environ, **found_first}
+
+
+def lay_out(commit: str, packages: Path) -> None:
+    """Put the sources of `commit` where their import names are looked for below `packages`."""
+    tree = packages.with_name("tree")
+    tree.mkdir(parents=True)
+    archive = subprocess.run(
+        ["git", "archive", commit], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE
+    )
+    subprocess.run(["tar", "-x"], cwd=tree, check=True, input=archive.stdout)
+    project = tomllib.loads((tree / "pyproject.toml").read_text())
+    for name, folder in sorted(project["tool"]["setuptools"]["package-dir"].items()):
+        shutil.move(tree / folder, packages.joinpath(*name.split(".")))
+
+
+def compared(
+    rows: Sequence[Row], commit: str, root: Path, seconds: float, rounds: int, say: Progress
+) -> Section:
+    """All rows, in turns."""
+    now, before = Kwire(root / "now"), Before(commit, root / "before")
+    with running(now, before):
+        _prefer(now, before)
+        series = [each for row in rows for each in _row(row, now, before, seconds, rounds, say)]
+    return Section(f"Now and at {commit}", NOTE.format(name=commit), series)
+
+
+def _prefer(*brokers: Kwire) -> None:
+    """The brokers on one processor and this process on another, before all else on the machine.
+
+    As far as there are two, and the system lets us (Linux, and for the second root only).
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    processors = sorted(os.sched_getaffinity(0))
+    places = [(broker.pid, processors[0]) for broker in brokers] + [(0, processors[-1])]
+    for pid, processor in places:
+        os.sched_setaffinity(pid, {processor})
+        with suppress(PermissionError):
+            os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+
+
+def _row(
+    row: Row, now: Kwire, before: Kwire, seconds: float, rounds: int, say: Progress
+) -> list[Series]:
+    figures = [replace(figure, target=NO_LESS_THAN) for figure in (*row.figures, PROCESSOR)]
+    all_series = [Series(row.key, row.title, figure, figure.target) for figure in figures]
+    for broker in (now, before):
+        turn(row, broker, WARM_S)
+    for number in range(rounds):
+        say(f"{row.title}: round {number + 1} of {rounds}")
+        for broker in (now, before) if number % 2 == 0 else (before, now):
+            found = turn(row, broker, seconds)
+            for series in all_series:
+                if series.figure.name in found:
+                    series.add(broker.name, found[series.figure.name])
+    return all_series
+
+
+def turn(row: Row, broker: Kwire, seconds: float) -> Figures:
+    """What a client saw in so many seconds, and what the broker took for it (on Linux)."""
+    topic = new_topic()
+    row.prepare(broker, topic)
+    began_s = processor_s(broker.pid)
+    sample = row.sample(broker.address, topic, seconds)
+    took_s = processor_s(broker.pid) - began_s
+    broker.delete_topic(topic)
+    figures = row.figures_of(sample)
+    return figures | ({PROCESSOR.name: took_s * 1e6 / sample.requests} if took_s else {})
+
+
+def processor_s(pid: int) -> float:
+    """What the threads of a process have taken so far; 0 where the system is not Linux."""
+    tasks = Path(f"/proc/{pid}/task")
+    return sum(int(path.read_text().split()[0]) for path in tasks.glob("*/schedstat")) / 1e9
