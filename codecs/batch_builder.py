@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import crc32c
-
+from kwire.codecs import crc32c
 from kwire.codecs.batch_header import read_header
 from kwire.codecs.batch_layout import (
     CODEC_MASK,

@@ -11,8 +11,7 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-import crc32c
-
+from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
     CODEC_MASK,
     CONTROL_FLAG,

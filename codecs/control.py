@@ -10,8 +10,6 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kwire.codecs.batch_builder import build
 from kwire.codecs.batch_layout import (
     BASE_OFFSET,
@@ -22,6 +20,7 @@ from kwire.codecs.batch_layout import (
     LEADER_EPOCH,
     LEADER_EPOCH_POS,
 )
+from kwire.codecs.crc32c import crc32c
 from kwire.codecs.record import CorruptBatch, Record
 
 _KEY = Struct(">hh")

@@ -16,7 +16,6 @@ from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic
-from kwire.coordinators.groups import GroupCoordinator
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Conflict, Decision, decide_all
 from kwire.metadata.delta import ClusterDelta, between
@@ -33,6 +32,7 @@ from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
+    from kwire.coordinators.groups import GroupCoordinator
     from kwire.coordinators.transactions import TransactionCoordinator
     from kwire.metadata.image import ResourceKey
     from kwire.metadata_view import MetadataViews
@@ -78,23 +78,13 @@ class Broker:
             config.max_incremental_fetch_session_cache_slots,
             lambda: random.randint(1, 2**31 - 1),
         )
-        self.groups = GroupCoordinator.configured(
-            config,
-            partitions=config.offsets_topic_num_partitions,
-            timers=self.timers,
-            now_ms=self.now_ms,
-        )
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Take up the cluster's state and be part of it; background work runs in `nursery`."""
         self._nursery = nursery
         nursery.start_soon(self.timers.run)
         self._flusher.start(nursery)
-        self.groups.start(nursery)
         image = await self.store.load()
-        topic = image.topics.get(GROUP_METADATA_TOPIC)
-        if topic is not None:
-            self.groups.partitions = len(topic.partitions)
         self._note_absent(image)
         self._known_at_start = set(image.topics)
         self.apply_image(image, between(self.image, image))
@@ -103,6 +93,23 @@ class Broker:
             BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
         )
         await self._tell_offline()
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """Imported and made when first needed, by a group or by what groups left on disk."""
+        from kwire.coordinators.groups import GroupCoordinator
+
+        topic = self.image.topics.get(GROUP_METADATA_TOPIC)
+        configured = self.config.offsets_topic_num_partitions
+        coordinator = GroupCoordinator.configured(
+            self.config,
+            partitions=configured if topic is None else len(topic.partitions),
+            timers=self.timers,
+            now_ms=self.now_ms,
+        )
+        if self._nursery is not None:
+            coordinator.start(self._nursery)
+        return coordinator
 
     @cached_property
     def transactions(self) -> TransactionCoordinator:
@@ -201,7 +208,7 @@ class Broker:
             self.topic_names.pop(topic_id, None)
         if delta.configs:
             self._apply_configs(delta.configs)
-        if delta.deleted:
+        if delta.deleted and "groups" in self.__dict__:
             self.groups.topics_deleted([*delta.deleted.items()])
         for topic in delta.topics.values():
             self.topic_names[topic.id] = topic.name

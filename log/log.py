@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-import crc32c
-
+from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
     CODEC_MASK,
     CODEC_MAX,

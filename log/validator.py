@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import crc32c
-
+from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
     ATTRIBUTES,
     ATTRIBUTES_POS,

@@ -26,8 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crc32c import crc32c
-
+from kwire.codecs.crc32c import crc32c
 from kwire.metadata.change_records import UnknownChange, decode, encode
 from kwire.metadata.changes import (
     Change,

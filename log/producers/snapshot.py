@@ -23,8 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-import crc32c
-
+from kwire.codecs import crc32c
 from kwire.log.error import CorruptFile
 from kwire.log.producers.entry import ProducerEntry, WrittenBatch
 

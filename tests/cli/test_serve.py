@@ -164,5 +164,6 @@ def test_the_start_imports_little() -> None:
     assert not too_much
     messages = [name for name in loaded if name.startswith("kwire.codecs.messages.")]
     assert len(messages) < 30, "messages are imported when a client first asks for them"
-    transactions = {name for name in loaded if name.startswith("kwire.transaction")}
-    assert not transactions, "imported for the first transactional producer"
+    coordinators = {name for name in loaded if name.startswith("kwire.coordinators.")}
+    assert not coordinators, "imported for the first group, and the first transactional producer"
+    assert not loaded & {"email", "argparse", "crc32c"}, "nothing of a library but its checksum"

@@ -1,0 +1,21 @@
+"""CRC-32C by the compiled part of its library alone."""
+
+from __future__ import annotations
+
+import crc32c as package
+import pytest
+
+from kwire.codecs import crc32c
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_it_is_the_library_s(kind: type) -> None:
+    data = b"123456789"
+    assert crc32c.crc32c(kind(data)) == package.crc32c(data) == 0xE3069283  # RFC 3720's example
+
+
+def test_a_package_without_its_compiled_part_is_taken_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crc32c, "_COMPILED", "_not_there")
+    assert crc32c._load() is package.crc32c
