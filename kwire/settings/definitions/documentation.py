@@ -96,6 +96,8 @@ BROKER = {
     "broker.rack": "Where the broker is; replicas are spread over racks.",
     "connections.max.idle.ms": "How long a connection may be idle before it is closed.",
     "controller.listener.names": "Listeners of a KRaft controller; they are left out.",
+    "controller.socket.timeout.ms": "How long the controller waits for a broker's answer, and a "
+    "broker for the controller's.",
     "default.replication.factor": "Replicas of a topic that is made without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one fetch response holds.",
@@ -142,8 +144,11 @@ BROKER = {
     "producer.id.expiration.ms": "How long a silent producer's last sequence numbers are kept.",
     "queued.max.request.bytes": "The most memory of requests that are coming in, -1 for no limit.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are noted.",
+    "replica.socket.receive.buffer.bytes": "Receive buffer of a follower's connection to its "
+    "leader; by default what the system chooses.",
+    "replica.socket.timeout.ms": "How long a follower waits for its leader's answer.",
     "request.timeout.ms": "How long a record of a transaction's coordinator may take to be "
-    "replicated.",
+    "replicated, and another broker to answer what is no replication.",
     "share.coordinator.state.topic.min.isr": "min.insync.replicas of the topic of share state.",
     "share.coordinator.state.topic.num.partitions": "Partitions of the topic of share state.",
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
@@ -151,6 +156,7 @@ BROKER = {
     "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",
+    "socket.connection.setup.timeout.ms": "How long a connection to another broker may take.",
     "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted; "
     "4096 where it is not set, and never more than net.core.somaxconn.",
     "socket.receive.buffer.bytes": "Receive buffer of each socket, -1 for the system's default.",

@@ -50,7 +50,7 @@ class NetworkSettings(Settings):
     queued_max_requests = integer(500, HIGH, at_least(1), effect=NO_QUEUE)
     request_timeout_ms = integer(30_000, HIGH)
     socket_connection_setup_timeout_max_ms = long(30_000, MEDIUM, effect=CLUSTER)
-    socket_connection_setup_timeout_ms = long(10_000, MEDIUM, effect=CLUSTER)
+    socket_connection_setup_timeout_ms = long(10_000, MEDIUM)
     socket_listen_backlog_size = integer(50, MEDIUM, at_least(1))
     socket_receive_buffer_bytes = integer(102_400, HIGH)
     socket_request_max_bytes = integer(104_857_600, HIGH, at_least(1))

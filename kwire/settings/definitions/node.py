@@ -75,7 +75,7 @@ class NodeSettings(Settings):
     controller_quorum_voters = strings((), HIGH, quorum_voters, effect=NO_QUORUM)
     controller_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
     controller_quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
-    controller_socket_timeout_ms = integer(30_000, MEDIUM, effect=CLUSTER)
+    controller_socket_timeout_ms = integer(30_000, MEDIUM)
     initial_broker_registration_timeout_ms = integer(60_000, MEDIUM, effect=CLUSTER)
     internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True, effect=NO_QUORUM)
     internal_metadata_log_segment_bytes = optional_integer(LOW, internal=True, effect=NO_QUORUM)

@@ -1,0 +1,109 @@
+"""Who is reached where: a `Peer` for each other broker and each kind of work.
+
+Each kind has a connection of its own, so that what takes long holds up nothing else.  Client ids
+are those of Apache Kafka's brokers, for quotas and logs go by them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from kwire.peers.peer import Peer, PeerLimits
+
+if TYPE_CHECKING:
+    from kwire.metadata.image import ClusterImage, Endpoint
+    from kwire.settings import BrokerConfig
+
+
+class Role(Enum):
+    """What a connection to another broker is for."""
+
+    FETCHER = "fetcher"
+    CONTROLLER = "controller"
+    """From the controller to a broker."""
+    TO_CONTROLLER = "to the controller"
+    FORWARDING = "forwarding"
+    TXN_MARKERS = "transaction markers"
+    VERIFICATION = "transaction verification"
+
+
+_CLIENT_IDS = {
+    Role.FETCHER: "broker-{id}-fetcher-{number}",
+    Role.TXN_MARKERS: "broker-{id}-txn-marker-sender",
+    Role.VERIFICATION: "AddPartitionsManager",
+}
+"""Where it is not the number of the broker that asks."""
+
+
+class PeerOwner(Protocol):
+    """What `Peers` asks of the broker."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def image(self) -> ClusterImage: ...
+
+
+class Peers:
+    """All peers of one broker; made when first asked for, closed when their broker is gone."""
+
+    def __init__(self, owner: PeerOwner) -> None:
+        self._owner = owner
+        self._peers: dict[tuple[int, Role, int], Peer] = {}
+
+    def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
+        """The peer for this work; `number` tells fetchers of one leader apart."""
+        key = broker_id, role, number
+        found = self._peers.get(key)
+        if found is None:
+            found = self._peers[key] = Peer(
+                broker_id,
+                lambda: self.address(broker_id),
+                client_id=_CLIENT_IDS.get(role, "{id}").format(
+                    id=self._owner.node_id, number=number
+                ),
+                limits=self._limits(role),
+            )
+        return found
+
+    def address(self, broker_id: int) -> Endpoint | None:
+        """Where a live broker listens for others; None for one that is not alive."""
+        broker = self._owner.image.brokers.get(broker_id)
+        if broker is None:
+            return None
+        return broker.endpoint(self._owner.config.inter_broker_listener)
+
+    def release(self, broker_id: int, role: Role, number: int = 0) -> None:
+        """Nobody needs this peer any longer."""
+        found = self._peers.pop((broker_id, role, number), None)
+        if found is not None:
+            found.close()
+
+    def drop(self, broker_id: int) -> None:
+        """Close all connections to a broker that is gone."""
+        for key in [key for key in self._peers if key[0] == broker_id]:
+            self._peers.pop(key).close()
+
+    def close(self) -> None:
+        for peer in self._peers.values():
+            peer.close()
+        self._peers.clear()
+
+    def _limits(self, role: Role) -> PeerLimits:
+        config = self._owner.config
+        request_timeout_ms = config.request_timeout_ms
+        receive_buffer_bytes = -1
+        if role is Role.FETCHER:
+            request_timeout_ms = config.replica_socket_timeout_ms
+            if config.given("replica.socket.receive.buffer.bytes"):  # else the system grows it
+                receive_buffer_bytes = config.replica_socket_receive_buffer_bytes
+        elif role in (Role.CONTROLLER, Role.TO_CONTROLLER):
+            request_timeout_ms = config.controller_socket_timeout_ms
+        return PeerLimits(
+            request_timeout_ms=request_timeout_ms,
+            connect_timeout_ms=config.socket_connection_setup_timeout_ms,
+            receive_buffer_bytes=receive_buffer_bytes,
+        )
