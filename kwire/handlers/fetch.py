@@ -403,7 +403,7 @@ def _not_a_follower(asked: FetchPartition) -> ErrorCode:
 def _diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
     """Where the fetcher's log leaves the leader's, if it does (KIP-595); LogError if unknown."""
     epoch, end_offset = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
-    if epoch < 0 or end_offset < 0 or asked.fetch_offset < partition.log_start_offset:
+    if end_offset < 0 or asked.fetch_offset < partition.log_start_offset:
         raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
         return EpochEndOffset(epoch=epoch, end_offset=end_offset)

@@ -26,36 +26,29 @@ INTERVAL_S = 0.1
 
 async def run(broker: Broker) -> None:
     """Serve all moves, a slice of each in turn."""
-    moves = broker.logs.moves
+    moves, logs = broker.logs.moves, broker.logs.logs
     while True:
         await trio.sleep(INTERVAL_S)
-        while moves.copies:
-            advanced = False
-            for key in list(moves.copies):
-                if key in moves.copies and key in broker.logs.logs:
-                    advanced |= await _turn(broker, moves, key)
-            if not advanced:
-                break
+        while keys := [key for key in moves.copies if key in logs]:
+            for key in keys:
+                if key in moves.copies and key in logs:  # still
+                    await _turn(broker, moves, key)
 
 
-async def _turn(broker: Broker, moves: Moves, key: TopicPartition) -> bool:
-    """Copy some, or swap what is copied; False if nothing could be done."""
+async def _turn(broker: Broker, moves: Moves, key: TopicPartition) -> None:
+    """Copy some, flush what is copied, or swap it; a move that fails is over."""
     try:
         if moves.copy_some(key):
             await trio.lowlevel.checkpoint()
-            return True
-        flush = moves.prepare_flush(key)
-        if flush is not None:
+        elif (flush := moves.prepare_flush(key)) is not None:
             copy = moves.copies[key].log
             await trio.to_thread.run_sync(flush.run)
             copy.flushed(flush)
-            return True
-        _swap(broker, moves, key)
+        else:
+            _swap(broker, moves, key)
     except LogError as problem:
         log.error("%s-%d is not moved: %s", *key, problem)
         moves.cancel(key)
-        return False
-    return True
 
 
 def _swap(broker: Broker, moves: Moves, key: TopicPartition) -> None:

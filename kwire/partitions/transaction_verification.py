@@ -63,9 +63,10 @@ class Producer(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Proofs to append with, and what is told of partitions that may not be written to.
+    """What partitions are told that may not be written to, and proofs to append to others with.
 
-    Partitions of neither have the transaction open, or are not led here.
+    Partitions of neither have the transaction open, or are not led here.  A proof of one that is
+    refused counts for nothing.
     """
 
     proofs: dict[Place, Verification]
@@ -140,11 +141,7 @@ def _is_early(told: Told) -> bool:
 
 def _verdict(proofs: dict[Place, Verification], told: Told, support: Support) -> Verdict:
     refused = {place: _client_error(error, support) for place, error in told.items() if error}
-    if not refused:
-        return Verdict(proofs, refused)
-    return Verdict(
-        {place: proof for place, proof in proofs.items() if place not in refused}, refused
-    )
+    return Verdict(proofs, refused)
 
 
 def _client_error(error: ErrorCode, support: Support) -> ErrorCode:

@@ -214,6 +214,19 @@ async def test_records_from_before_the_wait_began_are_not_missed(
     assert trio.current_time() == before
 
 
+async def test_a_deletion_from_before_the_wait_began_is_not_missed(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    t.create("u")
+    waiting = t.start(fetch((0, 0), topics=("t", "u"), min_bytes=2 * BATCH), 12)
+    t.append("t")
+    t.delete("u")
+    before = trio.current_time()
+    reply = await waiting
+    assert told(reply) == [(0, 0, BATCH), (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)]
+    assert trio.current_time() == before
+
+
 async def test_a_cancelled_wait_leaves_nothing_behind(t: Node) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(t.wait_for, fetch((0, 0), (1, 0)), 12)

@@ -235,6 +235,59 @@ async def test_adding_is_given_up_with_the_request_if_that_is_sooner(
     assert await wait_for(node, IMPLICIT, batch()) == ([(0, *_unable(early))], 6 * 1.999)
 
 
+async def test_of_several_partitions_those_are_written_that_may_be(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    """Whatever stands before them in the request, or is told of them."""
+    promise: Promise[Any] = Promise()
+    node, coordinator = verifying(promise)
+    promise.resolve({("t", 0): ErrorCode.TRANSACTION_ABORTABLE, ("t", 1): ErrorCode.NONE})
+    answer, _ = await wait_for(node, ABORTABLE, batch(7), batch(0), batch(1))
+    assert answer == [
+        (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (0, ErrorCode.TRANSACTION_ABORTABLE, None),
+        (1, ErrorCode.NONE, None),
+    ]
+    assert coordinator.asked == [("verify", {"t": frozenset({0, 1})})]
+    assert [node.partition("t", index).log_end_offset for index in range(2)] == [0, 1]
+
+
+def test_a_partition_that_is_led_elsewhere_does_not_hide_the_next(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    node, coordinator = verifying(ErrorCode.NONE)
+    node.change_leader("t", 0, leader=2, leader_epoch=1)
+    assert send(node, ABORTABLE, batch(0), batch(1)) == [
+        (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, None),
+        (1, ErrorCode.NONE, None),
+    ]
+    assert coordinator.asked == [("verify", {"t": frozenset({1})})]
+
+
+def test_a_topic_that_is_not_there_does_not_hide_the_next(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    node, coordinator = verifying(ErrorCode.TRANSACTION_ABORTABLE)
+    topics = [TopicProduceData(name, ZERO_UUID, [batch()]) for name in ("none", "t")]
+    request = ProduceRequest("x", 1, 1000, topics)
+    reply = node.call(request, ABORTABLE)
+    errors = [topic.partition_responses[0].error_code for topic in reply.responses]
+    assert errors == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    ]
+    assert coordinator.asked == [("verify", {"t": frozenset({0})})]
+
+
+def test_the_first_producer_id_is_one_as_well(
+    verifying: Callable[..., tuple[Node, Coordinator]],
+) -> None:
+    node, _ = verifying(ErrorCode.TRANSACTION_ABORTABLE)
+    assert send(node, ABORTABLE, batch(producer_id=0)) == [
+        (0, ErrorCode.TRANSACTION_ABORTABLE, None)
+    ]
+
+
 @pytest.mark.parametrize("version", [VERIFIED, IMPLICIT])
 async def test_a_coordinator_that_answers_later(
     verifying: Callable[..., tuple[Node, Coordinator]],

@@ -232,11 +232,16 @@ async def test_once_begun_a_move_is_done_without_a_pause(
         partition, other = await new_partition(client, broker)
         await write(client, 25)
         assert await ask_to_move(client, other) == ErrorCode.NONE
-        monkeypatch.setattr(moving, "INTERVAL_S", 0)
+        copy_some = broker.logs.moves.copy_some
+
+        def begun(key: tuple[str, int]) -> bool:
+            monkeypatch.setattr(moving, "INTERVAL_S", 3600)
+            return copy_some(key)
+
+        monkeypatch.setattr(broker.logs.moves, "copy_some", begun)
+        monkeypatch.setattr(moving, "INTERVAL_S", 0.001)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(moving.run, broker)
-            await trio.lowlevel.checkpoint()  # its first pause has begun
-            monkeypatch.setattr(moving, "INTERVAL_S", 3600)
             await until(lambda: partition.log.dir.parent == other)
             nursery.cancel_scope.cancel()
         assert partition.log_end_offset == 25

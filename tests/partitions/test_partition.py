@@ -114,3 +114,22 @@ def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
     write()
     assert partition.log_end_offset == 2
     assert partition.high_watermark == 1, "the other has not fetched it yet"
+
+
+def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
+    """And whoever waits is told so at once, also for what lies before the high watermark."""
+    partition = Partition(make_log(LogConfig()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    append(partition)
+    told: list[ErrorCode] = []
+    partition.when_replicated(1, told.append)
+    partition.when_flushed(1, told.append)
+    assert told == []
+    partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert partition.leader == -1
+    with pytest.raises(LogError):
+        partition.check_leads()
+    partition.advance_high_watermark(1, 0)
+    partition.flushed(1)
+    assert len(told) == 2, "once"
