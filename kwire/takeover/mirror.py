@@ -40,7 +40,7 @@ class Mirror:
         try:
             self._log = KraftLog(folder, files, now_ms())
         except LogError as error:
-            raise OSError(f"{folder}: {error.detail}") from error
+            raise _os_error(error, str(folder)) from error
 
     def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
         """Have the log say `changes`, which lead to `image`.  May block.
@@ -74,7 +74,15 @@ class Mirror:
         try:
             self._log.append(values, self._now_ms())
         except LogError as error:
-            raise OSError(f"the KRaft metadata log takes no records: {error.detail}") from error
+            raise _os_error(error, "the KRaft metadata log takes no records") from error
 
     def close(self) -> None:
         self._log.close()
+
+
+def _os_error(error: LogError, what: str) -> OSError:
+    """With the number of what the disk said: a shortage passes, and costs nobody a directory."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return OSError(cause.errno, f"{what}: {cause.strerror}")
+    return OSError(f"{what}: {error.detail}")

@@ -62,6 +62,17 @@ def test_later_epochs() -> None:
     assert says[0] == "t-0 was led in epoch 7, after 3 here"
 
 
+def test_epochs_only_grow() -> None:
+    """Whoever has seen a partition's state takes no older one for newer."""
+    kraft = kraft_of(epoch=7)
+    kraft.partitions[OURS][0] = KraftPartition(-1, 7, 2, (ME,), (ME,))
+    after, _ = follow(image_of(), kraft)
+    first, second = after.topics["t"].partitions
+    assert (first.leader_epoch, first.partition_epoch) == (7, 6)
+    assert (second.leader_epoch, second.partition_epoch) == (7, 9)
+    assert (first.leader, first.isr) == (ME, (ME,))
+
+
 def test_an_earlier_epoch_changes_nothing() -> None:
     image = image_of()
     assert follow(image, kraft_of(epoch=2)) == (image, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Mapping
@@ -12,16 +13,22 @@ import pytest
 from kwire.broker import Broker
 from kwire.cluster.change_log import ChangeLog
 from kwire.cluster.store import StoreError
+from kwire.codecs.batches import iter_batches, records
+from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
+from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.primitives import Message
+from kwire.codecs.uuids import uuid_bytes
+from kwire.log import Log
 from kwire.log.directory import kraft_metadata, kraft_records
 from kwire.log.directory.files import Files
 from kwire.log.directory.kraft_log import KraftLog
 from kwire.log.directory.kraft_metadata import KraftMetadata
-from kwire.metadata.changes import AddPartitions, CreateTopic, DeleteTopic, SetConfigs
+from kwire.metadata.changes import AddPartitions, Change, CreateTopic, DeleteTopic, SetConfigs
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.takeover import kraft_changes
-from kwire.takeover.kraft_changes import Replica
+from kwire.takeover.kraft_changes import UNASSIGNED, Replica, records_of
+from kwire.takeover.stay import MARK, TOLD_MAX
 from tests.inside import running_broker
 
 SETTINGS = {"node.id": "1"}
@@ -58,6 +65,18 @@ def append(data: Path, records: list[Message], *more: bytes) -> None:
     log = KraftLog(data / "__cluster_metadata-0", Files(), Broker.now_ms())
     log.append([*(kraft_records.encode(each, 0) for each in records), *more], Broker.now_ms())
     log.close()
+
+
+def partition_records(data: Path) -> list[PartitionRecord]:
+    """In the order of the log."""
+    segment = (data / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    found = []
+    for position, header in iter_batches(segment):
+        for raw in records(segment, position) if not header.is_control else ():
+            _, record = kraft_records.decode(raw.value or b"")
+            if isinstance(record, PartitionRecord):
+                found.append(record)
+    return found
 
 
 def said(data: Path) -> KraftMetadata:
@@ -133,6 +152,139 @@ async def test_a_log_that_others_vote_on_is_not_touched(
     assert set((await image_in(data)).topics) == {"a"}, "nobody has said anything since"
     append(data, [FeatureLevelRecord("x", 1)])
     assert set((await image_in(data)).topics) == {"a"}, "nobody there has heard of it"
+
+
+def theirs(data: Path, *changes: Change) -> list[bytes]:
+    """What their controller writes of changes."""
+    written = [
+        each for change in changes for each in records_of(change, Replica(1), KraftMetadata())
+    ]
+    return [kraft_records.encode(record, version) for record, version in written]
+
+
+async def test_what_was_deleted_here_does_not_come_back(data: Path) -> None:
+    """Where the KRaft metadata cannot be told of it."""
+    append(data, [], *theirs(data, CreateTopic(topic("a")), CreateTopic(topic("b", 2))))
+    vote(data, 1, 2, 3)
+    async with running_broker(data, SETTINGS) as broker:
+        assert set(broker.image.topics) == {"a", "b"}
+        await broker.store.commit([DeleteTopic("a", topic("a").id)])
+    assert set((await image_in(data)).topics) == {"b"}
+    append(data, [], *theirs(data, CreateTopic(topic("c", 3))))
+    assert set((await image_in(data)).topics) == {"a", "b", "c"}, "they have said something since"
+
+
+@pytest.mark.parametrize("mark", ["", "[]", "{}", '{"kraft": 5}', '{"kraft": "another"}', None])
+async def test_without_a_mark_the_kraft_metadata_is_followed(
+    data: Path, caplog: pytest.LogCaptureFixture, mark: str | None
+) -> None:
+    append(data, [], *theirs(data, CreateTopic(topic("a"))))
+    vote(data, 1, 2, 3)
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.store.commit([DeleteTopic("a", topic("a").id)])
+    if mark is None:
+        (data / MARK).unlink()
+    else:
+        (data / MARK).write_text(mark)
+    caplog.clear()
+    assert set((await image_in(data)).topics) == {"a"}
+    assert (f"{MARK} is ignored" in caplog.text) == (mark in ("", "[]", "{}"))
+    assert json.loads((data / MARK).read_text()) == {
+        "format": 1,
+        "kraft": kraft_metadata.fingerprint(data / "__cluster_metadata-0"),
+    }
+
+
+async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(data: Path) -> None:
+    """It took them from where Apache Kafka goes on."""
+    image = ClusterImage("kraft").with_next_producer_id(5_000)
+    ChangeLog.create(data / "kwire-metadata.log", image).close()
+    async with running_broker(data, SETTINGS):
+        pass
+    assert said(data).next_producer_id == 5_000
+    before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
+    async with running_broker(data, SETTINGS):
+        pass
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "it is said once"
+
+
+async def test_folders_of_other_topics_stay_set_aside(data: Path) -> None:
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.store.commit([CreateTopic(topic("a", 1, 2))])
+    older, of_another = f"a-0.{32 * '1'}-stray", f"a-1.{32 * '2'}-stray"
+    shutil.copytree(data / "a-0", data / older)
+    (data / "a-1").rename(data / of_another)
+    (data / of_another / "partition.metadata").write_text(f"version: 0\ntopic_id: {22 * 'B'}\n")
+    shutil.copytree(data / "a-0", data / f"b-0.{32 * '3'}-stray")
+    assert set((await image_in(data)).topics) == {"a"}
+    for name in (older, of_another, f"b-0.{32 * '3'}-stray", "a-0", "a-1"):
+        assert (data / name).is_dir(), name
+    assert not (data / "b-0").exists()
+
+
+async def test_the_directory_of_a_replica_is_named_where_there_is_one(
+    data: Path, tmp_path: Path
+) -> None:
+    """Apache Kafka finds a replica by its directory's id; of two, it has to look."""
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.store.commit([CreateTopic(topic("a"))])
+    mine = uuid_bytes("K5BPdwfb4nPV1HGMlEZcrA")
+    assert [each.directories for each in partition_records(data)] == [[mine]]
+    two = {**SETTINGS, "log.dirs": f"{data},{tmp_path / 'second'}"}
+    async with running_broker(data, two) as broker:
+        await broker.store.commit([CreateTopic(topic("b", 2))])
+    assert partition_records(data)[-1].directories == [UNASSIGNED]
+
+
+async def test_a_log_in_which_other_brokers_have_partitions_is_not_touched(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = records_of(CreateTopic(topic("b", 2)), Replica(2), KraftMetadata())
+    append(data, [], *(kraft_records.encode(record, version) for record, version in elsewhere))
+    before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.store.commit([CreateTopic(topic("a"))])
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before
+    assert "other brokers have partitions" in caplog.text
+    assert "b is left alone: this node lacks some of its partitions" in caplog.text
+
+
+async def test_settings_of_this_broker_and_of_all_are_followed(data: Path) -> None:
+    kinds = ((4, "", "a"), (4, "1", "b"), (4, "2", "c"), (2, "t", "retention.ms"), (2, "t", "x"))
+    records = [ConfigRecord(kind, name, key, "5") for kind, name, key in kinds]
+    append(data, [*records], *theirs(data, CreateTopic(topic("t"))))
+    image = await image_in(data)
+    assert image.configs_of(4, "") == {"a": "5"}
+    assert image.configs_of(4, "1") == {"b": "5"}
+    assert image.configs_of(4, "2") == {}
+    assert image.configs_of(TOPIC_RESOURCE, "t") == {"retention.ms": "5"}
+
+
+async def test_many_changes_are_counted(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(TOLD_MAX + 3)]
+    append(data, [], *theirs(data, *made))
+    await image_in(data)
+    assert caplog.text.count(" was made, with 1 partitions") == TOLD_MAX
+    assert "now taken over: 3 more changes" in caplog.text
+
+
+async def test_a_full_disk_beneath_the_kraft_metadata_passes(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is acknowledged here is known there, or it is not acknowledged; the broker stays."""
+
+    def fail(log: Log, *_: object, **__: object) -> None:
+        error = OSError(errno.ENOSPC, "No space left on device")
+        raise log.storage_refused(error) from error
+
+    async with running_broker(data, SETTINGS) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append", fail)
+            with pytest.raises(StoreError, match=r"KRaft metadata log takes no records: No space"):
+                await broker.store.commit([CreateTopic(topic("a"))])
+        assert not broker.image.topics
+        await broker.store.commit([CreateTopic(topic("b", 2))])
+    assert said(data).topics == {"b": topic("b", 2).id}
 
 
 def full(log: ChangeLog, changes: object, image: object) -> None:
