@@ -84,6 +84,69 @@ async def test_few_are_written_before_the_call_returns(count: int) -> None:
         assert cluster.completed == ["x"]
 
 
+async def test_more_wait_for_their_turn(autojump_clock: trio.testing.MockClock) -> None:
+    async with running() as cluster:
+        cluster.sender.at_once = True
+        cluster.sender.resolve(markers("x", AT_ONCE + 1))
+        assert cluster.written == []
+        await a_while()
+        assert cluster.completed == ["x"]
+
+
+async def test_after_a_restart_all_wait_for_their_turn(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """There may be thousands, and requests come between."""
+    async with running() as cluster:
+        for number in range(3):
+            cluster.sender.resolve(markers(f"x{number}", 1))
+        assert cluster.written == []
+        await trio.testing.wait_all_tasks_blocked()
+        assert cluster.completed == ["x0", "x1", "x2"]
+
+
+async def test_what_fails_is_tried_less_and_less_often(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """A moment later at first, for an election; each second in the end."""
+    tried: list[int] = []
+    async with running() as cluster:
+        begun = trio.current_time()
+        cluster.errors = Failing(lambda: tried.append(round(1000 * (trio.current_time() - begun))))
+        cluster.sender.at_once = True
+        cluster.sender.resolve(markers("x", 1))
+        await trio.sleep(4.8)
+    assert tried == [0, 100, 300, 700, 1500, 2500, 3500, 4500]
+
+
+class Failing(dict[Place, ErrorCode]):
+    """Partitions that cannot be written, and who is told when that is tried."""
+
+    def __init__(self, tried: Callable[[], None]) -> None:
+        super().__init__()
+        self._tried = tried
+
+    def get(self, *_: object) -> ErrorCode:
+        self._tried()
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_the_end_of_the_next_transaction_takes_the_place_of_the_last(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The shard hands in only what is current."""
+    async with running() as cluster:
+        cluster.held = []
+        cluster.sender.at_once = True
+        cluster.sender.resolve(markers("x", 1, epoch=1))
+        cluster.sender.resolve(markers("x", 1, epoch=2))
+        first, second = cluster.held
+        first(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+        assert cluster.completed == []
+        second(ErrorCode.NONE)
+        assert cluster.completed == ["x"]
+
+
 async def test_many_are_written_in_turn_with_those_of_others(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
@@ -145,6 +208,10 @@ async def test_a_coordinator_that_was_replaced_leaves_the_rest_to_the_other(
         cluster.sender.resolve(markers("x", 3))
         await a_while()
         assert cluster.completed == []
+        cluster.errors.clear()
+        cluster.sender.resolve(markers("x", 3))
+        await a_while()
+        assert cluster.completed == ["x"], "it came back"
 
 
 async def test_completion_is_tried_again(autojump_clock: trio.testing.MockClock) -> None:
