@@ -17,7 +17,7 @@ STATS = Path("mutmut-stats.json")  # mutmut runs tests in the folder that holds 
 BUDGET = "KWIRE_MUTANTS_BUDGET_S"
 
 HANGS_S_MIN = 20.0
-HANGS_FACTOR = 30.0
+HANGS_FACTOR = 10.0
 """A test that takes so many times as long as it did unchanged, and so long on top of it, hangs: the
 machine may be busy."""
 

@@ -212,6 +212,14 @@ async def test_any_client_id_will_do(tmp_path: Path, client_id: str | None) -> N
         assert told.error_code == ErrorCode.INVALID_GROUP_ID
 
 
+async def test_a_client_id_need_be_no_text(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await RawClient.connect(broker, "??")
+        frame = client.frame(ApiVersionsRequest(), 0).replace(b"??", b"\xff\xfe")
+        await client.stream.send_all(frame)
+        assert (await client.receive(ApiVersionsResponse, 0))[1].error_code == ErrorCode.NONE
+
+
 async def test_large_requests_and_replies_come_whole(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)

@@ -110,3 +110,31 @@ async def test_who_may_not_pass_is_not_answered(tmp_path: Path) -> None:
         await client.send(produce("t", topic_id, batch()), 9)
         assert await client.receive_frame() is None
         assert partition.log_end_offset == end, "nothing was written"
+
+
+async def test_who_wants_no_answer_is_counted_with_none(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        topic_id = await create(broker, "t")
+        gate, client = await gated(broker)
+        await client.send(produce("t", topic_id, batch(), acks=0), 9)
+        frame = client.frame(produce("t", topic_id, batch(), acks=1), 9)
+        await client.stream.send_all(frame)
+        reply = await client.receive_frame()
+        assert reply is not None
+        assert gate.answered_bytes == [0, 4 + len(reply)]
+
+
+async def test_the_gate_is_told_how_much_came_in(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    class Weighing(Counting):
+        def admit(self, context: Context, size_bytes: int) -> None:
+            sizes.append(size_bytes)
+
+    async with running_broker(tmp_path) as broker:
+        broker.gate = Weighing()
+        client = await RawClient.connect(broker)
+        frame = client.frame(MetadataRequest(topics=None), 9)
+        await client.stream.send_all(frame)
+        assert await client.receive_frame() is not None
+        assert sizes == [len(frame) - 4]

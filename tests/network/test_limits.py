@@ -7,6 +7,7 @@ comes to a full listener.
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 import socket
@@ -184,12 +185,15 @@ def test_addresses_are_spelt_as_java_does() -> None:
     ]
 
 
-async def test_an_override_may_name_a_host() -> None:
-    limits = ConnectionLimits(load(overrides={"max.connections.per.ip.overrides": "localhost:1"}))
+async def test_an_override_may_name_a_host(caplog: pytest.LogCaptureFixture) -> None:
+    """One that is none is told, and keeps the others from nothing."""
+    names = "no.such.host.invalid:5,localhost:1"
+    limits = ConnectionLimits(load(overrides={"max.connections.per.ip.overrides": names}))
     limits.add("PLAINTEXT", "127.0.0.1")
     assert limits.limit_reached("127.0.0.1") is None
     await limits.resolve_names()
     assert limits.limit_reached("127.0.0.1") == 1
+    assert [each.getMessage() for each in caplog.records if "no.such.host" in each.getMessage()]
 
 
 async def test_all_listeners_that_wait_for_room_get_it(tmp_path: Path) -> None:
@@ -249,6 +253,33 @@ def test_a_limit_of_a_listener_is_a_number_above_zero(name: str) -> None:
     for value in ("0", "x", "-1"):
         with pytest.raises(ConfigError, match=f"Invalid {name} {value}"):
             load(overrides={f"listener.name.extra.{name}": value})
+
+
+def test_who_has_gone_is_counted_no_more_and_nobody_else(rng: random.Random) -> None:
+    """Come and go in any order: the limits bind by who is there."""
+    settings = {
+        "listeners": "A://:1,B://:2",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+        "max.connections": "9",
+        "listener.name.b.max.connections": "5",
+        "max.connections.per.ip": "4",
+    }
+    limits = ConnectionLimits(load(overrides=settings))
+    there: list[tuple[str, str]] = []
+    for _ in range(500):
+        if there and rng.random() < 0.5:
+            limits.remove(*there.pop(rng.randrange(len(there))))
+        else:
+            there.append((rng.choice("AB"), rng.choice(["10.0.0.1", "10.0.0.2", "10.0.0.3"])))
+            limits.add(*there[-1])
+        of_b = sum(listener == "B" for listener, _ in there)
+        assert limits.has_room("B") == (of_b < 5 and len(there) < 9)
+        assert limits.has_room("A"), "the one between brokers"
+        assert limits.excess() == max(0, len(there) - 9)
+        for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+            is_full = sum(address == host for _, address in there) >= 4
+            assert limits.limit_reached(host) == (4 if is_full else None)
 
 
 def test_new_connections_come_at_the_rate_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,15 @@ import trio.testing
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kwire.network.readiness import Patience, ReadySockets, WaitingSockets
+from kwire.network.readiness import (
+    Patience,
+    ReadySockets,
+    WaitingSockets,
+    fire_due_before,
+    ready_sockets,
+)
 from kwire.timers import Timers
-from tests.inside import PATIENCE_S, RawClient, running_broker
+from tests.inside import PATIENCE_S, RawClient, running_broker, until
 
 both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
 Kind = type[ReadySockets] | type[WaitingSockets]
@@ -147,6 +155,12 @@ async def test_a_broker_serves_with_either(
             assert told.error_code == ErrorCode.NONE
 
 
+def test_where_there_is_no_epoll_trio_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(ready_sockets(NoTimers())) is ReadySockets
+    monkeypatch.delattr("select.epoll")
+    assert type(ready_sockets(NoTimers())) is WaitingSockets
+
+
 @both_kinds
 async def test_a_client_without_pause_leaves_the_others_their_turn(
     kind: Kind, peers: list[Peer]
@@ -227,6 +241,94 @@ async def test_what_is_due_comes_before_requests_but_not_before_timely_ones(
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     assert seen == [(b"", b"a")]
+
+
+async def test_what_is_due_this_very_moment_comes_before_requests(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """And what is due in a millisecond does not."""
+    fired: list[str] = []
+    for late_ms, expected in ((0, ["due"]), (1, [])):
+        timers, peer = Timers(), Peer(1)
+        timers.after(100 + late_ms, partial(fired.append, "due"))
+        autojump_clock.jump(0.1)
+        fire_due_before(timers, peer)
+        assert fired == expected
+        fired.clear()
+        with closing(peer.far), closing(peer.near):
+            pass
+
+
+class WatchedEpoll:
+    """The kernel's, which is asked what there is, and never to wait: that is trio's to do."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self.asked = 0
+
+    def poll(self, timeout: float, maxevents: int) -> list[tuple[int, int]]:
+        self.asked += 1
+        assert timeout == 0
+        assert 0 < maxevents <= 4096, "others have their turn"
+        return self._epoll.poll(timeout, maxevents)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._epoll, name)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self._epoll.close()
+
+
+async def test_nothing_blocks_the_loop(
+    peers: list[Peer], monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    timers = Timers()
+    with monkeypatch.context() as patched:
+        epoll = WatchedEpoll()
+        patched.setattr("kwire.network.readiness.select.epoll", lambda: epoll)
+        ready = ReadySockets(timers)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        for peer in peers:
+            timers.after(100, lambda: None)
+            await trio.sleep(0.2)
+            peer.far.send(b"abc")
+            await ready.serve(peer.near.fileno(), peer)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_next_request_is_looked_for_before_sleeping_as_long_as_it_pays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """32 times; after a look in vain one chance is passed over, then three."""
+    peer, epoll = Peer(100), WatchedEpoll()
+    with monkeypatch.context() as patched:
+        patched.setattr("kwire.network.readiness.select.epoll", lambda: epoll)
+        ready = ReadySockets(NoTimers())
+    looks = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        nursery.start_soon(ready.serve, peer.near.fileno(), peer)
+        for _ in range(7):
+            await trio.testing.wait_all_tasks_blocked()
+            before = epoll.asked
+            peer.far.send(b"a")
+            await until(lambda: not ready_to_read(peer))
+            await trio.testing.wait_all_tasks_blocked(0.001)
+            looks.append(epoll.asked - before)
+        nursery.cancel_scope.cancel()
+    assert looks == [33, 1, 33, 1, 1, 1, 33]
+    with closing(peer.far), closing(peer.near):
+        pass
+
+
+def ready_to_read(peer: Peer) -> bool:
+    try:
+        return bool(peer.near.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
 
 
 async def test_a_timer_that_was_put_off_is_not_fired(

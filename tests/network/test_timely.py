@@ -59,6 +59,7 @@ def ends() -> Iterator[tuple[Connection, socket.socket]]:
         pytest.param(METADATA + frame(ApiKey.FETCH, 99), False, id="two others"),
         pytest.param(frame(ApiKey.FETCH, 9000) + HEARTBEAT, False, id="behind a large one"),
         pytest.param(struct.pack(">ih", 0, 3) + HEARTBEAT, False, id="behind a bad frame"),
+        pytest.param(struct.pack(">i", 0) + HEARTBEAT, False, id="behind an empty frame"),
     ],
 )
 @pytest.mark.parametrize("read_bytes", [0, 3])

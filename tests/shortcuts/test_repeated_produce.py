@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,15 +125,22 @@ async def test_the_quick_way_answers_as_the_thorough_one(
 
 
 async def test_frames_that_come_together_are_answered_in_order(tmp_path: Path) -> None:
+    """The second time they are known, and answered in one piece up to the one that is another."""
     async with broker_with_topics(tmp_path) as (broker, ids):
         client = await RawClient.connect(broker)
-        requests = [produce("repeated", ids["repeated"], batch()) for _ in range(20)]
-        requests[12] = produce("said-once", ids["said-once"], batch())
-        await client.stream.send_all(b"".join(client.frame(each, 9) for each in requests))
-        got = [await client.receive(ProduceResponse, 9) for _ in requests]
-        assert [correlation_id for correlation_id, _ in got] == list(range(1, 21))
-        offsets = [told.responses[0].partition_responses[0].base_offset for _, told in got]
-        assert offsets == [*range(12), 0, *range(12, 19)]
+        correlation_id = 0
+        for turn in range(2):
+            requests = [produce("repeated", ids["repeated"], batch()) for _ in range(20)]
+            requests[12] = produce("said-once", ids["said-once"], batch())
+            await client.stream.send_all(b"".join(client.frame(each, 9) for each in requests))
+            offsets = []
+            for _ in requests:
+                correlation_id += 1
+                replied_to, told = await client.receive(ProduceResponse, 9)
+                assert replied_to == correlation_id
+                offsets.append(told.responses[0].partition_responses[0].base_offset)
+            first = 19 * turn
+            assert offsets == [*range(first, first + 12), turn, *range(first + 12, first + 19)]
 
 
 async def test_a_bad_frame_does_not_take_the_replies_before_it(tmp_path: Path) -> None:
@@ -224,3 +232,42 @@ async def test_what_is_plain_goes_the_quick_way(
         before, takes_zstd = quick, version >= 7
         zstd = await write(batch(compression=Compression.ZSTD))
         assert (zstd == ErrorCode.NONE, quick - before) == (takes_zstd, takes_zstd)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 8, 9, 13])
+async def test_where_the_log_begins_is_told_as_it_is_now(tmp_path: Path, version: int) -> None:
+    """From version 5 on."""
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        client = await RawClient.connect(broker)
+        log = broker.led_partition("repeated", 0).log
+        told = []
+        for _ in range(5):
+            request = produce("repeated", ids["repeated"], batch())
+            answer = await client.ask(request, version, ProduceResponse)
+            told.append(answer.responses[0].partition_responses[0].log_start_offset)
+            log.delete_records(log.log_end_offset, log.log_end_offset)
+        assert told == ([0, 1, 2, 3, 4] if version >= 5 else [-1] * 5)
+
+
+@pytest.mark.parametrize(
+    ("acks", "error"), [(1, ErrorCode.NONE), (-1, ErrorCode.NOT_ENOUGH_REPLICAS)]
+)
+async def test_who_wants_all_replicas_is_refused_when_they_are_too_few(
+    tmp_path: Path, acks: int, error: ErrorCode
+) -> None:
+    """Also one whose writes were taken before."""
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        client = await RawClient.connect(broker)
+
+        async def write() -> int:
+            request = produce("repeated", ids["repeated"], batch(), acks)
+            answer = await client.ask(request, 9, ProduceResponse)
+            return answer.responses[0].partition_responses[0].error_code
+
+        assert [await write() for _ in range(4)] == [ErrorCode.NONE] * 4
+        partition = broker.led_partition("repeated", 0)
+        partition.log.update_config(replace(partition.log.config, min_insync_replicas=2))
+        here = partition.node_id
+        partition.replicas, partition.isr = (here, here + 1), (here,)
+        assert await write() == error
+        assert partition.log_end_offset == (5 if error is ErrorCode.NONE else 4)
