@@ -55,7 +55,7 @@ class Broker:
         self.config = config
         self.store = store
         self.logs = logs
-        logs.on_dir_offline = self._dir_failed
+        logs.dirs.on_dir_offline = self._dir_failed
         self.image = ClusterImage(cluster_id)
         self.node_id: int = config.node_id
         self.topic_names: dict[bytes, str] = {}

@@ -89,7 +89,7 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
 
     def failed(error: OSError) -> None:
         if not passes(error):
-            logs.dir_failed(directory, error)
+            logs.dirs.dir_failed(directory, error)
 
     store.on_failure = failed
     return store

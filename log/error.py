@@ -49,3 +49,7 @@ class OtherTopic(LogDirError):
 
 class CorruptFile(Exception):
     """A checkpoint, snapshot or index does not hold what its format says; it will be rebuilt."""
+
+
+class NotTakenBack(OSError):
+    """Part of a batch was written, and the file could not be cut back: a shortage or not."""

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kwire.log.log import Log
 
 
-def append(
-    log: Log, batches: bytearray | memoryview, leader_epoch: int, now_ms: int
+def append_as_follower(
+    log: Log, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int
 ) -> AppendResult | None:
     """Append the whole batches of a Fetch response; None if there is none to append.
 
@@ -75,7 +75,7 @@ class _Run:
             )
         if self._must_roll(header):
             self.write()
-            self._log.roll(self._now_ms, first)
+            self._log.rolling.roll(first, self._now_ms)
         if not self._headers:
             self._start = position
         self._headers.append(header)
@@ -92,7 +92,7 @@ class _Run:
             and (
                 size + header.size_bytes > log.config.segment_bytes
                 or segment.indexes_full
-                or log.is_due(segment, header.max_timestamp, self._now_ms)
+                or log.rolling.is_due(segment, header.max_timestamp, self._now_ms)
             )
         )
 
@@ -105,7 +105,10 @@ class _Run:
         segment = log.segments.active
         position = segment.size_bytes
         data = self._view[self._start : self._start + self._size]
-        log.write_bytes(segment, position, data, self._size)
+        try:
+            segment.write(position, data, self._size)
+        except OSError as error:
+            raise log.storage.refused(error) from error
         self._size = 0
         at = 0
         for header in headers:

@@ -1,52 +1,140 @@
-"""One partition's log: appending to it, and the operations that move its ends."""
+"""One partition's log: appending to it, reading it, and where it begins and ends.
+
+Nothing here is asynchronous or thread-safe; one loop owns a log.  What may block for long (fsync,
+removing files) is handed out as a `Flush` or a list of paths, which a thread may work on since
+they share no state with the log.
+
+A log is made of parts that each own what they keep, and know nothing of one another's: `Storage`,
+`Segments`, `Rolling`, `Durability`, `Reader`, epochs and producers.  What works on logs as a whole
+(`follower`, `recovery/`, `upkeep/`, `compaction/`) is given one, and none of that is called here.
+"""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kwire.codecs import crc32c
 from kwire.codecs.batch_layout import (
-    CODEC_MASK,
-    CODEC_MAX,
     CRC_END,
     HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
-    MAGIC,
     SEQUENCE_RANGE,
     START,
     TRANSACTIONAL_FLAG,
 )
-from kwire.codecs.batches import BatchHeader, header_of, is_plausible
-from kwire.codecs.control import EndTxnMarker
+from kwire.codecs.batches import CorruptBatch, header_of
 from kwire.codecs.errors import ErrorCode
-from kwire.log import follower
 from kwire.log.append_result import AppendResult
-from kwire.log.directory import partition_metadata
+from kwire.log.config import LONG_MAX
+from kwire.log.durability import Durability
 from kwire.log.error import LogError
 from kwire.log.origin import Origin
-from kwire.log.producers.entry import ProducerEntry, WrittenBatch
+from kwire.log.plain import PlainBatches
+from kwire.log.producers.entry import WrittenBatch
 from kwire.log.producers.replay import marker_of
-from kwire.log.producers.verification import Verification
-from kwire.log.reading.readable_log import ReadableLog
-from kwire.log.recovery import truncation
-from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
-from kwire.log.upkeep import retention
-from kwire.log.upkeep.flush import Flush
+from kwire.log.reading.reader import Reader
+from kwire.log.rolling import Rolling
+from kwire.log.segment import RELATIVE_OFFSET_MAX
 from kwire.log.validator import Validated, validate
 
-_logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from kwire.codecs.batches import BatchHeader
+    from kwire.codecs.control import EndTxnMarker
+    from kwire.log.config import LogConfig
+    from kwire.log.leader_epochs import LeaderEpochCache
+    from kwire.log.producers.entry import ProducerEntry
+    from kwire.log.producers.snapshots import Snapshots
+    from kwire.log.producers.state import ProducerState
+    from kwire.log.producers.verification import Verification
+    from kwire.log.reading.region import Region
+    from kwire.log.segment import Segment
+    from kwire.log.segments import Segments
+    from kwire.log.storage import Storage
+    from kwire.log.upkeep.flush import Flush
 
-_unpack_header = HEADER.unpack_from
-_pack_header_into = HEADER.pack_into
+_unpack_header, _pack_header_into = HEADER.unpack_from, HEADER.pack_into
 _patch = START.pack_into
-_PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_FLAG  # any other flag makes a batch not plain
 
 
-class Log(ReadableLog):
-    """The log of one partition; made by `loader.load`, or by a `LogManager`."""
+@dataclass(slots=True, eq=False, repr=False)
+class Log:
+    """The log of one partition; made by `loader.load`, or by a `LogManager`.
 
-    __slots__ = ()
+    Offsets: `log_start_offset` is the first that may be read, `log_end_offset` the next to be
+    written; below `recovery_point` everything is on disk for certain.  `first_unstable_offset` is
+    the first of an open transaction (or of one whose end is not replicated yet), or None.
+    """
+
+    storage: Storage
+    topic_id: bytes
+    config: LogConfig
+    segments: Segments
+    epochs: LeaderEpochCache
+    producers: ProducerState
+    snapshots: Snapshots
+    durability: Durability
+    log_start_offset: int
+    log_end_offset: int
+    reader: Reader = field(init=False)
+    rolling: Rolling = field(init=False)
+    offline: bool = field(default=False, init=False)
+    on_storage_failure: Callable[[OSError], None] | None = field(default=None, init=False)
+    flush_inline: bool = field(default=True, init=False)
+    """Whether an append that reaches `flush.messages` fsyncs before it returns.  An owner that
+    clears this looks at `flush_due` after each append, and calls `prepare_flush` itself before it
+    acknowledges one."""
+    flush_due: bool = field(default=False, init=False)
+    flushes_by_messages: bool = field(init=False)
+    first_unstable_offset: int | None = field(default=None, init=False)
+    first_dirty_offset: int | None = field(default=None, init=False)
+    """Up to where it has been compacted (`cleaner-offset-checkpoint`); None: it never was."""
+    cancel_swap: Callable[[], None] | None = field(default=None, init=False)
+    """Where cleaned segments are on their way in: called before any are removed."""
+    _plain: PlainBatches = field(init=False)
+    _segment_bytes: int = field(init=False)
+    _epoch: int = field(default=-1, init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.segments, self.storage.files)
+        self.rolling = Rolling(self.storage, self.segments, self.producers, self.snapshots)
+        self._plain = PlainBatches()
+        self.storage.on_failure = self._disk_failed
+        self.update_config(self.config)
+        self.refresh_first_unstable()
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def topic(self) -> str:
+        return self.storage.topic
+
+    @property
+    def partition(self) -> int:
+        return self.storage.partition
+
+    @property
+    def dir(self) -> Path:
+        return self.storage.dir
+
+    @property
+    def recovery_point(self) -> int:
+        return self.durability.recovery_point
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take over altered topic configs; they hold from the next append on."""
+        self.config = config
+        self.flushes_by_messages = config.flush_messages < LONG_MAX
+        self._segment_bytes = config.segment_bytes
+        self.rolling.configure(config)
+        if not self.offline:
+            self._plain.configure(config)
+
+    # Appending
 
     def append(
         self,
@@ -65,18 +153,18 @@ class Log(ReadableLog):
         `transaction_version` matters for a transaction marker only.  LogError if it is refused:
         neither the log nor `batches` is changed then.
 
-        What nearly every batch is goes a quick way (`_is_plain`); `validate` decides on all others.
+        Nearly every batch is plain and goes a quick way; `validate` decides on all others.
         """
         size = len(batches)
         if size < HEADER_SIZE:
             self._validate(batches, origin, now_ms)
         given, header = batches, header_of(_unpack_header(batches, 0))
         asked = header
-        if origin is Origin.CLIENT and self._is_plain(batches, size, header, now_ms):
+        if origin is Origin.CLIENT and self._plain.holds(batches, size, header, now_ms):
             if crc32c.crc32c(memoryview(batches)[CRC_END:]) != header.crc:
                 raise LogError(ErrorCode.CORRUPT_MESSAGE, "the CRC does not hold")
             stamp_ms = -1
-        elif origin is Origin.COORDINATOR and self._stays_as_made(size, header.attributes):
+        elif origin is Origin.COORDINATOR and self._plain.holds_own(size, header.attributes):
             stamp_ms = -1
         else:
             batches, header = self._validate(batches, origin, now_ms)
@@ -84,7 +172,7 @@ class Log(ReadableLog):
         entry = marker = None
         try:
             if header.producer_id >= 0:
-                entry = self._entry_in_sequence(header, origin, verification)
+                entry = self.producers.entry_in_sequence(header, origin, verification)
                 if entry is None:
                     marker = marker_of(batches, header)
                     repeated = self._check_producer(
@@ -98,44 +186,6 @@ class Log(ReadableLog):
         except LogError:
             _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
             raise
-
-    def _is_plain(
-        self, batch: bytearray | memoryview, size_bytes: int, header: BatchHeader, now_ms: int
-    ) -> bool:
-        """Whether `validate` would find nothing in this batch but that its CRC holds or not.
-
-        By the same rules, which a test compares; what is not plain may be in order all the same.
-        One expression, for Produce waits for it.
-        """
-        base, length, _, magic, _, attributes, delta, first_ms, max_ms, pid, _, seq, count = header
-        return (
-            # Today's format, as a client sends it: one whole batch, not numbered yet.
-            magic == MAGIC
-            and base == 0
-            and length + LOG_OVERHEAD == size_bytes
-            # Not too large, on a topic that stores what comes as it is; -1 where it does not.
-            and size_bytes <= self._plain_bytes_max
-            # Of a codec that there is, no marker, and with no timestamp that a broker sets.
-            and not attributes & ~_PLAIN_ATTRIBUTES
-            and attributes & CODEC_MASK <= CODEC_MAX
-            # As many records as offsets: none is missing, as after compaction.
-            and 0 < count == delta + 1
-            # No record is too old or too new, if the header's span of timestamps is true,
-            and now_ms - self._before_max_ms <= first_ms <= max_ms <= now_ms + self._after_max_ms
-            # which it can be: -1 is no timestamp, of all records, and one record spans nothing.
-            and (first_ms >= 0 or first_ms == max_ms == -1)
-            and (count > 1 or first_ms == max_ms)
-            # Who has a producer id has sequence numbers.
-            and (pid < 0 or seq >= 0)
-            # And so many records can be in so many bytes.
-            and is_plausible(batch, header)
-        )
-
-    def _stays_as_made(self, size_bytes: int, attributes: int) -> bool:
-        """Whether a batch that this broker made a moment ago is stored as it is."""
-        return size_bytes <= self._own_bytes_max and (
-            not attributes & CODEC_MASK or self.config.target_compression is None
-        )
 
     def append_marker(
         self,
@@ -170,7 +220,7 @@ class Log(ReadableLog):
             self.note_producer(segment, header, offset, marker)
         producers.end_offset = last_offset + 1
         if flush is not None:
-            self.flush_now(flush)
+            self.durability.flush(flush, self.log_end_offset)
 
     def _append_valid(
         self,
@@ -190,7 +240,9 @@ class Log(ReadableLog):
         segment, last_offset, flush = self._write(batches, header, leader_epoch, now_ms)
         if entry is not None:
             if entry.txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
-                self._begin_transaction(entry, first_offset)
+                self.producers.begin_transaction(entry, first_offset)
+                if self.first_unstable_offset is None:
+                    self.first_unstable_offset = first_offset
             delta = header.last_offset_delta
             sequence = (header.base_sequence + delta) % SEQUENCE_RANGE
             written = WrittenBatch(sequence, last_offset, delta, header.max_timestamp)
@@ -199,7 +251,7 @@ class Log(ReadableLog):
             self.note_producer(segment, header, first_offset, marker)
         self.producers.end_offset = last_offset + 1
         if flush is not None:
-            self.flush_now(flush)
+            self.durability.flush(flush, self.log_end_offset)
         return AppendResult(
             first_offset,
             last_offset,
@@ -225,37 +277,6 @@ class Log(ReadableLog):
         except LogError:
             batches[: len(original)] = original
             raise
-
-    def _entry_in_sequence(
-        self, header: BatchHeader, origin: Origin, verification: Verification | None
-    ) -> ProducerEntry | None:
-        """The producer's entry, if this is plainly its next batch.
-
-        Outside of transactions, of the transaction that is open, or the first of one that its
-        coordinator has just vouched for.
-        """
-        producers = self.producers
-        producer_id, sequence = header.producer_id, header.base_sequence
-        entry = producers.entries.get(producer_id)
-        if (
-            entry is None
-            or entry.next_sequence != sequence
-            or entry.epoch != header.producer_epoch
-            or origin is not Origin.CLIENT
-        ):
-            return None
-        flags, is_open = header.attributes & ~CODEC_MASK, entry.txn_first_offset >= 0
-        known = producers.verifications.get(producer_id)
-        if known is None:
-            return entry if flags == (TRANSACTIONAL_FLAG if is_open else 0) else None
-        begins = flags == TRANSACTIONAL_FLAG and not is_open and known is verification
-        return entry if begins and sequence <= known.lowest_sequence else None
-
-    def _begin_transaction(self, entry: ProducerEntry, offset: int) -> None:
-        """The batch at `offset` is the first of a transaction that was verified."""
-        self.producers.begin_transaction(entry, offset)
-        if self.first_unstable_offset is None:
-            self.first_unstable_offset = offset
 
     def _check_producer(
         self,
@@ -286,11 +307,7 @@ class Log(ReadableLog):
         )
 
     def _write(
-        self,
-        batches: bytearray | memoryview,
-        header: BatchHeader,
-        leader_epoch: int,
-        now_ms: int,
+        self, batches: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> tuple[Segment, int, Flush | None]:
         """Give the batch its offsets and write it.
 
@@ -299,60 +316,45 @@ class Log(ReadableLog):
         """
         first_offset = self.log_end_offset
         last_offset = first_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
-        size = header.length + LOG_OVERHEAD
+        length, max_timestamp = header.length, header.max_timestamp
+        size = length + LOG_OVERHEAD
         if leader_epoch != self._epoch:
-            self._assign_epoch(leader_epoch)
+            self.assign_epoch(leader_epoch, first_offset)
+            self._epoch = leader_epoch
         segment = self.segments.active
         position = segment.size_bytes
         if (
             position + size > self._segment_bytes
             or segment.indexes_full
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            or (position and self.is_due(segment, max_timestamp, now_ms))
+            or (position and self.rolling.is_due(segment, max_timestamp, now_ms))
         ):
             segment = self.roll(now_ms)
             position = 0
         flush = None
         if (
             self.flushes_by_messages
-            and last_offset + 1 - self.recovery_point >= self.config.flush_messages
+            and last_offset + 1 - self.durability.recovery_point >= self.config.flush_messages
         ):
-            flush = self._flush_due()
-        _patch(batches, 0, first_offset, header.length, leader_epoch)
-        self.write_bytes(segment, position, batches, size)
+            if self.flush_inline:
+                flush = self.durability.open(first_offset)
+            else:
+                self.flush_due = True
+        _patch(batches, 0, first_offset, length, leader_epoch)
+        try:
+            segment.write(position, batches, size)
+        except OSError as error:
+            raise self.storage.refused(error) from error
         segment.note_batch(position, size, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
         return segment, last_offset, flush
-
-    def write_bytes(
-        self, segment: Segment, position: int, data: bytearray | memoryview, size: int
-    ) -> None:
-        """Write to a segment; what part of it got there is taken back when the disk refuses."""
-        try:
-            file = segment.file or segment.open()
-            written = self.files.pwrite(file.fd, data, position)
-            if written != size:
-                self.files.write_all(file, memoryview(data)[written:], position + written)
-        except OSError as error:
-            try:
-                if segment.file is not None:
-                    self.files.ftruncate(segment.file.fd, position)
-            except OSError as again:
-                _logger.error("cannot cut %s back to %d: %s", segment.path, position, again)
-                raise self.storage_failed(error) from error
-            raise self.storage_refused(error) from error
-
-    def _assign_epoch(self, leader_epoch: int) -> None:
-        self.assign_epoch(leader_epoch, self.log_end_offset)
-        self._epoch = leader_epoch
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """A leader epoch begins: of the batch about to be written, or of this broker as leader."""
         try:
             self.epochs.assign(leader_epoch, start_offset)
         except OSError as error:
-            raise self.storage_refused(error) from error
+            raise self.storage.refused(error) from error
 
     def note_producer(
         self, segment: Segment, header: BatchHeader, offset: int, marker: EndTxnMarker | None
@@ -364,64 +366,57 @@ class Log(ReadableLog):
             try:
                 segment.txn_index.append(aborted)
             except OSError as error:
-                raise self.storage_failed(error) from error
+                raise self.storage.failed(error) from error
         if marker is None and header.attributes & TRANSACTIONAL_FLAG:
             self.refresh_first_unstable()  # a marker's transaction counts until it is replicated
 
-    def _flush_due(self) -> Flush | None:
-        if self.flush_inline:
-            return self.open_flush()
-        self.flush_due = True
-        return None
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Start a new segment at the end of the log (or at `base_offset`, for a follower)."""
+        start = self.log_end_offset if base_offset is None else base_offset
+        return self.rolling.roll(start, now_ms)
 
-    def append_as_follower(
-        self, batches: bytearray | memoryview, *, leader_epoch: int, now_ms: int
-    ) -> AppendResult | None:
-        """Append what the leader has sent, offsets and all.  See `follower.append`."""
-        return follower.append(self, batches, leader_epoch, now_ms)
+    # Reading
 
-    # Transactions
+    def read(
+        self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
+    ) -> Region | None:
+        """What a Fetch from `offset` gets, or None if there is nothing for it yet.
 
-    def start_verification(
-        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
-    ) -> Verification | None:
-        """The proof to pass to `append` once the transaction coordinator has said yes (KIP-890).
-
-        None if none is needed, as the producer's transaction is already known here.
+        The batch that holds `offset` (or the next one) comes first, so records before `offset`
+        may come with it.  The region holds nothing from `max_offset` on, comes from one segment
+        and is cut at `max_bytes`, in the middle of a batch if need be, as Apache Kafka does.  A
+        first batch that is larger is given whole with `min_one_batch` (KIP-74), else not at all.
+        LogError OFFSET_OUT_OF_RANGE if `offset` is before the log's start or behind its end.
         """
-        producers = self.producers
-        if producers.has_ongoing_txn(producer_id, epoch):
-            return None
-        known = producers.verifications.get(producer_id)
-        if known is None:
-            known = producers.verifications[producer_id] = Verification(
-                now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump
-            )
-        else:
-            known.join(sequence, epoch)
-        return known
-
-    def active_producers(self) -> list[ProducerEntry]:
-        """For DescribeProducers."""
-        return list(self.producers.entries.values())
-
-    # Moving the ends
-
-    def delete_records(self, offset: int, high_watermark: int) -> int:
-        """Make `offset` the first that may be read (DeleteRecords); gives the log start offset.
-
-        OFFSET_OUT_OF_RANGE if it is behind the high watermark, POLICY_VIOLATION if the topic is
-        compacted and nothing else, as its consumers count on the last record of each key.
-        """
-        if self.config.compact and not self.config.delete:
-            raise LogError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy is compact")
-        if not 0 <= offset <= high_watermark:
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{offset} is behind the high watermark, {high_watermark}",
+                f"{offset} is not within [{self.log_start_offset}, {end}]",
             )
-        self.increment_log_start_offset(offset)
-        return self.log_start_offset
+        if offset >= max_offset:
+            if offset == end and offset not in self.reader.positions:
+                self.reader.remember_end(end)
+            return None
+        if self.offline:
+            self.check_online()
+        try:
+            return self.reader.region(offset, end, max_bytes, max_offset, min_one_batch)
+        except (OSError, CorruptBatch) as error:
+            raise self.storage.read_failed(error) from error
+
+    def refresh_first_unstable(self) -> None:
+        """Transactions began or ended, or the log start offset moved."""
+        unstable = self.producers.first_unstable_offset()
+        self.first_unstable_offset = (
+            None if unstable is None else max(unstable, self.log_start_offset)
+        )
+
+    def high_watermark_advanced(self, high_watermark: int) -> None:
+        """Markers below it are replicated, so their transactions are stable now."""
+        if self.producers.unreplicated:
+            self.producers.replicated_to(high_watermark)
+            self.refresh_first_unstable()
 
     def increment_log_start_offset(self, offset: int) -> None:
         """Records before `offset` are gone for readers; segments follow with the next retention."""
@@ -432,41 +427,72 @@ class Log(ReadableLog):
             self.producers.end_offset = max(self.producers.end_offset, offset)
             self.refresh_first_unstable()
 
-    def delete_expired_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Apply retention; gives the number of segments that went.  See `retention`."""
-        return retention.delete_expired_segments(self, now_ms, high_watermark)
-
-    def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Drop everything from `offset` on; False if there was nothing."""
-        return truncation.truncate_to(self, offset, now_ms)
-
-    def truncate_fully_and_start_at(
-        self, offset: int, now_ms: int, log_start_offset: int | None = None
-    ) -> None:
-        """Drop everything and go on at `offset`."""
-        truncation.truncate_fully(self, offset, now_ms, log_start_offset)
-
     def restarted(self, log_end_offset: int) -> None:
         """The log was cut: what was remembered of its end is void."""
         self.log_end_offset = log_end_offset
-        self.recovery_point = min(self.recovery_point, log_end_offset)
+        self.durability.cut(log_end_offset)
         self._epoch = -1
-        self._generation += 1
         if self.first_dirty_offset is not None:
             self.first_dirty_offset = min(self.first_dirty_offset, log_end_offset)
-        self.forget_positions()
+        self.reader.forget()
         self.refresh_first_unstable()
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
         """The topic's id, for a log whose `partition.metadata` was lost or never written."""
-        try:
-            partition_metadata.write(self.files, self.dir, topic_id)
-        except OSError as error:
-            raise self.storage_refused(error) from error
+        self.storage.write_topic_id(topic_id)
         self.topic_id = topic_id
+
+    # Flushing
+
+    def prepare_flush(self, now_ms: int | None = None) -> Flush | None:
+        """What is to be fsynced for everything written so far; None if nothing is.
+
+        Call here, `Flush.run` in any thread, then `flushed` here.
+        """
+        if self.log_end_offset <= self.recovery_point:
+            return None
+        if now_ms is not None:
+            self.durability.last_flush_ms = now_ms
+        flush = self.durability.open(self.log_end_offset)
+        self.durability.begin(flush, self.log_end_offset)
+        return flush
+
+    def flushed(self, flush: Flush) -> None:
+        """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
+        self.durability.flushed(flush)
+
+    def flush(self) -> None:
+        """Make everything written so far durable, here and now."""
+        flush = self.prepare_flush()
+        if flush is not None:
+            flush.run()
+            self.flushed(flush)
 
     def close(self) -> None:
         """Write what is only in memory and make all of it durable, for a clean stop."""
-        from kwire.log.upkeep import closing
+        flush = self.prepare_close()
+        if flush is not None:
+            flush.run()
+            self.flushed(flush)
+        self.segments.close()
 
-        closing.close(self)
+    def prepare_close(self) -> Flush | None:
+        """Write what is only in memory; gives what makes it durable, None if all is."""
+        durability, end = self.durability, self.log_end_offset
+        return None if self.offline else durability.prepare_close(self.producers, end)
+
+    # Failing
+
+    def check_online(self) -> None:
+        if self.offline:
+            raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.dir.parent} is offline")
+
+    def take_offline(self) -> None:
+        """Answer KAFKA_STORAGE_ERROR to everything from now on."""
+        self.offline = True
+        self._plain.close()
+
+    def _disk_failed(self, error: OSError) -> None:
+        self.take_offline()
+        if self.on_storage_failure is not None:
+            self.on_storage_failure(error)

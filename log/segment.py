@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import BatchHeader, CorruptBatch, read_header
 from kwire.log.directory import files as names
+from kwire.log.error import NotTakenBack
 from kwire.log.index.offset_index import OffsetIndex
 from kwire.log.index.time_index import TimeIndex
 from kwire.log.index.txn_index import TxnIndex
@@ -248,6 +249,25 @@ class Segment:
         return NO_TIMESTAMP if timestamp is None else timestamp
 
     # Appending
+
+    def write(self, position: int, data: bytearray | memoryview, size_bytes: int) -> None:
+        """Write batches; what part of them got there is taken back when the disk refuses.
+
+        OSError; NotTakenBack if that cannot be done.
+        """
+        try:
+            file = self.file or self.open()
+            written = self.files.pwrite(file.fd, data, position)
+            if written != size_bytes:
+                self.files.write_all(file, memoryview(data)[written:], position + written)
+        except OSError as error:
+            try:
+                if self.file is not None:
+                    self.files.ftruncate(self.file.fd, position)
+            except OSError as again:
+                _logger.error("cannot cut %s back to %d: %s", self.path, position, again)
+                raise NotTakenBack(*error.args) from error
+            raise
 
     def note_batch(
         self, position: int, size_bytes: int, last_offset: int, max_timestamp: int

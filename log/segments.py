@@ -56,6 +56,10 @@ class Segments:
         if self._segments:
             self.active = self._segments[-1]
 
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.close()
+
     def floor(self, offset: int) -> Segment | None:
         """The segment that holds `offset` if any does; None if it is before the first."""
         at = bisect_right(self._bases, offset)

@@ -265,9 +265,7 @@ def test_knots_are_found() -> None:
 def test_no_more_than_two_modules_import_each_other() -> None:
     for typing in (False, True):
         for knot in knots(import_graph(typing=typing)):
-            # The helpers of a log name its type, which calls them: see ARCHITECTURE.md.
-            only_types_of_log = typing and all(name.startswith("kwire.log.") for name in knot)
-            assert len(knot) <= KNOT_MAX or only_types_of_log, sorted(knot)
+            assert len(knot) <= KNOT_MAX, sorted(knot)
 
 
 def test_a_folder_has_room() -> None:

@@ -25,7 +25,7 @@ from kwire.codecs.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kwire.context import Context
-from kwire.log import LogError
+from kwire.log import LogError, delete_records
 from kwire.metadata.topic_names import INTERNAL_TOPICS
 
 HIGH_WATERMARK = -1
@@ -56,8 +56,8 @@ def _delete(broker: Broker, topic: str, index: int, offset: int) -> DeleteRecord
         if topic in INTERNAL_TOPICS:
             raise LogError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         high_watermark = partition.high_watermark
-        low_watermark = partition.log.delete_records(
-            high_watermark if offset == HIGH_WATERMARK else offset, high_watermark
+        low_watermark = delete_records(
+            partition.log, high_watermark if offset == HIGH_WATERMARK else offset, high_watermark
         )
     except LogError as error:
         return DeleteRecordsPartitionResult(

@@ -42,7 +42,7 @@ def handle(
         except OSError:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             continue
-        logs = broker.logs.logs_in(directory)
+        logs = broker.logs.dirs.logs_in(directory)
         result.topics = _topics(broker, logs, wanted)
         _add_copies(broker, directory, wanted, result.topics)
     response.results.extend(
@@ -67,7 +67,9 @@ def _topics(
             continue
         lag = max(0, broker.high_watermark_of(log) - log.log_end_offset)
         topic = topics.setdefault(log.topic, DescribeLogDirsTopic(log.topic))
-        topic.partitions.append(DescribeLogDirsPartition(log.partition, log.size_bytes, lag))
+        topic.partitions.append(
+            DescribeLogDirsPartition(log.partition, log.segments.size_bytes, lag)
+        )
     return list(topics.values())
 
 
@@ -87,7 +89,7 @@ def _add_copies(
             by_name[name] = DescribeLogDirsTopic(name)
             topics.append(by_name[name])
         lag = broker.logs.moves.offset_lag(key)
-        size_bytes = copy.log.size_bytes
+        size_bytes = copy.log.segments.size_bytes
         by_name[name].partitions.append(
             DescribeLogDirsPartition(index, size_bytes, lag, is_future_key=True)
         )

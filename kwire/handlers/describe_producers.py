@@ -44,7 +44,7 @@ def handle(
 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
-        producers = broker.led_partition(topic, index).log.active_producers()
+        producers = broker.led_partition(topic, index).log.producers.entries.values()
     except LogError as error:
         return _failure(broker, topic, index, error.error)
     return PartitionResponse(

@@ -48,7 +48,7 @@ from kwire.codecs.messages.fetch import (
     PartitionData,
 )
 from kwire.context import Context
-from kwire.log import ColdLookup, LogError, Region
+from kwire.log import ColdLookup, LogError, Region, aborted_in, end_offset_for_epoch
 from kwire.metadata.image import PartitionImage
 from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget
 from kwire.partitions.partition import Partition
@@ -255,7 +255,7 @@ class Fetch:
         offset = asked.fetch_offset
         limit = min(asked.partition_max_bytes, room)
         if offset < end and not self.may_block and offset >= data.log_start_offset:
-            cold = partition.log.cold_lookup(offset)
+            cold = partition.log.reader.cold_lookup(offset)
             if cold is not None:
                 self.cold.append(cold)
                 return
@@ -402,7 +402,7 @@ def _not_a_follower(asked: FetchPartition) -> ErrorCode:
 
 def _diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
     """Where the fetcher's log leaves the leader's, if it does (KIP-595); LogError if unknown."""
-    epoch, end_offset = partition.log.end_offset_for_epoch(asked.last_fetched_epoch)
+    epoch, end_offset = end_offset_for_epoch(partition.log, asked.last_fetched_epoch)
     if end_offset < 0 or asked.fetch_offset < partition.log_start_offset:
         raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
@@ -417,7 +417,7 @@ def _any_diverging(answers: Answers) -> bool:
 def _aborted(partition: Partition, region: Region) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(producer_id, first_offset)
-        for producer_id, first_offset in partition.log.aborted_in(region)
+        for producer_id, first_offset in aborted_in(partition.log, region)
     ]
 
 

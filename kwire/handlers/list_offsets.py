@@ -36,7 +36,13 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from kwire.context import Context
-from kwire.log import LogError, TimestampOffset
+from kwire.log import (
+    LogError,
+    TimestampOffset,
+    epoch_for,
+    max_timestamp_offset,
+    offset_for_timestamp,
+)
 from kwire.partitions.partition import Partition
 
 LATEST = -1
@@ -129,14 +135,14 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
         return TimestampOffset(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
-        epoch = log.epoch_for(start)
+        epoch = epoch_for(log, start)
         return TimestampOffset(-1, start, -1 if epoch is None else epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset()
+        found = max_timestamp_offset(log)
     else:
-        found = log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(log, timestamp)
     return NOT_FOUND if found is None or found.offset >= end else found
 
 

@@ -22,7 +22,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kwire.context import Context
-from kwire.log import LogError
+from kwire.log import LogError, end_offset_for_epoch
 
 
 def handle(
@@ -46,5 +46,5 @@ def _answer(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> Epoc
             partition.check_leader_epoch(asked.current_leader_epoch)
     except LogError as error:
         return EpochEndOffset(error_code=error.error, partition=asked.partition)
-    epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    epoch, end_offset = end_offset_for_epoch(partition.log, asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)

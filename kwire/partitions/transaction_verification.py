@@ -86,7 +86,7 @@ def verify(
             partition = broker.partition(*place)
             if partition is None or not partition.is_leader:
                 continue  # the append says so
-            proof = partition.log.start_verification(
+            proof = partition.log.producers.start_verification(
                 producer_id, sequence, epoch, supports_epoch_bump=adds, now_ms=now_ms
             )
             if proof is not None:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from kwire.log.compaction.settings import CleanerSettings
     from kwire.log.compaction.worker_process import Worker
     from kwire.log.directory.checkpoints import TopicPartition
-    from kwire.log.directory.manager import LogManager
+    from kwire.log.directory.log_dirs import LogDirs
     from kwire.log.log import Log
+    from kwire.log.upkeep.maintenance import Maintenance
 
 _logger = logging.getLogger(__name__)
 
@@ -29,14 +30,16 @@ RETRY_MS_MAX = 3_600_000
 class Cleaner:
     """Hands out rounds; at most one for a log at a time."""
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, dirs: LogDirs, maintenance: Maintenance) -> None:
+        self._dirs = dirs
+        self._maintenance = maintenance
+        dirs.on_gone = self._forget
         self._busy: dict[TopicPartition, Round] = {}
         self._idle: list[tuple[int, Worker]] = []
         self._retry: dict[
             TopicPartition, tuple[int, int]
         ] = {}  # by log: when again, after how long a pause
-        self.start_worker: Callable[[], Worker] = lambda: worker_process.start(manager.files)
+        self.start_worker: Callable[[], Worker] = lambda: worker_process.start(dirs.files)
 
     def grab(
         self, now_ms: int, settings: CleanerSettings, high_watermark_of: Callable[[Log], int]
@@ -44,7 +47,7 @@ class Cleaner:
         """A round over the filthiest log that is due, or None.  `finished` must follow."""
         due = [
             part
-            for log in self._manager.logs.values()
+            for log in self._dirs.logs.values()
             if log.config.compact
             and _key(log) not in self._busy
             and self._retry.get(_key(log), (0, 0))[0] <= now_ms
@@ -65,7 +68,7 @@ class Cleaner:
         try:
             return examine(log, high_watermark, now_ms)
         except OSError as error:
-            log.storage_refused(error)
+            log.storage.refused(error)
         except CorruptBatch as error:
             self._give_up(log, error)
         return None
@@ -76,14 +79,14 @@ class Cleaner:
         self._busy.pop(_key(log), None)
         if done.done_to is not None:
             log.first_dirty_offset = done.done_to
-            self._manager.maintenance.cleaner_offsets_changed = True
+            self._maintenance.cleaner_offsets_changed = True
             self._retry.pop(_key(log), None)
             if done.worker is not None:
                 self._idle.append((now_ms + IDLE_MS, done.worker))
             return
         if done.worker is not None:
             done.worker.stop()  # it may be in the middle of something
-        if done.failure is not None and self._manager.logs.get(_key(log)) is log:
+        if done.failure is not None and self._dirs.logs.get(_key(log)) is log:
             self._failed(done, done.failure, now_ms, settings)
 
     def _failed(
@@ -94,7 +97,7 @@ class Cleaner:
             self._give_up(done.log, failure)
             return
         if not is_passing(failure):
-            done.log.storage_failed(failure)
+            done.log.storage.failed(failure)
             return
         _, last_pause_ms = self._retry.get(_key(done.log), (0, 0))
         pause_ms = min(max(2 * last_pause_ms, settings.log_cleaner_backoff_ms), RETRY_MS_MAX)
@@ -106,7 +109,7 @@ class Cleaner:
         _logger.error("%r cannot be cleaned any more: %s", log, why)
         self._retry[_key(log)] = (1 << 62), 0
 
-    def forget(self, key: TopicPartition) -> None:
+    def _forget(self, key: TopicPartition) -> None:
         """The log is deleted: a new one of that name has failed at nothing."""
         self._retry.pop(key, None)
 
@@ -121,8 +124,8 @@ class Cleaner:
         for _, worker in self._idle:
             worker.stop()
         for under_way in self._busy.values():
-            if under_way.log.swapping is not None:
-                under_way.log.swapping.cancel()
+            if under_way.log.cancel_swap is not None:
+                under_way.log.cancel_swap()
             if under_way.worker is not None:
                 under_way.worker.stop()
         self._idle.clear()

@@ -17,7 +17,7 @@ from kwire.log.compaction.swap import Swap, remove_files
 from kwire.log.compaction.task import Answer, CleaningTask, GroupCleaned, PassDone, PassFailed
 from kwire.log.directory import files as names
 from kwire.log.directory.shortage import passes
-from kwire.log.reading.aborted import ensure_checked
+from kwire.log.reading.lookups import check_txn_index
 from kwire.log.upkeep.job import Job
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Round:
         self._settings = settings
         self._start_worker = start_worker
         self._now_ms = now_ms
-        self._generation = part.log.generation
+        self._generation = part.log.durability.generation
         self._answer: Answer | None = None
         self._sources: dict[int, Segment] = {}  # of the pass, as far as they are not replaced
 
@@ -85,8 +85,8 @@ class Round:
             else:
                 _logger.info("%r is dropped: %s", self, error)
         finally:
-            if self.log.swapping is not None:
-                self.log.swapping.cancel()
+            if self.log.cancel_swap is not None:
+                self.log.cancel_swap()
 
     def _pass(self, task: CleaningTask) -> Iterator[Job]:
         self._sources = {
@@ -136,14 +136,14 @@ class Round:
         try:
             swap.complete(self._now_ms)
         except OSError as error:
-            self.log.storage_failed(error)
+            self.log.storage.failed(error)
             raise Dropped("its segments could not be swapped") from error
         yield from self._run("swap segments of", swap.fsync)
 
     # What it works on
 
     def _is_valid(self) -> bool:
-        return not self.log.offline and self.log.generation == self._generation
+        return not self.log.offline and self.log.durability.generation == self._generation
 
     def _holds(self, segments: Iterable[Segment]) -> bool:
         here = set(map(id, self.log.segments))
@@ -184,7 +184,7 @@ class Round:
         """What the transaction indexes say decides which records go."""
         try:
             for segment in sources:
-                ensure_checked(self.log, segment)
+                check_txn_index(self.log, segment)
         except CorruptBatch as error:
             raise Corrupt(str(error)) from error
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Swap:
     """One cleaned segment on its way in.
 
-    `log.swapping` names it between `begin` and `complete`: whoever removes segments from the log
-    meanwhile calls `cancel` first.
+    `log.cancel_swap` is its `cancel` between `begin` and `complete`: whoever removes segments from
+    the log meanwhile calls that first.
     """
 
     log: Log
@@ -40,14 +40,14 @@ class Swap:
 
     def begin(self) -> None:
         """Step 1.  OSError if a file cannot be renamed."""
-        self.log.swapping = self
+        self.log.cancel_swap = self.cancel
         for name in self.cleaned.files:
             path = self.log.dir / name
-            self.log.files.rename(path, path.with_name(_base_name(name) + names.SWAP))
+            self.log.storage.files.rename(path, path.with_name(_base_name(name) + names.SWAP))
 
     def fsync(self) -> None:
         """Steps 2 and 5; in any thread."""
-        self.log.files.fsync_dir(self.log.dir)
+        self.log.storage.files.fsync_dir(self.log.dir)
 
     def complete(self, now_ms: int) -> Segment:
         """Steps 3 and 4; gives the segment that is part of the log now.
@@ -55,7 +55,7 @@ class Swap:
         OSError leaves the log between the two: only opening it anew helps.
         """
         log = self.log
-        log.swapping = None
+        log.cancel_swap = None
         segment = self._segment(now_ms)
         for source in self.sources:
             paths = source.paths()
@@ -65,31 +65,31 @@ class Swap:
                     paths.insert(0, snapshot)
                 log.segments.remove(source)
             source.discard()
-            log.remove_later(paths, now_ms)
+            log.storage.remove_later(paths, now_ms + log.config.file_delete_delay_ms)
         log.segments.add(segment)
-        log.forget_positions()
+        log.reader.forget()
         for name in self.cleaned.files:
             path = log.dir / _base_name(name)
-            log.files.rename(path.with_name(path.name + names.SWAP), path)
+            log.storage.files.rename(path.with_name(path.name + names.SWAP), path)
         return segment
 
     def cancel(self) -> None:
         """Between `begin` and `complete`: take the files away; the old segments stay."""
         self.cancelled = True
-        self.log.swapping = None
+        self.log.cancel_swap = None
         try:
             for suffix in (names.SWAP, names.CLEANED):  # `begin` may have failed half-way
                 remove_files(self.log, self.cleaned, suffix)
         except OSError as error:
-            self.log.storage_failed(error)
+            self.log.storage.failed(error)
 
     def _segment(self, now_ms: int) -> Segment:
         log, cleaned = self.log, self.cleaned
         segment = Segment(
             log.dir,
             cleaned.sources[0],
-            log.files,
-            log.open_files,
+            log.storage.files,
+            log.storage.open_files,
             size_bytes=cleaned.size_bytes,
             created_ms=now_ms,
             index_interval_bytes=log.config.index_interval_bytes,
@@ -103,7 +103,7 @@ class Swap:
 def remove_files(log: Log, cleaned: GroupCleaned, suffix: str) -> None:
     """Take away what was to replace segments, the log file last: without it the rest is nothing."""
     for name in reversed(cleaned.files):
-        log.files.remove(_path(log.dir, name, suffix))
+        log.storage.files.remove(_path(log.dir, name, suffix))
 
 
 def _path(directory: Path, cleaned_name: str, suffix: str) -> Path:

@@ -24,6 +24,7 @@ from kwire.log.directory.checkpoints import (
 )
 from kwire.log.directory.files import Files
 from kwire.log.directory.log_dir import NO_BROKER_EPOCH, LogDir
+from kwire.log.directory.log_dirs import DeletedFolder, LogDirs
 from kwire.log.directory.shortage import passes
 from kwire.log.error import LogDirError, LogError, OtherTopic
 from kwire.log.log import Log
@@ -33,7 +34,7 @@ from kwire.log.recovery import loader, truncation
 from kwire.log.recovery.loader import ZERO_UUID, LogSettings
 from kwire.log.upkeep import moving
 from kwire.log.upkeep.job import Job
-from kwire.log.upkeep.maintenance import DeletedFolder, Intervals, Maintenance
+from kwire.log.upkeep.maintenance import Intervals, Maintenance
 
 if TYPE_CHECKING:
     from kwire.log.compaction.cleaner import Cleaner
@@ -64,9 +65,9 @@ def _log_end_offset(log: Log) -> int:
 class LogManager:
     """Owns the log directories from construction (which locks them) until `close`.
 
-    `logs` holds what is served, by (topic, partition); `offline_dirs` the directories that failed,
-    with the reason.  `on_dir_offline`, if set, hears of each failure once and is given the logs
-    that went with it; they answer KAFKA_STORAGE_ERROR from then on.
+    `logs`, `online_dirs` and `offline_dirs` are those of `dirs`.  Its `on_dir_offline`, if set,
+    hears of each directory that fails once and is given the logs that went with it; they answer
+    KAFKA_STORAGE_ERROR from then on.
 
     Raises LogDirLocked when another broker has a directory, LogDirError when none can be used.
     """
@@ -87,52 +88,21 @@ class LogManager:
         self.defaults = defaults or LogConfig()
         self.clock = clock
         self.files = files or Files()
-        self.settings = LogSettings(
+        settings = LogSettings(
             self.files,
             OpenFiles(open_files_max()),
             producer_id_expiration_ms,
             verify_transactions,
         )
-        self.logs: dict[TopicPartition, Log] = {}
-        self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self.dirs = LogDirs(settings, clock)
+        self.logs, self.high_watermarks = self.dirs.logs, self.dirs.high_watermarks
+        self.online_dirs, self.offline_dirs = self.dirs.online_dirs, self.dirs.offline_dirs
         self._loaded: set[LogDir] = set()
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        """What `replication-offset-checkpoint` said when the logs were loaded."""
-        self.online_dirs: list[LogDir] = []
-        self.offline_dirs: dict[Path, OSError] = {}
-        self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
-        self.moves = moving.Moves(self)
         self.broker_epoch = NO_BROKER_EPOCH
         """Of the KRaft registration that a clean stop is the end of; Apache Kafka compares it."""
-        self.maintenance = Maintenance(self, intervals or Intervals(), clock())
-        paths = [Path(path) for path in log_dirs]
-        log_dir.check_distinct(paths)
-        self._open_dirs(paths)
-
-    def _open_dirs(self, paths: list[Path]) -> None:
-        try:
-            for path in paths:
-                directory = LogDir(path, self.files)
-                try:
-                    directory.open()
-                except OSError as error:
-                    _logger.error("log directory %s cannot be used: %s", path, error)
-                    self.offline_dirs[path] = error
-                else:
-                    self.online_dirs.append(directory)
-            self._check_online()
-        except BaseException:
-            self._unlock()
-            raise
-
-    def _check_online(self) -> None:
-        if not self.online_dirs:
-            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
-            raise LogDirError(f"none of the log.dirs can be used: {reasons}")
-
-    def _unlock(self) -> None:
-        for directory in self.online_dirs:
-            directory.unlock()
+        self.maintenance = Maintenance(self.dirs, intervals or Intervals(), clock())
+        self.moves = moving.Moves(self.dirs, self.maintenance)
+        self.dirs.open([Path(path) for path in log_dirs])
 
     # Identity
 
@@ -151,8 +121,8 @@ class LogManager:
 
     def update_producers(self, *, expiration_ms: int, verify_transactions: bool) -> None:
         """Take over altered settings of producers, in all logs that there are and will be."""
-        self.settings = replace(
-            self.settings,
+        self.dirs.settings = replace(
+            self.dirs.settings,
             producer_id_expiration_ms=expiration_ms,
             verify_transactions=verify_transactions,
         )
@@ -180,11 +150,11 @@ class LogManager:
             try:
                 self._load_dir(directory, find_config, topic_id_of)
             except OSError as error:
-                self.dir_failed(directory, error)
+                self.dirs.dir_failed(directory, error)
             else:
                 self._loaded.add(directory)
         self.moves.load(find_config, topic_id_of or (lambda topic: None))
-        self._check_online()
+        self.dirs.check_online()
 
     def _load_dir(
         self,
@@ -209,7 +179,7 @@ class LogManager:
                     path,
                     *key,
                     config_for(key[0]),
-                    self.settings,
+                    self.dirs.settings,
                     now_ms=self.clock(),
                     known_id=known_id,
                     clean=clean,
@@ -220,13 +190,13 @@ class LogManager:
                 self._set_aside(directory, path, key, why)
             else:
                 log.first_dirty_offset = lines[CLEANER_OFFSETS].get(key)
-                self.adopt(key, log, directory)
-        here = self._logs_in.get(directory, {})
+                self.dirs.adopt(key, log, directory)
+        here = {(log.topic, log.partition) for log in self.dirs.logs_in(directory)}
         self.high_watermarks |= {
             key: offset for key, offset in lines[HIGH_WATERMARKS].items() if key in here
         }
         for name, found in lines.items():
-            for key in found.keys() - here.keys():
+            for key in found.keys() - here:
                 directory.departed(key, [name])
 
     def _partition_in(self, directory: LogDir, path: Path) -> TopicPartition | None:
@@ -277,23 +247,10 @@ class LogManager:
         aside = directory.rename_folder(path, log_dir.stray_folder(*key))
         _logger.warning("%s is %s from now on, and kept: %s", path, aside.name, why)
 
-    def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
-        """Serve a log that is open in `directory`."""
-
-        def failed(error: OSError) -> None:
-            self.dir_failed(directory, error)
-
-        log.on_storage_failure = failed
-        self.logs[key] = log
-        self._logs_in.setdefault(directory, {})[key] = log
-
     def compacted_topics(self) -> set[str]:
         """Topics that the cleaner has been at, by its checkpoints; before anything is loaded."""
         found = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)
         return {topic for offsets in found for topic, _ in offsets}
-
-    def logs_in(self, directory: LogDir) -> list[Log]:
-        return list(self._logs_in.get(directory, {}).values())
 
     # Creating and deleting
 
@@ -307,7 +264,7 @@ class LogManager:
         key = topic, partition
         assert key not in self.logs, f"{topic}-{partition} is there already"
         while self.online_dirs:
-            directory = min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
+            directory = self.dirs.emptiest()
             try:
                 path = self._make_place(directory, key, topic_id)
                 log = loader.load(
@@ -315,16 +272,16 @@ class LogManager:
                     topic,
                     partition,
                     config or self.defaults,
-                    self.settings,
+                    self.dirs.settings,
                     now_ms=self.clock(),
                     topic_id=topic_id,
                 )
             except OSError as error:
                 if passes(error):  # what is there of it is loaded the next time
                     raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                self.dir_failed(directory, error)
+                self.dirs.dir_failed(directory, error)
                 continue
-            self.adopt(key, log, directory)
+            self.dirs.adopt(key, log, directory)
             return log
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "all log directories are offline")
 
@@ -338,48 +295,18 @@ class LogManager:
 
     def set_aside(self, key: TopicPartition) -> None:
         """A log that is no partition's is not served, and its folder kept under another name."""
-        log, directory = self._take_out(key)
+        log, directory = self.dirs.take_out(key)
         try:
             self._set_aside(directory, log.dir, key, "it is of another topic of that name")
         except OSError as error:
-            self.dir_failed(directory, error)
+            self.dirs.dir_failed(directory, error)
 
     def delete(self, topic: str, partition: int) -> None:
         """Take a partition's log away: its folder is renamed now and removed later."""
         self.moves.cancel((topic, partition))
-        folder = self.retire((topic, partition))
+        folder = self.dirs.retire((topic, partition))
         if folder is not None:
             self.maintenance.deleted.append(folder)
-
-    def retire(self, key: TopicPartition, unique: str | None = None) -> DeletedFolder | None:
-        """A log is not served any longer; `unique` is for the name that its folder gets.
-
-        Gives that folder, for `maintenance.deleted`; None if its directory failed.
-        """
-        log, directory = self._take_out(key)
-        name = log_dir.delete_folder(*key, unique)
-        try:
-            path = directory.rename_folder(log.dir, name)
-        except OSError as error:
-            self.dir_failed(directory, error)
-            return None
-        due_ms = self.clock() + log.config.file_delete_delay_ms
-        return DeletedFolder(directory, path, due_ms)
-
-    def _take_out(self, key: TopicPartition) -> tuple[Log, LogDir]:
-        """A log is not served any longer; gives it with the directory that it is in."""
-        log = self.logs.pop(key)
-        directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
-        del self._logs_in[directory][key]
-        log.on_storage_failure = None  # who still reads it finds its files gone: no failure
-        log.take_offline()
-        self.high_watermarks.pop(key, None)
-        directory.departed(key)
-        if "cleaner" in self.__dict__:
-            self.cleaner.forget(key)
-        for segment in log.segments:
-            segment.discard()
-        return log, directory
 
     def truncate(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Job]:
         """Cut logs to these ends: a follower's must not hold what its leader does not.
@@ -407,29 +334,12 @@ class LogManager:
         """What compacts logs; imported when a log is first to be compacted."""
         from kwire.log.compaction.cleaner import Cleaner
 
-        return Cleaner(self)
+        return Cleaner(self.dirs, self.maintenance)
 
     def stop_cleaning(self) -> None:
         """End the cleaner's workers, if there are any."""
         if "cleaner" in self.__dict__:
             self.cleaner.stop()
-
-    def dir_failed(self, directory: LogDir, error: OSError) -> None:
-        """A directory's disk failed: it and its logs go offline, the others stay."""
-        if directory not in self.online_dirs:
-            return
-        _logger.error("log directory %s goes offline: %s", directory.path, error)
-        self.online_dirs.remove(directory)
-        self.offline_dirs[directory.path] = error
-        self.moves.dir_failed(directory)
-        lost = self.logs_in(directory)
-        self._logs_in.pop(directory, None)
-        for log in lost:
-            log.take_offline()
-            del self.logs[log.topic, log.partition]
-        directory.unlock()
-        if self.on_dir_offline is not None:
-            self.on_dir_offline(directory.path, error, lost)
 
     # Closing
 
@@ -445,15 +355,15 @@ class LogManager:
             try:
                 self._close_dir(directory)
             except OSError as error:
-                self.dir_failed(directory, error)
+                self.dirs.dir_failed(directory, error)
             except LogError as error:  # the directory went offline in the middle
                 _logger.error("%s could not be stopped cleanly: %s", directory.path, error)
-        self._unlock()
+        self.dirs.unlock()
 
     def _close_dir(self, directory: LogDir) -> None:
         from kwire.log.upkeep import closing
 
-        closing.close_all(self.logs_in(directory), self.closing_threads_max)
+        closing.close_all(self.dirs.logs_in(directory), self.closing_threads_max)
         self.files.fsync_dir(directory.path)
         for name in OF_PARTITIONS:
             directory.write_checkpoint(name, self.maintenance.lines(directory, name))

@@ -13,6 +13,7 @@ from kwire.log.producers import snapshot as producer_snapshot
 
 if TYPE_CHECKING:
     from kwire.log.directory.files import Files
+    from kwire.log.producers.entry import ProducerEntry
     from kwire.log.producers.state import ProducerState
 
 _logger = logging.getLogger(__name__)
@@ -66,11 +67,15 @@ class Snapshots:
         """A flush has these files."""
         self._unsynced -= offsets
 
+    def read(self, offset: int) -> list[ProducerEntry]:
+        """The producers at `offset`.  CorruptFile, FileNotFoundError."""
+        return producer_snapshot.decode(self._files.read(self.path(offset)))
+
     def load_latest(self, producers: ProducerState, log_start_offset: int, now_ms: int) -> None:
         """Restore the newest snapshot that can be read; others are removed on the way."""
         while (offset := self.latest()) is not None:
             try:
-                entries = producer_snapshot.decode(self._files.read(self.path(offset)))
+                entries = self.read(offset)
             except (CorruptFile, FileNotFoundError) as error:
                 _logger.warning("%s cannot be used: %s", self.path(offset), error)
                 self.remove(offset)

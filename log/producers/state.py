@@ -25,16 +25,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.codecs.batch_layout import CODEC_MASK, TRANSACTIONAL_FLAG
 from kwire.codecs.control import ControlType, EndTxnMarker
 from kwire.codecs.errors import ErrorCode
 from kwire.log.error import LogError
 from kwire.log.index.txn_index import AbortedTxn
 from kwire.log.origin import Origin
 from kwire.log.producers.entry import NO_EPOCH, ProducerEntry, WrittenBatch
+from kwire.log.producers.verification import Verification
 
 if TYPE_CHECKING:
     from kwire.codecs.batches import BatchHeader
-    from kwire.log.producers.verification import Verification
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Default of `producer.id.expiration.ms`."""
@@ -86,6 +87,48 @@ class ProducerState:
         self.end_offset = 0
 
     # Before a batch is written
+
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
+    ) -> Verification | None:
+        """What to pass to `Log.append` once the transaction coordinator has said yes (KIP-890).
+
+        None if none is needed, as the producer's transaction is already known here.
+        """
+        if self.has_ongoing_txn(producer_id, epoch):
+            return None
+        known = self.verifications.get(producer_id)
+        if known is None:
+            known = self.verifications[producer_id] = Verification(
+                now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+        else:
+            known.join(sequence, epoch)
+        return known
+
+    def entry_in_sequence(
+        self, header: BatchHeader, origin: Origin, verification: Verification | None
+    ) -> ProducerEntry | None:
+        """The producer's entry, if this is plainly its next batch: `check` would find nothing.
+
+        Outside of transactions, of the transaction that is open, or the first of one that its
+        coordinator has just vouched for.
+        """
+        producer_id, sequence = header.producer_id, header.base_sequence
+        entry = self.entries.get(producer_id)
+        if (
+            entry is None
+            or entry.next_sequence != sequence
+            or entry.epoch != header.producer_epoch
+            or origin is not Origin.CLIENT
+        ):
+            return None
+        flags, is_open = header.attributes & ~CODEC_MASK, entry.txn_first_offset >= 0
+        known = self.verifications.get(producer_id)
+        if known is None:
+            return entry if flags == (TRANSACTIONAL_FLAG if is_open else 0) else None
+        begins = flags == TRANSACTIONAL_FLAG and not is_open and known is verification
+        return entry if begins and sequence <= known.lowest_sequence else None
 
     def check(
         self,

@@ -1,1 +1,1 @@
-"""Finding records and giving their bytes out: the way in is `readable_log.ReadableLog`."""
+"""Finding records and giving their bytes out: the ways in are `Log.read` and `lookups`."""

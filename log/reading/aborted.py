@@ -11,34 +11,46 @@ read_committed reader first needs the index; one that does not fit is made anew 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import ControlType
 from kwire.log.error import CorruptFile
 from kwire.log.producers import replay
-from kwire.log.producers import snapshot as producer_snapshot
 from kwire.log.producers.state import ProducerState
 
 if TYPE_CHECKING:
     from kwire.log.index.txn_index import AbortedTxn
+    from kwire.log.producers.snapshots import Snapshots
     from kwire.log.segment import Segment
-    from kwire.log.segmented_log import SegmentedLog
+    from kwire.log.segments import Segments
 
 _logger = logging.getLogger(__name__)
 
 
-def ensure_checked(log: SegmentedLog, segment: Segment) -> None:
-    """Have the segment's transaction index right.  OSError, CorruptBatch."""
+def ensure_checked(
+    segment: Segment,
+    segments: Segments,
+    snapshots: Snapshots,
+    *,
+    expiration_ms: int,
+    compacted: bool,
+) -> None:
+    """Have the transaction index of one of `segments` right.  OSError, CorruptBatch.
+
+    `compacted` says that batches may be missing.
+    """
     index = segment.txn_index
     if index.checked:
         return
-    if not all(_fits(log, segment, entry) for entry in index.entries):
+    if not all(_fits(segments, segment, entry, compacted=compacted) for entry in index.entries):
         _logger.warning("%s does not fit the log; making it anew", index.path)
-        index.replace(_made_anew(log, segment))
+        producers = _state_before(segments, snapshots, segment.base_offset, expiration_ms)
+        index.replace(_made_anew(segments, segment, producers))
     index.checked = True
 
 
-def _fits(log: SegmentedLog, segment: Segment, entry: AbortedTxn) -> bool:
+def _fits(segments: Segments, segment: Segment, entry: AbortedTxn, *, compacted: bool) -> bool:
     found = segment.find(entry.last_offset)
     if found is None or found[1].base_offset > entry.last_offset:
         return False
@@ -48,19 +60,19 @@ def _fits(log: SegmentedLog, segment: Segment, entry: AbortedTxn) -> bool:
     marker = replay.marker_at(segment, position, header)
     if marker is None or marker.kind is not ControlType.ABORT:
         return False
-    if not _begins(log, entry.first_offset, entry.producer_id):
+    begins = partial(_begins, segments, compacted=compacted)
+    if not begins(entry.first_offset, entry.producer_id):
         return False
     stable = entry.last_stable_offset
-    return stable == entry.last_offset + 1 or (
-        stable <= entry.last_offset and _begins(log, stable, None)
-    )
+    return stable == entry.last_offset + 1 or (stable <= entry.last_offset and begins(stable, None))
 
 
-def _begins(log: SegmentedLog, offset: int, producer_id: int | None) -> bool:
+def _begins(segments: Segments, offset: int, producer_id: int | None, *, compacted: bool) -> bool:
     """Whether a batch of a transaction begins there: of that producer, or of any."""
-    header = log.segments.batch_at(offset) if offset >= 0 else None
+    header = segments.batch_at(offset) if offset >= 0 else None
     if header is None or header.base_offset > offset:
-        return offset >= 0 and _may_be_gone(log, offset)
+        may_be_gone = compacted or offset < segments.first.base_offset
+        return offset >= 0 and may_be_gone
     return (
         header.base_offset == offset
         and header.is_transactional
@@ -69,16 +81,10 @@ def _begins(log: SegmentedLog, offset: int, producer_id: int | None) -> bool:
     )
 
 
-def _may_be_gone(log: SegmentedLog, offset: int) -> bool:
-    compacted = log.config.compact or log.first_dirty_offset is not None
-    return compacted or offset < log.segments.first.base_offset
-
-
-def _made_anew(log: SegmentedLog, segment: Segment) -> list[AbortedTxn]:
-    """What replaying the log up to the segment's end says."""
-    producers = _state_before(log, segment.base_offset)
+def _made_anew(segments: Segments, segment: Segment, producers: ProducerState) -> list[AbortedTxn]:
+    """What replaying the log from `producers` up to the segment's end says."""
     found = []
-    for each in log.segments.between(producers.end_offset, segment.base_offset + 1):
+    for each in segments.between(producers.end_offset, segment.base_offset + 1):
         for position, header in each.headers():
             if header.last_offset >= producers.end_offset:
                 aborted = replay.note(producers, each, position, header)
@@ -87,16 +93,18 @@ def _made_anew(log: SegmentedLog, segment: Segment) -> list[AbortedTxn]:
     return found
 
 
-def _state_before(log: SegmentedLog, offset: int) -> ProducerState:
+def _state_before(
+    segments: Segments, snapshots: Snapshots, offset: int, expiration_ms: int
+) -> ProducerState:
     """The producers at the newest snapshot up to `offset`, or at the log's start."""
-    producers = ProducerState(log.producers.expiration_ms)
-    for taken in sorted(log.snapshots.offsets, reverse=True):
+    producers = ProducerState(expiration_ms)
+    for taken in sorted(snapshots.offsets, reverse=True):
         if taken <= offset:
             try:
-                entries = producer_snapshot.decode(log.files.read(log.snapshots.path(taken)))
+                entries = snapshots.read(taken)
             except (CorruptFile, FileNotFoundError):
                 continue
             producers.restore(entries, taken, 0)
             return producers
-    producers.clear(log.segments.first.base_offset)
+    producers.clear(segments.first.base_offset)
     return producers

@@ -9,7 +9,7 @@ from kwire.log.reading.region import read_exactly
 
 if TYPE_CHECKING:
     from kwire.log.segment import Segment
-    from kwire.log.segmented_log import SegmentedLog
+    from kwire.log.segments import Segments
 
 
 class TimestampOffset(NamedTuple):
@@ -20,14 +20,14 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-def first_at_or_after(log: SegmentedLog, timestamp: int) -> TimestampOffset | None:
-    """The first record from the log start offset on whose timestamp is at least `timestamp`.
+def first_at_or_after(segments: Segments, timestamp: int, start: int) -> TimestampOffset | None:
+    """The first record from offset `start` on whose timestamp is at least `timestamp`.
 
     As in Kafka only the first segment is searched whose largest timestamp is large enough.
     """
-    for segment in log.segments:
+    for segment in segments:
         if segment.largest_timestamp() >= timestamp:
-            return _first_in_segment(segment, timestamp, log.log_start_offset)
+            return _first_in_segment(segment, timestamp, start)
     return None
 
 
@@ -51,10 +51,10 @@ def _first_in_batch(
     return None
 
 
-def largest(log: SegmentedLog) -> TimestampOffset | None:
+def largest(segments: Segments) -> TimestampOffset | None:
     """The first record of the log that has the largest timestamp."""
     best: Segment | None = None
-    for segment in log.segments:
+    for segment in segments:
         if segment.size_bytes and (best is None or segment.max_timestamp > best.max_timestamp):
             best = segment
     if best is None:

@@ -25,25 +25,26 @@ if TYPE_CHECKING:
     from kwire.codecs.batches import BatchHeader
     from kwire.log.leader_epochs import LeaderEpochCache
     from kwire.log.segment import Segment
-    from kwire.log.segmented_log import SegmentedLog
     from kwire.log.segments import Segments
 
 _logger = logging.getLogger(__name__)
 
 
-def ensure_checked(log: SegmentedLog) -> None:
-    """Have the epochs of an open log right.  OSError, CorruptBatch."""
-    epochs = log.epochs
+def ensure_checked(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) -> None:
+    """Have the epochs of a log from `start` to `end` right.  OSError, CorruptBatch."""
     if epochs.checked:
         return
     epochs.checked = True
-    entries = [*epochs.entries, (UNDEFINED_EPOCH, log.log_end_offset)]
-    fit = all(_fits(log, epoch, start, end) for (epoch, start), (_, end) in pairwise(entries))
-    if not (fit and _covers(log)):
-        elected = [entry for entry in epochs.entries if entry[1] >= log.log_end_offset]
-        make_anew(epochs, log.segments, log.log_start_offset)
-        for epoch, start in elected:
-            epochs.add(epoch, start)
+    entries = [*epochs.entries, (UNDEFINED_EPOCH, end)]
+    fit = all(
+        _fits(segments, start, epoch, first, following)
+        for (epoch, first), (_, following) in pairwise(entries)
+    )
+    if not (fit and _covers(epochs, segments, start, end)):
+        elected = [entry for entry in epochs.entries if entry[1] >= end]
+        make_anew(epochs, segments, start)
+        for epoch, first in elected:
+            epochs.add(epoch, first)
         epochs.flush()
 
 
@@ -66,26 +67,26 @@ def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: in
     epochs.checked = True
 
 
-def _covers(log: SegmentedLog) -> bool:
+def _covers(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) -> bool:
     """Whether there is an entry for the first batch, and one for the last."""
-    segments, start = log.segments, log.log_start_offset
     first = segments.batch_at(start)
-    if first is None or not agrees(log.epochs, segments.batch_at(log.log_end_offset - 1)):
+    if first is None or not agrees(epochs, segments.batch_at(end - 1)):
         return first is None
-    known = log.epochs.epoch_for(max(start, first.base_offset))
+    known = epochs.epoch_for(max(start, first.base_offset))
     return _epoch(first) in (UNDEFINED_EPOCH, known)
 
 
-def _fits(log: SegmentedLog, epoch: int, start: int, end: int) -> bool:
-    found = log.segments.batch_at(start)
-    if found is None or found.base_offset >= end:
+def _fits(segments: Segments, start: int, epoch: int, first: int, following: int) -> bool:
+    """Whether `epoch` begins at `first`, and the next one at `following`."""
+    found = segments.batch_at(first)
+    if found is None or found.base_offset >= following:
         return True  # nothing of that epoch is left
     if _epoch(found) != epoch:
         return False
-    if start <= log.log_start_offset:
+    if first <= start:
         return True
-    before = log.segments.batch_at(start - 1)
-    return before is None or before.base_offset >= start or _epoch(before) < epoch
+    before = segments.batch_at(first - 1)
+    return before is None or before.base_offset >= first or _epoch(before) < epoch
 
 
 def _where_epochs_begin(segment: Segment) -> Iterable[BatchHeader]:

@@ -24,6 +24,7 @@ from kwire.codecs.batches import BatchHeader, CorruptBatch
 from kwire.codecs.uuids import uuid_text
 from kwire.log.directory import files as names
 from kwire.log.directory import partition_metadata
+from kwire.log.durability import Durability
 from kwire.log.error import CorruptFile, LogDirError, OtherTopic
 from kwire.log.leader_epochs import LeaderEpochCache
 from kwire.log.log import Log
@@ -33,6 +34,7 @@ from kwire.log.producers.state import PRODUCER_ID_EXPIRATION_MS, ProducerState
 from kwire.log.recovery import epoch_check, scan
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
 from kwire.log.segments import Segments
+from kwire.log.storage import Storage
 
 if TYPE_CHECKING:
     from kwire.log.config import LogConfig
@@ -83,23 +85,27 @@ def load(
     end = loader.open_cleanly() if clean else None
     if end is None:
         end = loader.recover()
+    storage = Storage(directory, topic, partition, settings.files, settings.open_files)
+    durability = Durability(
+        storage,
+        loader.segments,
+        loader.epochs,
+        loader.snapshots,
+        recovery_point=end if clean else min(recovery_point, end),
+        now_ms=now_ms,
+        on_disk=recovery_point > 0 and not loader.created,
+    )
     return Log(
-        directory,
-        topic,
-        partition,
+        storage,
         topic_id,
         config,
-        files=settings.files,
-        open_files=settings.open_files,
         segments=loader.segments,
         epochs=loader.epochs,
         producers=loader.producers,
         snapshots=loader.snapshots,
+        durability=durability,
         log_start_offset=loader.log_start_offset,
         log_end_offset=end,
-        recovery_point=end if clean else min(recovery_point, end),
-        now_ms=now_ms,
-        on_disk=recovery_point > 0 and not loader.created,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.log.producers import replay
 from kwire.log.segment import Segment
+from kwire.log.upkeep.removal import remove_segments
 
 if TYPE_CHECKING:
     from kwire.log.directory.files import Files, OpenFile
@@ -27,15 +28,15 @@ def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int)
     """
     cut = [(log, offset) for log, offset in logs if offset < log.log_end_offset]
     for log, offset in cut:
-        log.recovery_point = min(log.recovery_point, offset)
+        log.durability.recovery_point = min(log.recovery_point, offset)
     yield from maintenance.recovery_point_checkpoints({log.dir.parent for log, _ in cut})
     for log, offset in cut:
         truncate_to(log, offset, now_ms)
         try:
-            opened = [log.segments.active.open(), log.files.open_folder(log.dir)]
+            opened = [log.segments.active.open(), log.storage.files.open_folder(log.dir)]
         except OSError as error:
-            raise log.storage_failed(error) from error
-        work = partial(_make_durable, log.files, opened)
+            raise log.storage.failed(error) from error
+        work = partial(_make_durable, log.storage.files, opened)
         yield maintenance.folder_job(f"truncate {log!r}", log.dir, work)
 
 
@@ -67,7 +68,7 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> bool:
             log.producers, log.snapshots, log.segments, log.log_start_offset, end, now_ms
         )
     except OSError as error:
-        raise log.storage_failed(error) from error
+        raise log.storage.failed(error) from error
     log.restarted(end)
     return True
 
@@ -75,10 +76,13 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> bool:
 def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
     """Drop all segments and go on with an empty one at `offset`."""
     log.check_online()
+    storage = log.storage
     try:
         remove_segments(log, log.segments, now_ms)
         log.segments.add(
-            Segment.create(log.dir, offset, log.files, log.open_files, log.config, now_ms)
+            Segment.create(
+                storage.dir, offset, storage.files, storage.open_files, log.config, now_ms
+            )
         )
         log.epochs.clear()
         log.epochs.flush()
@@ -86,25 +90,6 @@ def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | N
             log.snapshots.remove(snapshot)
         log.producers.clear(offset)
     except OSError as error:
-        raise log.storage_failed(error) from error
+        raise log.storage.failed(error) from error
     log.log_start_offset = offset if log_start_offset is None else log_start_offset
     log.restarted(offset)
-
-
-def remove_segments(log: Log, segments: Iterable[Segment], now_ms: int) -> None:
-    """Take segments out of the log and rename their files and snapshots to `.deleted`.
-
-    The log file goes last: a segment whose other files are gone is rebuilt, the other way round
-    they would be orphans.
-    """
-    if log.swapping is not None:
-        log.swapping.cancel()
-    for segment in segments:
-        paths = segment.paths()
-        snapshot = log.snapshots.drop(segment.base_offset)
-        if snapshot is not None:
-            paths.insert(0, snapshot)
-        log.segments.remove(segment)
-        segment.discard()
-        log.remove_later(paths, now_ms)
-    log.forget_positions()

@@ -25,9 +25,9 @@ def close_all(logs: Iterable[Log], threads_max: int) -> None:
     with ThreadPoolExecutor(threads_max, "closing") as pool:
         running: dict[Future[None], tuple[Log, Flush]] = {}
         for log in logs:
-            flush = _prepare(log)
+            flush = log.prepare_close()
             if flush is None:
-                _close_files(log)
+                log.segments.close()
                 continue
             running[pool.submit(flush.run)] = log, flush
             if len(running) == threads_max:
@@ -43,39 +43,4 @@ def _finish_first(running: dict[Future[None], tuple[Log, Flush]]) -> None:
         log, flush = running.pop(future)
         future.result()
         log.flushed(flush)
-        _close_files(log)
-
-
-def close(log: Log) -> None:
-    """Close one log, here and now."""
-    flush = _prepare(log)
-    if flush is not None:
-        flush.run()
-        log.flushed(flush)
-    _close_files(log)
-
-
-def _prepare(log: Log) -> Flush | None:
-    """Write what is only in memory; gives what makes it durable, None if all is."""
-    if log.offline:
-        return None
-    try:
-        segment = log.segments.active
-        written = segment.become_inactive()
-        log.snapshots.take(log.producers)
-        log.epochs.flush()
-        if segment.txn_index.exists:
-            written.append(log.files.open(segment.txn_index.path))
-        if not written and not log.snapshots.unsynced and log.log_end_offset <= log.recovery_point:
-            return None
-        # With what the next start trusts after a clean stop and no flush has: recovery makes it.
-        flush = log.open_flush(at_close=written)
-    except OSError as error:
-        raise log.storage_failed(error) from error
-    log.begin_flush(flush)
-    return flush
-
-
-def _close_files(log: Log) -> None:
-    for segment in log.segments:
-        segment.close()
+        log.segments.close()

@@ -20,14 +20,15 @@ from kwire.log.directory.checkpoints import (
     RECOVERY_POINTS,
     TopicPartition,
 )
-from kwire.log.directory.log_dir import LogDir
 from kwire.log.directory.shortage import passes
 from kwire.log.error import LogError
 from kwire.log.upkeep.job import Job
+from kwire.log.upkeep.retention import delete_expired_segments
 
 if TYPE_CHECKING:
     from kwire.log.directory.files import Files
-    from kwire.log.directory.manager import LogManager
+    from kwire.log.directory.log_dir import LogDir
+    from kwire.log.directory.log_dirs import DeletedFolder, LogDirs
     from kwire.log.log import Log
     from kwire.log.upkeep.flush import Flush
 
@@ -53,20 +54,11 @@ _CHECKPOINTS = (
 """With the interval of each; the cleaner's is written after each cleaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedFolder:
-    """A deleted partition's folder, to be removed at `due_ms`."""
-
-    directory: LogDir
-    path: Path
-    due_ms: int
-
-
 class Maintenance:
     """When each thing was done last, and which work is in a thread right now."""
 
-    def __init__(self, manager: LogManager, intervals: Intervals, now_ms: int) -> None:
-        self._manager = manager
+    def __init__(self, dirs: LogDirs, intervals: Intervals, now_ms: int) -> None:
+        self._dirs = dirs
         self._intervals = intervals
         # Kafka waits 30 s after its start; the first round here comes one interval after it.
         self._done_ms = dict.fromkeys(Intervals.__slots__, now_ms)
@@ -85,7 +77,7 @@ class Maintenance:
 
     def due(self, now_ms: int, high_watermark_of: Callable[[Log], int]) -> list[Job]:
         """Do what needs no waiting; gives the rest."""
-        logs = list(self._manager.logs.values())
+        logs = list(self._dirs.logs.values())
         if self._is_time("log_retention_check_interval_ms", now_ms):
             for log in logs:
                 _guarded(log, partial(_retain, log, now_ms, high_watermark_of(log)))
@@ -123,12 +115,11 @@ class Maintenance:
     # Removing
 
     def _removals(self, logs: Iterable[Log], now_ms: int) -> list[Job]:
-        files = self._manager.files
+        files = self._dirs.files
         jobs = []
         for log in logs:
-            paths = [path for each in log.removals if each.due_ms <= now_ms for path in each.paths]
+            paths = log.storage.take_due(now_ms)
             if paths:
-                log.removals = [each for each in log.removals if each.due_ms > now_ms]
                 jobs.append(Job(f"remove segments of {log!r}", partial(_remove, files, paths)))
         due = [folder for folder in self.deleted if folder.due_ms <= now_ms]
         self.deleted = [folder for folder in self.deleted if folder.due_ms > now_ms]
@@ -143,7 +134,7 @@ class Maintenance:
         """Of the directories at `paths`, whatever is being written there just now."""
         return [
             self._checkpoint(directory, RECOVERY_POINTS)
-            for directory in self._manager.online_dirs
+            for directory in self._dirs.online_dirs
             if directory.path in paths
         ]
 
@@ -151,9 +142,9 @@ class Maintenance:
         """Work on a partition's folder at `path`, whose directory goes offline if it fails."""
 
         def finish(error: OSError | None) -> None:
-            for directory in list(self._manager.online_dirs):
+            for directory in list(self._dirs.online_dirs):
                 if error is not None and directory.path == path.parent:
-                    self._manager.dir_failed(directory, error)
+                    self._dirs.dir_failed(directory, error)
 
         return Job(what, work, finish)
 
@@ -167,7 +158,7 @@ class Maintenance:
         cleaned, self.cleaner_offsets_changed = self.cleaner_offsets_changed, False
         if cleaned:
             due.add(CLEANER_OFFSETS)
-        for directory in self._manager.online_dirs:
+        for directory in self._dirs.online_dirs:
             for name in sorted(due.union(directory.outdated())):
                 if directory.path / name not in self._writing:
                     jobs.append(self._checkpoint(directory, name))
@@ -185,7 +176,7 @@ class Maintenance:
         """What a checkpoint has to say of the logs in `directory`."""
         found = {
             (log.topic, log.partition): self._line(log, name)
-            for log in self._manager.logs_in(directory)
+            for log in self._dirs.logs_in(directory)
         }
         return {key: offset for key, offset in found.items() if offset is not None}
 
@@ -216,12 +207,12 @@ class Maintenance:
         if passes(error):
             _logger.warning("%s is not written this time: %s", path, error)
         else:
-            self._manager.dir_failed(directory, error)
+            self._dirs.dir_failed(directory, error)
 
 
 def _retain(log: Log, now_ms: int, high_watermark: int) -> None:
-    log.roll_if_due(now_ms)
-    log.delete_expired_segments(now_ms, high_watermark)
+    log.rolling.roll_if_due(log.log_end_offset, now_ms)
+    delete_expired_segments(log, now_ms, high_watermark)
 
 
 def _log_end_offset(log: Log) -> int:
@@ -247,7 +238,7 @@ def _must_flush(log: Log, now_ms: int) -> bool:
         return False
     rolled = durable < log.segments.active.base_offset
     deleted = durable < log.log_start_offset
-    return rolled or deleted or now_ms - log.last_flush_ms >= log.config.flush_ms
+    return rolled or deleted or now_ms - log.durability.last_flush_ms >= log.config.flush_ms
 
 
 def _remove(files: Files, paths: list[Path]) -> None:

@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log.directory import log_dir, partition_metadata
+from kwire.log.directory.log_dirs import DeletedFolder
 from kwire.log.directory.shortage import passes
 from kwire.log.error import LogError
+from kwire.log.follower import append_as_follower
 from kwire.log.recovery import loader
-from kwire.log.upkeep.maintenance import DeletedFolder
+from kwire.log.recovery.truncation import truncate_fully
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
     from kwire.log.config import LogConfig
     from kwire.log.directory.checkpoints import TopicPartition
     from kwire.log.directory.log_dir import LogDir
-    from kwire.log.directory.manager import LogManager
+    from kwire.log.directory.log_dirs import LogDirs
     from kwire.log.log import Log
     from kwire.log.upkeep.flush import Flush
+    from kwire.log.upkeep.maintenance import Maintenance
 
 _logger = logging.getLogger(__name__)
 
@@ -53,10 +56,12 @@ class Copy:
 
 
 class Moves:
-    """The copies of a LogManager, by (topic, partition)."""
+    """The copies in the log directories, by (topic, partition)."""
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(self, dirs: LogDirs, maintenance: Maintenance) -> None:
+        self._dirs = dirs
+        self._maintenance = maintenance
+        dirs.when_failed = self._dir_failed
         self.copies: dict[TopicPartition, Copy] = {}
 
     # -- asking for a move
@@ -68,7 +73,7 @@ class Moves:
         LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE.
         """
         target = self.directory_at(path)
-        source = self._manager.logs.get(key)
+        source = self._dirs.logs.get(key)
         if source is None:
             raise LogError(ErrorCode.REPLICA_NOT_AVAILABLE)
         source.check_online()
@@ -81,10 +86,10 @@ class Moves:
 
     def directory_at(self, path: str) -> LogDir:
         """The online log directory of that absolute path, letter by letter; LogError otherwise."""
-        for directory in self._manager.online_dirs:
+        for directory in self._dirs.online_dirs:
             if str(directory.path.absolute()) == path:
                 return directory
-        offline = any(str(each.absolute()) == path for each in self._manager.offline_dirs)
+        offline = any(str(each.absolute()) == path for each in self._dirs.offline_dirs)
         raise LogError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.LOG_DIR_NOT_FOUND)
 
     def _begin(self, key: TopicPartition, source: Log, target: LogDir) -> Copy:
@@ -107,23 +112,23 @@ class Moves:
             path,
             *key,
             source.config,
-            self._manager.settings,
-            now_ms=self._manager.clock(),
+            self._dirs.settings,
+            now_ms=self._dirs.clock(),
             topic_id=source.topic_id,
         )
-        log.on_storage_failure = lambda error: self._manager.dir_failed(directory, error)
-        return Copy(log, directory, unique, source.generation)
+        log.on_storage_failure = lambda error: self._dirs.dir_failed(directory, error)
+        return Copy(log, directory, unique, source.durability.generation)
 
     def _failed(self, directory: LogDir, error: OSError) -> LogError:
         if not passes(error):
-            self._manager.dir_failed(directory, error)
+            self._dirs.dir_failed(directory, error)
         return LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     # -- copying
 
     def offset_lag(self, key: TopicPartition) -> int:
         """How far the copy is behind the log that is served."""
-        source = self._manager.logs.get(key)
+        source = self._dirs.logs.get(key)
         end = self.copies[key].log.log_end_offset
         return 0 if source is None else max(0, source.log_end_offset - end)
 
@@ -132,9 +137,10 @@ class Moves:
 
         LogError if one of the disks refuses; the move ends then where it was the copy's.
         """
-        source, copy = self._manager.logs[key], self.copies[key]
-        if copy.source_generation != source.generation:  # it was cut: what is there may be wrong
-            copy.source_generation = source.generation
+        source, copy = self._dirs.logs[key], self.copies[key]
+        generation = source.durability.generation
+        if copy.source_generation != generation:  # it was cut: what is there may be wrong
+            copy.source_generation = generation
             self._start_anew(copy, source)
         if copy.log.log_end_offset < _first_offset(source):  # deleted meanwhile
             self._start_anew(copy, source)
@@ -146,18 +152,18 @@ class Moves:
         if region is None:
             return False
         epoch = source.epochs.latest_epoch
-        copy.log.append_as_follower(
-            bytearray(region.read()), leader_epoch=epoch, now_ms=self._manager.clock()
+        append_as_follower(
+            copy.log, bytearray(region.read()), leader_epoch=epoch, now_ms=self._dirs.clock()
         )
         return copy.log.log_end_offset > at
 
     def _start_anew(self, copy: Copy, source: Log) -> None:
-        copy.log.truncate_fully_and_start_at(_first_offset(source), self._manager.clock())
+        truncate_fully(copy.log, _first_offset(source), self._dirs.clock())
 
     def prepare_flush(self, key: TopicPartition) -> Flush | None:
         """What makes the copy durable, to be run in a thread; give it to `flushed` then."""
         copy = self.copies[key]
-        return copy.log.prepare_flush(self._manager.clock())
+        return copy.log.prepare_flush(self._dirs.clock())
 
     # -- changing places
 
@@ -166,8 +172,8 @@ class Moves:
 
         LogError if a folder cannot be renamed: its directory is offline then.
         """
-        manager, copy = self._manager, self.copies.pop(key)
-        source = manager.logs[key]
+        dirs, copy = self._dirs, self.copies.pop(key)
+        source = dirs.logs[key]
         log = copy.log
         log.update_config(source.config)
         log.producers.verifications = source.producers.verifications
@@ -178,20 +184,20 @@ class Moves:
                 log.assign_epoch(epoch, start)
         log.flush()
         try:
-            manager.maintenance.make_place(copy.directory, key, log)
+            self._maintenance.make_place(copy.directory, key, log)
         except OSError as error:
             self.copies[key] = copy
             raise self._failed(copy.directory, error) from error
-        twin = manager.retire(key, copy.unique)
+        twin = dirs.retire(key, copy.unique)
         try:
             path = copy.directory.rename_folder(log.dir, log_dir.partition_folder(*key))
         except OSError as error:  # the twin stays: with it the next start finishes the swap
-            manager.dir_failed(copy.directory, error)
+            dirs.dir_failed(copy.directory, error)
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        log.moved_to(path)
-        manager.adopt(key, log, copy.directory)
+        moved_to(log, path)
+        dirs.adopt(key, log, copy.directory)
         if twin is not None:
-            manager.maintenance.deleted.append(twin)
+            self._maintenance.deleted.append(twin)
         _logger.info("%s-%d is in %s from now on", *key, copy.directory.path)
         return log
 
@@ -205,7 +211,7 @@ class Moves:
         except OSError as error:
             self._failed(copy.directory, error)
 
-    def dir_failed(self, directory: LogDir) -> None:
+    def _dir_failed(self, directory: LogDir) -> None:
         """The copies in a directory that failed are lost."""
         for key in [key for key, copy in self.copies.items() if copy.directory is directory]:
             self.copies.pop(key).log.take_offline()
@@ -218,10 +224,10 @@ class Moves:
         topic_id_of: Callable[[str], bytes | None],
     ) -> None:
         """Go on with the moves that the last owner left, once all logs are open."""
-        for directory in list(self._manager.online_dirs):
+        for directory in list(self._dirs.online_dirs):
             for name in directory.folders():
                 parsed = log_dir.parse_future_folder(name)
-                if parsed is None or directory not in self._manager.online_dirs:
+                if parsed is None or directory not in self._dirs.online_dirs:
                     continue
                 (topic, _), _ = parsed
                 try:
@@ -240,10 +246,10 @@ class Moves:
         known_id: bytes | None,
     ) -> None:
         path = directory.path / log_dir.future_folder(*key, unique)
-        found_id = partition_metadata.read_if_whole(self._manager.files, path)
-        source = self._manager.logs.get(key)
+        found_id = partition_metadata.read_if_whole(self._dirs.files, path)
+        source = self._dirs.logs.get(key)
         if source is None:
-            if found_id is not None and found_id == known_id and not self._manager.offline_dirs:
+            if found_id is not None and found_id == known_id and not self._dirs.offline_dirs:
                 _logger.warning("%s is all that there is of its partition: serving it", path)
                 self._serve(key, directory, path, config)
             else:
@@ -266,11 +272,11 @@ class Moves:
             self.copies[key] = self._begin(key, source, directory)
 
     def _serve(self, key: TopicPartition, directory: LogDir, path: Path, config: LogConfig) -> None:
-        manager = self._manager
-        manager.maintenance.make_place(directory, key)
+        dirs = self._dirs
+        self._maintenance.make_place(directory, key)
         path = directory.rename_folder(path, log_dir.partition_folder(*key))
-        log = loader.load(path, *key, config, manager.settings, now_ms=manager.clock())
-        manager.adopt(key, log, directory)
+        log = loader.load(path, *key, config, dirs.settings, now_ms=dirs.clock())
+        dirs.adopt(key, log, directory)
 
     def _remove(
         self, key: TopicPartition, directory: LogDir, path: Path, unique: str, log: Log | None
@@ -281,8 +287,8 @@ class Moves:
             for segment in log.segments:
                 segment.discard()
         gone = directory.rename_folder(path, log_dir.delete_folder(*key, unique))
-        deleted = DeletedFolder(directory, gone, self._manager.clock())
-        self._manager.maintenance.deleted.append(deleted)
+        deleted = DeletedFolder(directory, gone, self._dirs.clock())
+        self._maintenance.deleted.append(deleted)
 
     def close(self) -> None:
         """Stop cleanly or not, a copy is recovered when it is opened again."""
@@ -297,6 +303,15 @@ def _first_offset(source: Log) -> int:
     start = source.log_start_offset
     batch = source.segments.batch_at(start)
     return start if batch is None else min(start, batch.base_offset)
+
+
+def moved_to(log: Log, path: Path) -> None:
+    """The folder has been renamed: its files are found there from now on."""
+    log.storage.move(path)
+    log.snapshots.move(path)
+    log.epochs.move(path)
+    for segment in log.segments:
+        segment.move(path)
 
 
 def _is_beginning(log: Log, source: Log) -> bool:

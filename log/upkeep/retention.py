@@ -1,4 +1,4 @@
-"""Which segments may go: `retention.ms`, `retention.bytes`, and what is before the log start.
+"""What may go: `retention.ms`, `retention.bytes`, DeleteRecords, and what is before the log start.
 
 A segment goes only when all of it is below the high watermark, and only from the front, so that a
 log never has a hole.  The last segment goes too when it is due: a new, empty one takes its place.
@@ -11,13 +11,32 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kwire.log.recovery.truncation import remove_segments
+from kwire.codecs.errors import ErrorCode
+from kwire.log.error import LogError
+from kwire.log.upkeep.removal import remove_segments
 
 if TYPE_CHECKING:
     from kwire.log.log import Log
     from kwire.log.segment import Segment
 
 _logger = logging.getLogger(__name__)
+
+
+def delete_records(log: Log, offset: int, high_watermark: int) -> int:
+    """Make `offset` the first that may be read (DeleteRecords); gives the log start offset.
+
+    OFFSET_OUT_OF_RANGE if it is behind the high watermark, POLICY_VIOLATION if the topic is
+    compacted and nothing else, as its consumers count on the last record of each key.
+    """
+    if log.config.compact and not log.config.delete:
+        raise LogError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy is compact")
+    if not 0 <= offset <= high_watermark:
+        raise LogError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{offset} is behind the high watermark, {high_watermark}",
+        )
+    log.increment_log_start_offset(offset)
+    return log.log_start_offset
 
 
 def delete_expired_segments(log: Log, now_ms: int, high_watermark: int) -> int:
@@ -29,7 +48,7 @@ def delete_expired_segments(log: Log, now_ms: int, high_watermark: int) -> int:
             gone += _delete(log, now_ms, high_watermark, _beyond_size(log), "retention.bytes")
             gone += _delete(log, now_ms, high_watermark, _beyond_age(log, now_ms), "retention.ms")
     except OSError as error:
-        raise log.storage_refused(error) from error
+        raise log.storage.refused(error) from error
     return gone
 
 
@@ -43,7 +62,7 @@ def _before_log_start(log: Log) -> Callable[[Segment], bool]:
 
 def _beyond_size(log: Log) -> Callable[[Segment], bool]:
     limit = log.config.retention_bytes
-    excess = log.size_bytes - limit if limit >= 0 else -1
+    excess = log.segments.size_bytes - limit if limit >= 0 else -1
 
     def due(segment: Segment) -> bool:
         nonlocal excess

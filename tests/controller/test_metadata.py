@@ -457,7 +457,7 @@ async def test_a_failed_log_directory_is_told(open_admin: OpenAdmin, tmp_path: P
     async with open_admin({"log.dirs": f"{tmp_path / 'first'},{tmp_path / 'other'}"}) as admin:
         await admin.create(new_topic("a", 2))
         directory = admin.broker.logs.online_dirs[1]
-        admin.broker.logs.dir_failed(directory, OSError(5, "Input/output error"))
+        admin.broker.logs.dirs.dir_failed(directory, OSError(5, "Input/output error"))
         response = await admin.ask(DescribeLogDirsRequest(None), 5, DescribeLogDirsResponse)
         (result,) = (each for each in response.results if each.log_dir == str(directory.path))
         assert (result.error_code, result.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])

@@ -109,7 +109,7 @@ async def test_loading_lets_others_run(
     async with running(tmp_path) as node:
         node.create("t")
         node.create(TOPIC, cleanup_policy="compact")
-        while node.partition(TOPIC).log.size_bytes < 4_000:
+        while node.partition(TOPIC).log.segments.size_bytes < 4_000:
             node.call(commit(node.partition(TOPIC).log_end_offset), 8)
         lead(node)
         turns = 0

@@ -28,6 +28,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitPr
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.coordinators.markers import AT_ONCE, Settle, Write
 from kwire.coordinators.transactions import TransactionCoordinator
+from kwire.log import aborted_in
 from kwire.txn.effects import Effects, Markers
 from kwire.txn.machine import TransactionMachine
 from tests.handlers.node import NODE_ID, Node, as_received
@@ -120,7 +121,7 @@ def aborted_partitions(node: Node) -> list[int]:
         end_offset = partition.log_end_offset
         region = partition.read(0, 1 << 20, max_offset=end_offset, min_one_batch=True)
         assert region is not None
-        if partition.log.aborted_in(region):
+        if aborted_in(partition.log, region):
             found.append(index)
     return found
 

@@ -20,6 +20,7 @@ from kwire.codecs.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from kwire.log import delete_records
 from tests.handlers.node import Node
 
 BATCH = 146  # bytes of what Node.append writes: five records
@@ -129,7 +130,7 @@ def test_an_offset_outside_the_log_is_out_of_range(
 
 
 def test_an_offset_before_the_log_start_is_out_of_range(full: Node) -> None:
-    full.partition("t").log.delete_records(7, 15)
+    delete_records(full.partition("t").log, 7, 15)
     data = only(full.call(request(("t", [asked(0, 6)])), 12))
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     data = only(full.call(request(("t", [asked(0, 7)])), 12))

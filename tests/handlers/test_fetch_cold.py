@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from trio.testing import MockClock
 
-from kwire.log import ColdLookup
+from kwire.log import ColdLookup, delete_records
 from tests.handlers.node import Node
 from tests.handlers.test_fetch_waits import BATCH, fetch, told
 
@@ -21,7 +21,7 @@ def on_disk(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
     node.append("t", 0)
     node.append("t", 1)
     for index in range(3):  # as after a start: where a reader was last is not known
-        node.partition("t", index).log._positions.clear()
+        node.partition("t", index).log.reader.positions.clear()
     return node
 
 
@@ -64,6 +64,6 @@ async def test_what_is_not_enough_is_waited_for_as_ever(
 
 
 def test_an_offset_that_is_not_there_needs_no_disk(on_disk: Node) -> None:
-    on_disk.partition("t").log.delete_records(5, 5)
+    delete_records(on_disk.partition("t").log, 5, 5)
     reply = on_disk.call(fetch((0, 0), (1, 9), max_wait_ms=0), 12)
     assert told(reply) == [(0, 1, 0), (1, 1, 0)]

@@ -15,6 +15,7 @@ from kwire.codecs.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from kwire.log import delete_records
 from kwire.metadata.delta import between
 from tests.handlers.node import Node
 
@@ -116,7 +117,7 @@ def test_a_moved_log_start_is_told(t: Node) -> None:
     t.append("t")
     client.fetch(p0=5, p1=0)
     assert client.fetch() == []
-    t.partition("t").log.delete_records(3, 5)
+    delete_records(t.partition("t").log, 3, 5)
     assert client.fetch() == [(0, 0, 5, 0)]
     assert client.reply.responses[0].partitions[0].log_start_offset == 3
     assert client.fetch() == []

@@ -11,6 +11,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from kwire.log import delete_records
 from tests.handlers.node import Node
 
 VERSIONS = range(1, 12)
@@ -121,12 +122,12 @@ def test_nothing_is_in_tiered_storage(filled: Node) -> None:
 
 
 def test_after_records_were_deleted(filled: Node) -> None:
-    filled.partition("t").log.delete_records(7, 20)
+    delete_records(filled.partition("t").log, 7, 20)
     for timestamp in (0, 1000, 2000, 2002):
         assert ask(filled, (0, timestamp))[0] == (0, 2002, 7, 0)
     assert ask(filled, (0, 2003))[0] == (0, 2003, 8, 0)
     assert ask(filled, (0, -2))[0] == ask(filled, (0, -4))[0] == (0, -1, 7, 0)
-    filled.partition("t").log.delete_records(20, 20)
+    delete_records(filled.partition("t").log, 20, 20)
     assert ask(filled, (0, 1000))[0] == NOT_FOUND
     assert ask(filled, (0, -2))[0] == ask(filled, (0, -1))[0] == (0, -1, 20, 0)
 
@@ -141,7 +142,7 @@ def test_the_leader_epoch_is_that_of_the_record(empty: Node) -> None:
     assert ask(empty, (0, -3))[0] == (0, 2001, 3, 4)
     assert ask(empty, (0, -2))[0] == (0, -1, 0, 0)
     assert ask(empty, (0, -1))[0] == (0, -1, 4, 6)
-    empty.partition("t").log.delete_records(3, 4)
+    delete_records(empty.partition("t").log, 3, 4)
     assert ask(empty, (0, -2))[0] == (0, -1, 3, 4)
 
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kwire.codecs.batches import Compression
 from kwire.codecs.control import ControlType, control_batch
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.log import Log, LogConfig, Origin
+from kwire.log import Log, LogConfig, Origin, aborted_transactions
 from kwire.log.directory import partition_metadata
 from kwire.log.directory.files import Files
 
@@ -92,7 +92,7 @@ def test_dump_log_segments_has_no_complaint(
     assert "compresscodec: zstd" in text
     assert len(re.findall("endTxnMarker: ABORT", text)) == 4
     aborted = re.findall(r"producerId: (\d+) firstOffset: (\d+) lastOffset", text)
-    assert [(int(a), int(b)) for a, b in aborted] == log.aborted_transactions(0, 10**6)
+    assert [(int(a), int(b)) for a, b in aborted] == aborted_transactions(log, 0, 10**6)
     assert re.search(r"producerId: 1 producerEpoch: 0 .* lastSequence: 599", text) or not stopped
     if stopped:
         text = dump(java_class, log_dir, "--index-sanity-check")
@@ -145,7 +145,7 @@ def test_a_log_goes_to_apache_kafka_and_comes_back(
     log = open_log(CONFIG, directory=theirs, topic_id=topic_id, now_ms=now_ms)
     fill(log, make_batch, now_ms)
     wanted = [(record.offset, record.value) for record in read_all(log)]
-    aborted = log.aborted_transactions(0, log.log_end_offset)
+    aborted = aborted_transactions(log, 0, log.log_end_offset)
     log.close()
     checkpoint = node.directory / "data" / "recovery-point-offset-checkpoint"
     text = checkpoint.read_text()
@@ -170,5 +170,5 @@ def test_a_log_goes_to_apache_kafka_and_comes_back(
     again = open_log(CONFIG, directory=theirs, topic_id=topic_id, clean=True, now_ms=now_ms)
     wanted.append((log.log_end_offset, b"from Apache Kafka"))
     assert [(record.offset, record.value) for record in read_all(again)] == wanted
-    assert again.aborted_transactions(0, again.log_end_offset) == aborted
+    assert aborted_transactions(again, 0, again.log_end_offset) == aborted
     assert again.producers.entries[1].last_sequence == 599

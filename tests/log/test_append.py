@@ -8,7 +8,14 @@ import pytest
 
 from kwire.codecs.batches import Compression, TimestampType, check_crc, read_header
 from kwire.codecs.errors import ErrorCode
-from kwire.log import AppendResult, LogConfig, LogError
+from kwire.log import (
+    AppendResult,
+    LogConfig,
+    LogError,
+    append_as_follower,
+    end_offset_for_epoch,
+    offset_for_timestamp,
+)
 from tests.log.failing_disk import PiecemealDisk
 
 if TYPE_CHECKING:
@@ -54,7 +61,7 @@ def test_a_batch_that_is_written_in_pieces(
     for size in (100, 200, 300, 400):
         append(log, size=size)
     batch = make_batch(base_offset=4, partition_leader_epoch=0, size=90)
-    log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+    append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     log.close()
     killed, stopped = open_log(config), open_log(config, clean=True, recovery_point=5)
     for found in (log, killed, stopped):
@@ -68,8 +75,8 @@ def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: P
         append(log, 2, leader_epoch=epoch)
     assert log.epochs.entries == [(0, 0), (3, 4)]
     assert (log_dir / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 4\n"
-    assert log.end_offset_for_epoch(0) == (0, 4)
-    assert log.end_offset_for_epoch(3) == (3, 8)
+    assert end_offset_for_epoch(log, 0) == (0, 4)
+    assert end_offset_for_epoch(log, 3) == (3, 8)
 
 
 def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> None:
@@ -81,7 +88,7 @@ def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> 
     check_crc(data, 0, header)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert (header.base_timestamp, header.max_timestamp) == (5, NOW_MS)
-    assert log.offset_for_timestamp(NOW_MS) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS) == (NOW_MS, 0, 0)
 
 
 @pytest.mark.parametrize("source", list(Compression))
@@ -121,22 +128,26 @@ def test_a_duplicate_is_answered_with_the_first_write(open_log: OpenLog, append:
 
     first = send(0)
     send(2)
-    size = log.size_bytes
+    size = log.segments.size_bytes
     again = send(0)
     assert again.duplicate
     assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset)
     assert again.log_append_time_ms == NOW_MS - 9  # Kafka's answer: the batch's largest timestamp
-    assert (log.log_end_offset, log.size_bytes) == (9, size)
+    assert (log.log_end_offset, log.segments.size_bytes) == (9, size)
 
 
 def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> None:
     log = open_log(LogConfig(max_message_bytes=100))
     append(log)
-    before = (log.log_end_offset, log.size_bytes, log.segments.active.path.read_bytes())
+    before = (log.log_end_offset, log.segments.size_bytes, log.segments.active.path.read_bytes())
     with pytest.raises(LogError) as caught:
         append(log, 50)
     assert caught.value.error is ErrorCode.MESSAGE_TOO_LARGE
-    assert before == (log.log_end_offset, log.size_bytes, log.segments.active.path.read_bytes())
+    assert before == (
+        log.log_end_offset,
+        log.segments.size_bytes,
+        log.segments.active.path.read_bytes(),
+    )
 
 
 def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append: Append) -> None:

@@ -10,7 +10,7 @@ import pytest
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, Origin
+from kwire.log import Log, LogConfig, LogError, Origin, aborted_transactions
 from tests.log.conftest import NOW_MS, OpenLog, ReadAll
 
 PRODUCERS = (7, 8)
@@ -87,7 +87,7 @@ def state(log: Log) -> list[object]:
         log.recovery_point,
         log.epochs.entries,
         [(segment.base_offset, segment.size_bytes) for segment in log.segments],
-        log.aborted_transactions(0, log.log_end_offset),
+        aborted_transactions(log, 0, log.log_end_offset),
     ]
 
 

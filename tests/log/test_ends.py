@@ -9,7 +9,17 @@ import pytest
 from kwire.codecs.batches import read_header
 from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError
+from kwire.log import (
+    Log,
+    LogConfig,
+    LogError,
+    append_as_follower,
+    delete_expired_segments,
+    delete_records,
+    max_timestamp_offset,
+    truncate_fully,
+    truncate_to,
+)
 from kwire.log.origin import Origin
 
 if TYPE_CHECKING:
@@ -40,7 +50,7 @@ class TestRetention:
         configs = {"retention_ms": -1, **configs}
         config = LogConfig(segment_bytes=320, **configs)  # type: ignore[arg-type]  # by name
         log.update_config(config)
-        return log.delete_expired_segments(now_ms, high_watermark)
+        return delete_expired_segments(log, now_ms, high_watermark)
 
     def test_by_age_of_the_newest_record(self, log: Log) -> None:
         assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
@@ -58,15 +68,15 @@ class TestRetention:
 
     def test_by_size(self, log: Log) -> None:
         one = log.segments.first.size_bytes
-        assert self.retain(log, NOW_MS, retention_bytes=log.size_bytes - one + 1) == 0
-        assert self.retain(log, NOW_MS, retention_bytes=log.size_bytes - one) == 1
+        assert self.retain(log, NOW_MS, retention_bytes=log.segments.size_bytes - one + 1) == 0
+        assert self.retain(log, NOW_MS, retention_bytes=log.segments.size_bytes - one) == 1
         assert self.retain(log, NOW_MS, retention_bytes=0) == 3
 
     def test_a_compacted_topic_keeps_all_but_what_is_before_its_start(self, log: Log) -> None:
-        log.delete_records(9, 14)
+        delete_records(log, 9, 14)
         config = LogConfig(cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0)
         log.update_config(config)
-        assert log.delete_expired_segments(NOW_MS + 10**6, 14) == 2
+        assert delete_expired_segments(log, NOW_MS + 10**6, 14) == 2
         assert (log.log_start_offset, bases(log)) == (9, [8, 12])
 
     def test_records_without_timestamps_age_by_the_file(
@@ -75,8 +85,8 @@ class TestRetention:
         log = open_log(LogConfig(retention_ms=1000))
         append(log, timestamp=-1)
         changed_ms = log.segments.active.path.stat().st_mtime_ns // 1_000_000
-        assert log.delete_expired_segments(changed_ms + 1000, 1) == 0
-        assert log.delete_expired_segments(changed_ms + 1001, 1) == 1
+        assert delete_expired_segments(log, changed_ms + 1000, 1) == 0
+        assert delete_expired_segments(log, changed_ms + 1001, 1) == 1
 
     def test_files_are_renamed_at_once_and_removed_later(self, log: Log, log_dir: Path) -> None:
         self.retain(log, NOW_MS + 1007, retention_ms=1000)
@@ -84,15 +94,15 @@ class TestRetention:
         assert gone == {
             f"00000000000000000000{s}.deleted" for s in (".log", ".index", ".timeindex")
         }
-        assert [removal.due_ms for removal in log.removals] == [NOW_MS + 1007 + DELAY_MS]
-        assert {path.name for path in log.removals[0].paths} == gone
+        assert [removal.due_ms for removal in log.storage.removals] == [NOW_MS + 1007 + DELAY_MS]
+        assert {path.name for path in log.storage.removals[0].paths} == gone
 
     def test_a_file_that_is_gone_already_keeps_no_other(self, log: Log, log_dir: Path) -> None:
         (log_dir / "00000000000000000000.index").unlink()
         assert self.retain(log, NOW_MS + 1007, retention_ms=1000) == 1
         left = {path.name for path in log_dir.glob("00000000000000000000.*")}
         assert left == {f"00000000000000000000{s}.deleted" for s in (".log", ".timeindex")}
-        assert left == {path.name for path in log.removals[0].paths}
+        assert left == {path.name for path in log.storage.removals[0].paths}
 
     def test_a_reopened_log_starts_where_it_did(self, log: Log, open_log: OpenLog) -> None:
         self.retain(log, NOW_MS + 1007, retention_ms=1000)
@@ -103,33 +113,33 @@ class TestRetention:
 
 class TestDeleteRecords:
     def test_moves_the_start(self, log: Log, read_all: ReadAll) -> None:
-        assert log.delete_records(6, 14) == 6
+        assert delete_records(log, 6, 14) == 6
         assert [record.offset for record in read_all(log)] == list(range(6, 14))
         assert log.epochs.entries == [(1, 6), (2, 10)]
         assert bases(log) == [0, 4, 8, 12]
-        assert log.delete_expired_segments(NOW_MS, 14) == 1
+        assert delete_expired_segments(log, NOW_MS, 14) == 1
         assert bases(log) == [4, 8, 12]
 
     def test_never_back(self, log: Log) -> None:
-        log.delete_records(6, 14)
-        assert log.delete_records(3, 14) == 6
+        delete_records(log, 6, 14)
+        assert delete_records(log, 3, 14) == 6
 
     @pytest.mark.parametrize("offset", [0, 10])
     def test_as_far_as_the_high_watermark(self, log: Log, offset: int) -> None:
-        assert log.delete_records(offset, 10) == offset
+        assert delete_records(log, offset, 10) == offset
 
     @pytest.mark.parametrize("offset", [-2, -1, 11])
     def test_not_beyond_the_high_watermark(self, log: Log, offset: int) -> None:
         with pytest.raises(LogError) as caught:
-            log.delete_records(offset, 10)
+            delete_records(log, offset, 10)
         assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
     def test_not_on_a_compacted_topic(self, log: Log) -> None:
         log.update_config(LogConfig(cleanup_policy=frozenset({"compact"})))
         with pytest.raises(LogError, match="POLICY_VIOLATION"):
-            log.delete_records(1, 14)
+            delete_records(log, 1, 14)
         log.update_config(LogConfig(cleanup_policy=frozenset({"compact", "delete"})))
-        assert log.delete_records(1, 14) == 1
+        assert delete_records(log, 1, 14) == 1
 
     def test_a_transaction_that_ended_before_the_start_holds_nobody_up(
         self, open_log: OpenLog, append: Append
@@ -153,7 +163,7 @@ class TestTruncation:
     def test_what_ends_at_or_after_the_offset_goes(
         self, log: Log, offset: int, open_log: OpenLog, read_all: ReadAll, append: Append
     ) -> None:
-        assert log.truncate_to(offset, NOW_MS)
+        assert truncate_to(log, offset, NOW_MS)
         assert log.log_end_offset == offset
         assert [record.offset for record in read_all(log)] == list(range(offset))
         assert [start for _, start in log.epochs.entries] == [s for s in (0, 5, 10) if s < offset]
@@ -164,27 +174,30 @@ class TestTruncation:
         result = append(again, timestamp=NOW_MS + 99, leader_epoch=7)
         assert result.first_offset == offset
         assert again.epochs.entries[-1] == (7, offset)
-        assert again.max_timestamp_offset() == (NOW_MS + 99, offset, 7)
+        assert max_timestamp_offset(again) == (NOW_MS + 99, offset, 7)
 
     def test_nothing_behind_the_end(self, log: Log) -> None:
         log.assign_epoch(9, 14)
-        assert not log.truncate_to(14, NOW_MS)
+        assert not truncate_to(log, 14, NOW_MS)
         assert log.log_end_offset == 14
         assert log.epochs.latest_epoch == 2, "an epoch without a record may be the old leader's"
 
     def test_before_the_log_start_everything_goes(self, log: Log) -> None:
         log.update_config(LogConfig(retention_ms=1000))
-        log.delete_expired_segments(NOW_MS + 1007, 14)
-        log.truncate_to(2, NOW_MS)
+        delete_expired_segments(log, NOW_MS + 1007, 14)
+        truncate_to(log, 2, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
 
     def test_the_middle_of_a_batch_takes_the_batch(self, open_log: OpenLog, append: Append) -> None:
         log = open_log()
         append(log, 2)
         append(log, 4)
-        log.truncate_to(4, NOW_MS)
+        truncate_to(log, 4, NOW_MS)
         # The batch of 2-5 is gone; Kafka's log goes on at the offset that was asked for.
-        assert (log.log_end_offset, log.size_bytes) == (4, log.segments.first.size_bytes)
+        assert (log.log_end_offset, log.segments.size_bytes) == (
+            4,
+            log.segments.first.size_bytes,
+        )
         assert log.segments.active.next_offset() == 2
 
     def test_producers_are_those_of_before(self, open_log: OpenLog, append: Append) -> None:
@@ -193,29 +206,29 @@ class TestTruncation:
             append(log, producer_id=1, producer_epoch=0, base_sequence=sequence)
         append(log, producer_id=2, producer_epoch=0, base_sequence=0, transactional=True)
         unstable = [log.first_unstable_offset]
-        log.truncate_to(2, NOW_MS)
+        truncate_to(log, 2, NOW_MS)
         unstable.append(log.first_unstable_offset)
         assert unstable == [4, None]
-        assert {e.producer_id: e.last_sequence for e in log.active_producers()} == {1: 1}
+        assert {e.producer_id: e.last_sequence for e in log.producers.entries.values()} == {1: 1}
         assert append(log, producer_id=1, producer_epoch=0, base_sequence=2).first_offset == 2
 
     def test_what_was_compacted_is_what_is_left_of_it(self, log: Log) -> None:
         log.first_dirty_offset = 9
-        log.truncate_to(11, NOW_MS)
+        truncate_to(log, 11, NOW_MS)
         assert log.first_dirty_offset == 9
-        log.truncate_to(5, NOW_MS)
+        truncate_to(log, 5, NOW_MS)
         assert log.first_dirty_offset == 5
 
     def test_a_late_flush_does_not_count(self, log: Log) -> None:
         flush = log.prepare_flush()
         assert flush is not None
-        log.truncate_to(3, NOW_MS)
+        truncate_to(log, 3, NOW_MS)
         flush.run()
         log.flushed(flush)
         assert log.recovery_point <= 3
 
     def test_fully(self, log: Log, append: Append, open_log: OpenLog) -> None:
-        log.truncate_fully_and_start_at(100, NOW_MS)
+        truncate_fully(log, 100, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (100, 100, [100])
         assert append(log, leader_epoch=3).first_offset == 100
         again = open_log()
@@ -224,7 +237,7 @@ class TestTruncation:
 
     def test_fully_with_a_start_of_its_own(self, log: Log) -> None:
         """A follower whose leader's records begin before what it has of them."""
-        log.truncate_fully_and_start_at(100, NOW_MS, log_start_offset=90)
+        truncate_fully(log, 100, NOW_MS, log_start_offset=90)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (90, 100, [100])
 
 
@@ -242,7 +255,7 @@ class TestFollower:
         log = open_log()
         data = self.batches(make_batch, (0, 2, 1), (5, 1, 1), (6, 3, 4))
         before = bytes(data)
-        result = log.append_as_follower(data, leader_epoch=4, now_ms=NOW_MS)
+        result = append_as_follower(log, data, leader_epoch=4, now_ms=NOW_MS)
         assert result is not None
         assert (result.first_offset, result.last_offset, result.records_count) == (0, 8, 6)
         assert log.segments.active.path.read_bytes() == before
@@ -251,14 +264,14 @@ class TestFollower:
     def test_a_torn_end_is_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
         log = open_log()
         data = self.batches(make_batch, (0, 2, 0), (2, 2, 0))
-        log.append_as_follower(data[:-1], leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, data[:-1], leader_epoch=0, now_ms=NOW_MS)
         assert log.log_end_offset == 2
-        assert log.append_as_follower(data[:30], leader_epoch=0, now_ms=NOW_MS) is None
+        assert append_as_follower(log, data[:30], leader_epoch=0, now_ms=NOW_MS) is None
 
     def test_later_epochs_are_left_out(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
         log = open_log()
         data = self.batches(make_batch, (0, 1, 0), (1, 1, 3), (2, 1, 0))
-        log.append_as_follower(data, leader_epoch=2, now_ms=NOW_MS)
+        append_as_follower(log, data, leader_epoch=2, now_ms=NOW_MS)
         assert log.log_end_offset == 1
 
     def test_a_bad_batch_is_refused_after_the_good(
@@ -268,18 +281,18 @@ class TestFollower:
         data = self.batches(make_batch, (0, 1, 0), (1, 1, 0))
         data[-1] ^= 1
         with pytest.raises(LogError, match="CORRUPT_MESSAGE"):
-            log.append_as_follower(data, leader_epoch=0, now_ms=NOW_MS)
+            append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)
         assert log.log_end_offset == 1
         with pytest.raises(LogError, match="OFFSET_OUT_OF_RANGE"):
-            log.append_as_follower(
-                self.batches(make_batch, (1, 1, 0), (1, 1, 0)), leader_epoch=0, now_ms=NOW_MS
+            append_as_follower(
+                log, self.batches(make_batch, (1, 1, 0), (1, 1, 0)), leader_epoch=0, now_ms=NOW_MS
             )
         assert log.log_end_offset == 2
 
     def test_many_segments_at_once(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
         log = open_log(LogConfig(segment_bytes=300))
         data = self.batches(make_batch, *((base, 1, 0) for base in range(10)))
-        log.append_as_follower(data, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)
         assert bases(log) == [0, 3, 6, 9]
         for segment in log.segments:
             assert read_header(segment.path.read_bytes()).base_offset == segment.base_offset

@@ -16,7 +16,16 @@ from kwire.codecs.batches import (
     control_batch,
     iter_batches,
 )
-from kwire.log import Log, LogConfig, Origin
+from kwire.log import (
+    Log,
+    LogConfig,
+    Origin,
+    aborted_in,
+    aborted_transactions,
+    append_as_follower,
+    epoch_for,
+    max_timestamp_offset,
+)
 from tests.log.conftest import NOW_MS, OpenLog
 
 RECORD_BYTES = 68
@@ -68,8 +77,8 @@ def state(log: Log) -> list[object]:
         log.first_unstable_offset,
         log.log_end_offset,
         log.epochs.entries,
-        log.max_timestamp_offset(),
-        log.aborted_transactions(0, log.log_end_offset),
+        max_timestamp_offset(log),
+        aborted_transactions(log, 0, log.log_end_offset),
     ]
 
 
@@ -109,7 +118,7 @@ def test_whatever_is_written_to_the_leader(
             assert region is not None
             sent = bytearray(region.read())
             whole = [header for _, header in iter_batches(sent)]
-            result = follower.append_as_follower(sent, leader_epoch=9, now_ms=now_ms)
+            result = append_as_follower(follower, sent, leader_epoch=9, now_ms=now_ms)
             assert result is not None
             assert tuple(result) == (
                 at,
@@ -134,11 +143,11 @@ def test_whatever_is_written_to_the_leader(
         again = leader.read(offset, 300, max_offset=end, min_one_batch=True)
         assert region is not None
         assert again is not None
-        told = set(follower.aborted_in(region))
+        told = set(aborted_in(follower, region))
         last = [header for _, header in iter_batches(again.read())][-1:]
-        needed = leader.aborted_transactions(offset, last[0].last_offset + 1 if last else offset)
-        assert set(needed) <= told <= set(leader.aborted_transactions(offset, end))
-        assert follower.epoch_for(offset) == leader.epoch_for(offset)
+        needed = aborted_transactions(leader, offset, last[0].last_offset + 1 if last else offset)
+        assert set(needed) <= told <= set(aborted_transactions(leader, offset, end))
+        assert epoch_for(follower, offset) == epoch_for(leader, offset)
     recovered = open_log(config, directory=follower.dir)
     assert recovered.log_end_offset == end
     assert recovered.epochs.entries == leader.epochs.entries
@@ -152,6 +161,6 @@ def test_segments_that_are_filled_to_the_last_byte(open_log: OpenLog) -> None:
         for offset in range(9)
     )
     assert len(data) == 9 * RECORD_BYTES
-    log.append_as_follower(bytearray(data), leader_epoch=0, now_ms=NOW_MS)
+    append_as_follower(log, bytearray(data), leader_epoch=0, now_ms=NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
     assert content(log) == data

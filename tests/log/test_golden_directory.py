@@ -15,7 +15,14 @@ import pytest
 
 from kwire.codecs.batches import iter_batches
 from kwire.codecs.uuids import uuid_text
-from kwire.log import Log, LogConfig
+from kwire.log import (
+    Log,
+    LogConfig,
+    aborted_transactions,
+    append_as_follower,
+    max_timestamp_offset,
+    offset_for_timestamp,
+)
 from kwire.log.index.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -78,7 +85,7 @@ def test_snapshots_are_the_same_byte_for_byte(log: Log, golden: Path) -> None:
 def test_producers(log: Log) -> None:
     found = {
         entry.producer_id: (entry.epoch, entry.last_sequence, entry.last_offset)
-        for entry in log.active_producers()
+        for entry in log.producers.entries.values()
     }
     assert found == {1000: (0, 8, 31), 1001: (0, 2, 32), 1002: (0, 1, 26)}
     assert log.producers.entries[1001].txn_first_offset == 32
@@ -87,9 +94,9 @@ def test_producers(log: Log) -> None:
 
 
 def test_aborted_transactions(log: Log) -> None:
-    assert log.aborted_transactions(0, 33) == [(1001, 23), (1002, 22)]
-    assert log.aborted_transactions(25, 33) == [(1002, 22)]
-    assert log.aborted_transactions(30, 33) == []
+    assert aborted_transactions(log, 0, 33) == [(1001, 23), (1002, 22)]
+    assert aborted_transactions(log, 25, 33) == [(1002, 22)]
+    assert aborted_transactions(log, 30, 33) == []
     assert log.segments.active.txn_index.entries == [
         AbortedTxn(1001, 23, 24, 22),
         AbortedTxn(1002, 22, 29, 30),
@@ -116,16 +123,16 @@ def test_the_open_transaction_is_unstable(log: Log) -> None:
     ],
 )
 def test_time_look_ups(log: Log, timestamp: int, offset: int, at: int) -> None:
-    found = log.offset_for_timestamp(timestamp)
+    found = offset_for_timestamp(log, timestamp)
     assert found is not None
     assert (found.offset, found.timestamp, found.leader_epoch) == (offset, at, 0)
 
 
 def test_the_largest_timestamp(log: Log) -> None:
-    found = log.max_timestamp_offset()
+    found = max_timestamp_offset(log)
     assert found is not None
     assert (found.offset, found.timestamp) == (29, 1795253615061)
-    assert log.offset_for_timestamp(1795253615062) is None
+    assert offset_for_timestamp(log, 1795253615062) is None
 
 
 def test_replicating_it_makes_the_same_files(
@@ -137,7 +144,7 @@ def test_replicating_it_makes_the_same_files(
         data = path.read_bytes()
         for position, header in iter_batches(data):
             batch = bytearray(data[position : position + header.size_bytes])
-            follower.append_as_follower(batch, leader_epoch=0, now_ms=1795253615100)
+            append_as_follower(follower, batch, leader_epoch=0, now_ms=1795253615100)
     follower.close()
     wanted = files_like(GOLDEN, "*.log", *INDEXES, "*.snapshot", "leader-epoch-checkpoint")
     found = files_like(log_dir, "*.log", *INDEXES, "*.snapshot", "leader-epoch-checkpoint")

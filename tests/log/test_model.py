@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kwire.codecs.batches import Compression, Record, build, iter_batches, records
-from kwire.log import Log, LogConfig
+from kwire.log import (
+    Log,
+    LogConfig,
+    delete_expired_segments,
+    delete_records,
+    offset_for_timestamp,
+    truncate_to,
+)
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
@@ -104,7 +111,7 @@ class LogModel(RuleBasedStateMachine):
             # A cut in the middle of a batch takes all of it, which the list does not know of.
             bounds = {0, self.end, *self.batch_bounds()}
             offset = max(bound for bound in bounds if bound <= offset)
-        self.log.truncate_to(offset, NOW_MS)
+        truncate_to(self.log, offset, NOW_MS)
         self.records = [record for record in self.records if record[0] < offset]
         self.start, self.end = min(self.start, offset), min(self.end, offset)
         self.flushed = min(self.flushed, self.end)
@@ -120,7 +127,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(many=st.integers(0, 30))
     def delete_records(self, many: int) -> None:
-        self.start = self.log.delete_records(min(self.start + many, self.end), self.end)
+        self.start = delete_records(self.log, min(self.start + many, self.end), self.end)
         self.records = [record for record in self.records if record[0] >= self.start]
         self.cut_epochs()
 
@@ -134,7 +141,7 @@ class LogModel(RuleBasedStateMachine):
                 retention_ms=-1,
             )
         )
-        self.log.delete_expired_segments(NOW_MS, self.end)
+        delete_expired_segments(self.log, NOW_MS, self.end)
         assert self.log.log_start_offset >= self.start
         self.start = self.log.log_start_offset
         assert not self.records or self.start <= self.end
@@ -183,7 +190,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(age=st.integers(-55, 60))
     def look_up(self, age: int) -> None:
-        found = self.log.offset_for_timestamp(NOW_MS + age)
+        found = offset_for_timestamp(self.log, NOW_MS + age)
         late = [record for record in self.records if record[1] >= NOW_MS + age]
         if found is None:
             # The one segment that Kafka searches may have lost its late records to the start.

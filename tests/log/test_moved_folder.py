@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.batches import ControlType, control_batch
-from kwire.log import LogConfig, Origin
+from kwire.log import (
+    LogConfig,
+    Origin,
+    aborted_transactions,
+    delete_expired_segments,
+    offset_for_timestamp,
+    truncate_to,
+)
+from kwire.log.upkeep.moving import moved_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,31 +39,34 @@ def test_every_file_is_found_under_the_new_name(
     if not loaded:  # indexes and files are opened when they are first used
         log.close()
         log = open_log(SMALL, clean=True, recovery_point=9)
-    log.delete_expired_segments(NOW_MS + 1005, log.log_end_offset)
-    start, removed = log.log_start_offset, [path.name for r in log.removals for path in r.paths]
+    delete_expired_segments(log, NOW_MS + 1005, log.log_end_offset)
+    start, removed = (
+        log.log_start_offset,
+        [path.name for r in log.storage.removals for path in r.paths],
+    )
     assert start
     assert removed
 
     target = log_dir.with_name("elsewhere")
     log_dir.rename(target)
-    log.moved_to(target)
+    moved_to(log, target)
     log_dir.mkdir()  # what is written to the old name is found in here
 
-    for removal in log.removals:
+    for removal in log.storage.removals:
         for path in removal.paths:
             path.unlink()
     assert [record.offset for record in read_all(log)][:2] == [start, start + 1]
-    found = log.offset_for_timestamp(NOW_MS + 6)
+    found = offset_for_timestamp(log, NOW_MS + 6)
     assert found is not None
     assert found.offset == 6
-    assert log.aborted_transactions(start, log.log_end_offset) == [(1, 7)]
+    assert aborted_transactions(log, start, log.log_end_offset) == [(1, 7)]
     for number in range(4):
         append(log, timestamp=NOW_MS + 20 + number, leader_epoch=2)
-    assert log.truncate_to(log.log_end_offset - 1, NOW_MS)
+    assert truncate_to(log, log.log_end_offset - 1, NOW_MS)
     log.close()
     assert list(log_dir.iterdir()) == []
     for clean in (True, False):
         again = open_log(SMALL, directory=target, clean=clean, log_start_offset=start)
         assert read_all(again) == read_all(log)
         assert again.epochs.entries[-1][0] == 2
-        assert again.aborted_transactions(start, again.log_end_offset) == [(1, 7)]
+        assert aborted_transactions(again, start, again.log_end_offset) == [(1, 7)]

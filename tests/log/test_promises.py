@@ -8,7 +8,7 @@ import pytest
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, LogManager
+from kwire.log import Log, LogConfig, LogManager, aborted_transactions, delete_records
 from kwire.log.directory import checkpoints, log_dir
 from kwire.log.error import CorruptFile
 from kwire.log.origin import Origin
@@ -74,7 +74,7 @@ def test_the_indexes_of_a_segment_that_was_rolled_after_its_last_flush(
     run_all(manager.maintain(LATER_MS))
     again = power_cut(manager, disk).logs["t", 0]
     assert again.log_end_offset == 3
-    assert again.aborted_transactions(0, 2) == [(7, 0)]
+    assert aborted_transactions(again, 0, 2) == [(7, 0)]
     assert again.segments.first.max_timestamp == NOW_MS
 
 
@@ -115,7 +115,7 @@ def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: Crash
     again = power_cut(manager, disk).logs["t", 0]
     assert again.log_end_offset == 3
     assert again.producers.entries[7].next_sequence == 2
-    assert again.aborted_transactions(0, 2) == [(7, 0)]
+    assert aborted_transactions(again, 0, 2) == [(7, 0)]
     assert again.segments.first.max_timestamp == NOW_MS
 
 
@@ -133,7 +133,7 @@ def test_a_stop_that_says_it_was_clean_has_written_what_the_next_start_goes_by(
         log = manager.create("t", TOPIC_ID, 0)
         for _ in range(3):
             append(log)
-        log.delete_records(2, 3)
+        delete_records(log, 2, 3)
         log.first_dirty_offset = 1
         disk.cut_after(steps)
         try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, LogConfig
+from kwire.log import Log, LogConfig, append_as_follower
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def test_by_offsets_that_an_index_cannot_hold(open_log: OpenLog, make_batch: Mak
     log = open_log()
     for base in (0, 2**31 - 1, 2**31, 2**32):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert bases(log) == [0, 2**31, 2**32]
 
 
@@ -98,12 +98,12 @@ def test_by_the_last_offset_of_a_batch(
     log = open_log(LogConfig(index_interval_bytes=0))
     for base in (0, end - 1):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     if leads:
         append(log, 2)
     else:
         batch = make_batch(2, base_offset=end, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert bases(log) == [0, *rolled]
     found = open_log(LogConfig(index_interval_bytes=0))  # recovery goes by the same rule
     for each in (log, found):
@@ -119,7 +119,7 @@ def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
     log = open_log(config)
     for base in (2**31 + 5, 2**31 + 6, 2**31 + 7):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     for each in (log, open_log(config)):
         assert [record.offset for record in read_all(each)] == [2**31 + n for n in (5, 6, 7)]
         assert [record.offset for record in read_all(each, 2**31 + 7)] == [2**31 + 7]
@@ -148,10 +148,12 @@ def test_jitter_rolls_earlier_by_no_more_than_it_says(open_log: OpenLog, append:
 
 def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) -> None:
     log = open_log(LogConfig(segment_ms=AGE_MS))
-    assert not log.roll_if_due(NOW_MS + 10 * AGE_MS), "an empty segment is left alone"
+    assert not log.rolling.roll_if_due(log.log_end_offset, NOW_MS + 10 * AGE_MS), (
+        "an empty segment is left alone"
+    )
     append(log)
-    assert not log.roll_if_due(NOW_MS + AGE_MS)
-    assert log.roll_if_due(NOW_MS + AGE_MS + 1)
+    assert not log.rolling.roll_if_due(log.log_end_offset, NOW_MS + AGE_MS)
+    assert log.rolling.roll_if_due(log.log_end_offset, NOW_MS + AGE_MS + 1)
     assert bases(log) == [0, 1]
 
 
@@ -162,9 +164,9 @@ def test_an_idle_segment_without_timestamps_ages_by_the_clock(
     start_ms = NOW_MS
     for base in (1, 2):
         append(log, timestamp=-1, now_ms=start_ms)
-        assert not log.roll_if_due(start_ms + AGE_MS)
+        assert not log.rolling.roll_if_due(log.log_end_offset, start_ms + AGE_MS)
         start_ms += AGE_MS + 1
-        assert log.roll_if_due(start_ms)
+        assert log.rolling.roll_if_due(log.log_end_offset, start_ms)
         assert bases(log)[-1] == base
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from kwire.codecs.batches import Compression, Record, TimestampType, build, check_crc, read_header
 from kwire.codecs.errors import ErrorCode
-from kwire.log import AppendResult, Log, LogConfig, LogError, Origin
+from kwire.log import AppendResult, Log, LogConfig, LogError, Origin, max_timestamp_offset
 
 if TYPE_CHECKING:
     from tests.log.conftest import OpenLog
@@ -137,7 +137,7 @@ def test_refused(case: Case, log_at_9: Log) -> None:
     assert error.error is case.error, error
     assert error.log_start_offset == case.log_start_offset
     assert tuple(number for number, _ in error.record_errors) == case.bad_records
-    assert (log_at_9.log_end_offset, log_at_9.size_bytes) == (TOLD, 0)
+    assert (log_at_9.log_end_offset, log_at_9.segments.size_bytes) == (TOLD, 0)
 
 
 def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
@@ -237,7 +237,7 @@ def test_the_largest_timestamp_is_computed_when_the_claim_cannot_be(
     check_crc(data, 0, header)
     assert header.max_timestamp == NOW_MS + 5
     assert header.timestamp_type is TimestampType.CREATE_TIME
-    assert log_at_9.max_timestamp_offset() == (NOW_MS + 5, 10, 0)
+    assert max_timestamp_offset(log_at_9) == (NOW_MS + 5, 10, 0)
 
 
 def test_the_clients_stamp_is_taken_off(log_at_9: Log) -> None:
@@ -260,7 +260,7 @@ def test_both_ways_in_decide_the_same(case: Case, open_log: OpenLog) -> None:
     for quick in (True, False):
         log = open_log(case.config, log_start_offset=TOLD)
         if not quick:
-            log._plain_bytes_max = -1
+            log._plain.close()
         try:
             answers.append((log.append(case.batch(), leader_epoch=0, now_ms=NOW_MS), None))
         except LogError as error:

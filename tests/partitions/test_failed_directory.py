@@ -76,7 +76,7 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
         directory = next(d for d in broker.logs.online_dirs if d.path == lost.log.dir.parent)
         committed = trio.Event()
         broker.store.watch(lambda image, delta: committed.set())
-        broker.logs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
+        broker.logs.dirs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
         with trio.fail_after(PATIENCE_S):
             _, told = await reader.receive(FetchResponse, 11)
         error = told.responses[0].partitions[0].error_code

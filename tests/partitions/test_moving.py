@@ -28,7 +28,7 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kwire.log import LogError
+from kwire.log import LogError, delete_records
 from kwire.partitions import moving
 from kwire.partitions.partition import Partition
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
@@ -114,7 +114,7 @@ async def test_records_written_meanwhile_are_there(tmp_path: Path) -> None:
         log = partition.log
         region = log.read(0, 1 << 30, max_offset=201, min_one_batch=True)
         assert region is not None
-        assert region.size_bytes == log.size_bytes > 201 * len(VALUE)
+        assert region.size_bytes == log.segments.size_bytes > 201 * len(VALUE)
         assert partition.high_watermark == log.log_end_offset == 201
     async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
         assert broker.partitions[TOPIC][0].log.dir == other / "t-0"
@@ -135,7 +135,7 @@ async def test_how_far_a_move_is_can_be_asked(tmp_path: Path) -> None:
         await write(client, 30)
         assert await ask_to_move(client, other) == ErrorCode.NONE
         here = partition.log.dir.parent.name
-        size_bytes = partition.log.size_bytes
+        size_bytes = partition.log.segments.size_bytes
         told = await described(client)
         assert told == {here: [(False, 0, size_bytes)], other.name: [(True, 30, 0)]}
         assert broker.logs.moves.copy_some((TOPIC, 0))
@@ -154,7 +154,7 @@ async def test_a_log_that_is_cut_meanwhile_is_copied_anew(tmp_path: Path) -> Non
         assert await ask_to_move(client, other) == ErrorCode.NONE
         moves = broker.logs.moves
         assert moves.copy_some((TOPIC, 0))
-        partition.log.delete_records(25, 30)
+        delete_records(partition.log, 25, 30)
         while moves.copy_some((TOPIC, 0)):
             pass
         copy = moves.copies[TOPIC, 0].log
@@ -216,7 +216,7 @@ async def test_a_directory_that_failed_takes_no_moves(tmp_path: Path) -> None:
         assert await ask_to_move(client, tmp_path / "c") == ErrorCode.LOG_DIR_NOT_FOUND
         assert await ask_to_move(client, other) == ErrorCode.NONE
         target = next(each for each in broker.logs.online_dirs if each.path == other)
-        broker.logs.dir_failed(target, OSError(5, "Input/output error"))
+        broker.logs.dirs.dir_failed(target, OSError(5, "Input/output error"))
         assert not broker.logs.moves.copies
         assert await ask_to_move(client, other) == ErrorCode.KAFKA_STORAGE_ERROR
         assert await write(client, 1) == 0

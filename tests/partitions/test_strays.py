@@ -68,7 +68,7 @@ async def test_of_a_topic_deleted_while_its_disk_was_away(tmp_path: Path) -> Non
         (name,) = (t for t in ("first", "second") if (tmp_path / "b" / f"{t}-0").exists())
         append(broker, name)
         (lost,) = (d for d in broker.logs.online_dirs if d.path.name == "b")
-        broker.logs.dir_failed(lost, OSError(5, "made up"))
+        broker.logs.dirs.dir_failed(lost, OSError(5, "made up"))
         request = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
         deleted = await client.ask(request, 5, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE

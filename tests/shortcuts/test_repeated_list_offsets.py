@@ -26,6 +26,7 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.handlers import list_offsets
 from kwire.handlers.list_offsets import EARLIEST, LATEST
+from kwire.log import delete_records
 from tests.inside import RawClient, running_broker
 
 VERSIONS = range(2, 12)  # the first has no isolation level
@@ -99,7 +100,7 @@ async def test_the_quick_way_answers_as_the_thorough_one(tmp_path: Path, version
                     assert await told(again, request, version) == once, label
             append(broker, transactional=turn == 1)
             if turn == 2:
-                partition.log.delete_records(1, partition.high_watermark)
+                delete_records(partition.log, 1, partition.high_watermark)
 
 
 async def test_questions_that_come_together_have_an_answer_each(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ async def test_a_full_disk_beneath_the_kraft_metadata_passes(
 
     def fail(log: Log, *_: object, **__: object) -> None:
         error = OSError(errno.ENOSPC, "No space left on device")
-        raise log.storage_refused(error) from error
+        raise log.storage.refused(error) from error
 
     async with running_broker(data, SETTINGS) as broker:
         with monkeypatch.context() as patch:

@@ -127,12 +127,12 @@ def sequence_not_checked() -> None:
 @fault
 def large_first_batch_not_given() -> None:
     """A consumer whose limit is below a batch is stuck (KIP-74)."""
-    from kwire.log.reading.readable_log import ReadableLog
+    from kwire.log import Log
 
     def around(was: Callable[..., R], *args: object, **kwargs: object) -> R:
         return was(*args, **kwargs | {"min_one_batch": False})
 
-    wrap(ReadableLog, "read", around)
+    wrap(Log, "read", around)
 
 
 @fault

@@ -13,7 +13,7 @@ import pytest
 
 from kwire.codecs.batches import Record, build, control_batch, iter_batches, records
 from kwire.codecs.control import ControlType
-from kwire.log import Log, LogConfig, LogManager, Origin
+from kwire.log import Log, LogConfig, LogManager, Origin, delete_expired_segments, truncate_to
 from kwire.log.compaction.cleanable import examine
 from kwire.log.compaction.key_scan import Keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
@@ -144,7 +144,7 @@ def test_how_far_a_log_may_be_cleaned(open_manager: OpenManager) -> None:
     log.first_unstable_offset = bases[2]
     assert bound() == bases[2]
     log.first_unstable_offset = None
-    log.recovery_point = bases[1]
+    log.durability.recovery_point = bases[1]
     assert bound() == bases[1]
 
 
@@ -187,7 +187,7 @@ def test_a_cut_log_is_dirty_from_the_cut_on(open_manager: OpenManager) -> None:
     fill(log)
     clean(manager)
     last = contents(log)[3][0]
-    log.truncate_to(last, NOW_MS)
+    truncate_to(log, last, NOW_MS)
     assert log.first_dirty_offset == log.log_end_offset
 
 
@@ -325,12 +325,12 @@ def test_a_round_whose_log_changes_is_dropped(
         run_all([job])
         if number == after_jobs:
             if what == "truncate":
-                log.truncate_to(9, NOW_MS)
+                truncate_to(log, 9, NOW_MS)
             elif what == "delete":
                 manager.delete("t", 0)
             else:
                 log.increment_log_start_offset(60)
-                assert log.delete_expired_segments(NOW_MS, log.log_end_offset)
+                assert delete_expired_segments(log, NOW_MS, log.log_end_offset)
     manager.cleaner.finished(round_, NOW_MS, SETTINGS)
     assert round_.failure is None
     if what == "delete":

@@ -20,6 +20,7 @@ from kwire.log import (
     LogDirLocked,
     LogError,
     LogManager,
+    delete_records,
     run_all,
 )
 from kwire.log.directory.files import Files
@@ -34,7 +35,7 @@ def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: P
     manager = manager_of()
     for index in range(3):
         append(manager.create("t", TOPIC_ID, index), index + 1)
-    manager.logs["t", 2].delete_records(2, 3)
+    delete_records(manager.logs["t", 2], 2, 3)
     manager.close()
     directory = tmp_path / "a"
     assert (directory / "recovery-point-offset-checkpoint").read_text() == (
@@ -224,10 +225,10 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 299_999))
         assert log.log_start_offset == 0
         run_all(manager.maintain(clock.now_ms + 300_000))
-        assert (log.log_start_offset, len(log.removals)) == (7, 1)
-        paths = log.removals[0].paths
+        assert (log.log_start_offset, len(log.storage.removals)) == (7, 1)
+        paths = log.storage.removals[0].paths
         run_all(manager.maintain(clock.now_ms + 360_000))
-        assert log.removals == []
+        assert log.storage.removals == []
         assert not any(path.exists() for path in paths)
 
     def test_flush_ms(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
@@ -274,9 +275,9 @@ class TestUpkeep:
         log = manager.create("t", TOPIC_ID, 0)
         append(log, producer_id=1, producer_epoch=0, base_sequence=0)
         run_all(manager.maintain(clock.now_ms + 600_000))
-        assert log.active_producers()
+        assert list(log.producers.entries.values())
         run_all(manager.maintain(clock.now_ms + 86_400_000))
-        assert not log.active_producers()
+        assert not list(log.producers.entries.values())
 
     def test_intervals_are_settings(self, tmp_path: Path, clock: Clock) -> None:
         intervals = Intervals(replica_high_watermark_checkpoint_interval_ms=1)
@@ -335,7 +336,7 @@ class TestFailingDisk:
         self, manager: LogManager, disk: FailingDisk, append: Append
     ) -> None:
         told: list[tuple[str, int]] = []
-        manager.on_dir_offline = lambda path, error, logs: told.append((path.name, len(logs)))
+        manager.dirs.on_dir_offline = lambda path, error, logs: told.append((path.name, len(logs)))
         disk.calls, disk.broken = ("pwrite",), True
         for log in self.on(manager, "a"):
             with pytest.raises(LogError):

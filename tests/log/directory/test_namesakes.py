@@ -21,7 +21,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Intervals, Log, LogConfig, LogManager
+from kwire.log import Intervals, Log, LogConfig, LogManager, delete_records, epoch_for
 from kwire.log.directory.files import OpenFile
 from kwire.log.directory.log_dir import LOCK
 from kwire.log.recovery.loader import ZERO_UUID
@@ -246,7 +246,7 @@ class Namesakes(RuleBasedStateMachine):
             log, topic = found
             offset = max(log.log_start_offset, int(share * log.log_end_offset))
             topic.start = max(topic.start, offset)
-            log.delete_records(offset, log.log_end_offset)
+            delete_records(log, offset, log.log_end_offset)
 
     @rule(name=names)
     def compacted(self, name: str) -> None:
@@ -316,7 +316,7 @@ class Namesakes(RuleBasedStateMachine):
     @precondition(lambda self: len(self.manager.online_dirs) == 2)
     @rule(which=st.sampled_from([0, 1]))
     def a_disk_fails(self, which: int) -> None:
-        self.manager.dir_failed(self.manager.online_dirs[which], GONE)
+        self.manager.dirs.dir_failed(self.manager.online_dirs[which], GONE)
 
     @rule(power=st.booleans(), away=st.sampled_from([""] * 6 + ["a", "b"]))
     def end_at_once(self, power: bool, away: str) -> None:
@@ -375,7 +375,7 @@ def check(log: Log, topic: Topic) -> None:
             assert header.base_offset <= at, "no hole"
             for record in records(data, position):
                 assert record.value == topic.value(record.offset)
-            assert log.epoch_for(at) == topic.written[at]
+            assert epoch_for(log, at) == topic.written[at]
             at = header.last_offset + 1
     assert at == end
 

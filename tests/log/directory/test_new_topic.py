@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import LogManager, run_all
+from kwire.log import LogManager, delete_records, run_all
 from tests.log.directory.conftest import (
     NOW_MS,
     TOPIC_ID,
@@ -33,7 +33,7 @@ def deleted(manager_of: MakeManager, append: Append) -> LogManager:
     manager = manager_of()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)
-    log.delete_records(8, 10)
+    delete_records(log, 8, 10)
     log.first_dirty_offset = 8
     manager.close()
     manager = manager_of()
@@ -74,7 +74,7 @@ def test_a_checkpoint_made_ready_before(
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)
     log.flush()
-    log.delete_records(8, 10)
+    delete_records(log, 8, 10)
     clock.now_ms += 60_000
     jobs = manager.maintain(clock.now_ms)
     manager.delete("t", 0)
@@ -96,7 +96,7 @@ def test_its_disk_was_away(manager_of: MakeManager, append: Append, tmp_path: Pa
     """The old folder is set aside when it is back; nobody has asked to remove it."""
     manager = manager_of("a", "b")
     append(manager.create("t", TOPIC_ID, 0), 10)
-    manager.dir_failed(manager.online_dirs[0], OSError(5, "made up"))
+    manager.dirs.dir_failed(manager.online_dirs[0], OSError(5, "made up"))
     append(manager.create("t", OTHER_ID, 0), 3)
     kill(manager)
     again = manager_of("a", "b", load=False)

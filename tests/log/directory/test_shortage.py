@@ -15,7 +15,7 @@ import pytest
 
 from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager
+from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager, aborted_transactions
 from kwire.log.directory.shortage import PASSING
 from kwire.log.origin import Origin
 from kwire.log.upkeep.job import run_all
@@ -221,11 +221,11 @@ def test_an_aborted_transaction_is_known_before_its_index_has_it(
     marker = control_batch(ControlType.ABORT, 1, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
     log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
     log.segments.active.release()
-    assert log.aborted_transactions(0, 3) == [(7, 0)]
+    assert aborted_transactions(log, 0, 3) == [(7, 0)]
     disk.broken = False
     log.close()
     again = open_log(clean=True, recovery_point=3)
-    assert again.aborted_transactions(0, 3) == [(7, 0)]
+    assert aborted_transactions(again, 0, 3) == [(7, 0)]
 
 
 def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append) -> None:
@@ -237,10 +237,10 @@ def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append
     with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
         log.read(0, 1000, max_offset=3, min_one_batch=True)
     with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
-        log.aborted_transactions(0, 3)
+        aborted_transactions(log, 0, 3)
     disk.broken = False
     assert log.read(0, 1000, max_offset=3, min_one_batch=True) is not None
-    assert log.aborted_transactions(0, 3) == [(7, 0)]
+    assert aborted_transactions(log, 0, 3) == [(7, 0)]
 
 
 @pytest.fixture

@@ -8,7 +8,15 @@ import pytest
 
 from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import AppendResult, Log, LogConfig, LogError, Origin, Verification
+from kwire.log import (
+    AppendResult,
+    Log,
+    LogConfig,
+    LogError,
+    Origin,
+    Verification,
+    aborted_transactions,
+)
 from kwire.log.producers.entry import BATCHES_KEPT
 
 if TYPE_CHECKING:
@@ -139,7 +147,7 @@ def test_producers_do_not_mix(log: Log, make_batch: MakeBatch) -> None:
     second.send(5)
     first.send(1)
     second.send(6)
-    assert [entry.last_sequence for entry in log.active_producers()] == [1, 6]
+    assert [entry.last_sequence for entry in log.producers.entries.values()] == [1, 6]
 
 
 def test_a_reopened_log_knows_the_last_batch(
@@ -165,22 +173,22 @@ def test_a_killed_log_knows_the_last_five(
 def test_idle_producers_expire(producer: Producer, open_log: OpenLog) -> None:
     producer.send(0)
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS - 1)
-    assert producer.log.active_producers()
+    assert list(producer.log.producers.entries.values())
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
-    assert not producer.log.active_producers()
+    assert not list(producer.log.producers.entries.values())
     assert producer.send(5).first_offset == 1  # not known any more: any sequence is taken
     producer.log.close()
     late = open_log(clean=True, now_ms=NOW_MS + EXPIRATION_MS)
-    assert not late.active_producers()
+    assert not list(late.producers.entries.values())
 
 
 def test_who_has_an_open_transaction_does_not_expire(producer: Producer) -> None:
     producer.send(0, transactional=True)
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
-    assert producer.log.active_producers()
+    assert list(producer.log.producers.entries.values())
     producer.end(ControlType.ABORT)
     producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
-    assert not producer.log.active_producers()
+    assert not list(producer.log.producers.entries.values())
 
 
 def test_an_open_transaction_outlives_a_long_stop(producer: Producer, open_log: OpenLog) -> None:
@@ -207,7 +215,7 @@ def test_a_transaction_is_unstable_until_its_marker_is_replicated(
         log.high_watermark_advanced(high_watermark)
         unstable.append(log.first_unstable_offset)
     assert unstable == [2, 2, None]
-    assert log.aborted_transactions(0, 7) == []
+    assert aborted_transactions(log, 0, 7) == []
 
 
 def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> None:
@@ -219,10 +227,10 @@ def test_aborted_transactions_are_indexed(log: Log, make_batch: MakeBatch) -> No
     second.end(ControlType.ABORT)  # 4
     first.send(1, transactional=True)  # 5
     first.end(ControlType.COMMIT)  # 6
-    assert log.aborted_transactions(0, 7) == [(1, 0), (2, 1)]
-    assert log.aborted_transactions(3, 7) == [(2, 1)]
-    assert log.aborted_transactions(5, 7) == []
-    assert log.aborted_transactions(0, 1) == [(1, 0)]
+    assert aborted_transactions(log, 0, 7) == [(1, 0), (2, 1)]
+    assert aborted_transactions(log, 3, 7) == [(2, 1)]
+    assert aborted_transactions(log, 5, 7) == []
+    assert aborted_transactions(log, 0, 1) == [(1, 0)]
 
 
 def test_aborted_transactions_are_in_the_order_of_their_markers(
@@ -234,7 +242,7 @@ def test_aborted_transactions_are_in_the_order_of_their_markers(
     second.send(0, transactional=True)  # 1
     second.end(ControlType.ABORT)  # 2
     first.end(ControlType.ABORT)  # 3
-    assert log.aborted_transactions(0, 4) == [(2, 1), (1, 0)]
+    assert aborted_transactions(log, 0, 4) == [(2, 1), (1, 0)]
 
 
 def test_a_transaction_must_not_be_left_by_plain_batches(producer: Producer) -> None:
@@ -268,8 +276,8 @@ def test_with_transaction_version_2_a_marker_raises_the_epoch(producer: Producer
 def test_a_marker_without_data_changes_nothing_for_readers(producer: Producer) -> None:
     producer.end(ControlType.ABORT)
     assert producer.log.first_unstable_offset is None
-    assert producer.log.aborted_transactions(0, 1) == []
-    assert producer.log.active_producers()[0].coordinator_epoch == 1
+    assert aborted_transactions(producer.log, 0, 1) == []
+    assert next(iter(producer.log.producers.entries.values())).coordinator_epoch == 1
 
 
 def test_late_transactions_are_told(producer: Producer) -> None:
@@ -295,14 +303,14 @@ class TestVerification:
     def prove(
         self, producer: Producer, sequence: int = 0, *, epoch: int = 0, version_2: bool = False
     ) -> Verification | None:
-        return producer.log.start_verification(
+        return producer.log.producers.start_verification(
             producer.producer_id, sequence, epoch, supports_epoch_bump=version_2, now_ms=NOW_MS
         )
 
     def test_a_question_that_nobody_answered_is_forgotten(self, producer: Producer) -> None:
         state = producer.log.producers
         state.verify_transactions = True
-        asked = producer.log.start_verification(
+        asked = producer.log.producers.start_verification(
             7, 0, 0, supports_epoch_bump=False, now_ms=NOW_MS + 5
         )
         assert asked is not None

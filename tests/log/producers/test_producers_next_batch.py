@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
-from kwire.log import Log, LogConfig, LogError, Origin
+from kwire.codecs.batches import BatchHeader, ControlType, Record, build, control_batch, read_header
+from kwire.log import Log, LogConfig, LogError, Origin, Verification
+from kwire.log.producers.entry import ProducerEntry
+from kwire.log.producers.state import ProducerState
 from tests.log.conftest import NOW_MS, OpenLog
 
 PRODUCERS = (7, 8)
@@ -23,12 +25,16 @@ def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         directory.mkdir(parents=True)
         found.append(open_log(LogConfig(), directory=directory))
     short, long = found
-    entry_in_sequence = Log._entry_in_sequence
+    entry_in_sequence = ProducerState.entry_in_sequence
 
-    def unless_long(log: Log, *arguments: object) -> object:
-        return None if log is long else entry_in_sequence(log, *arguments)  # type: ignore[arg-type]  # as they came
+    def unless_long(
+        producers: ProducerState, header: BatchHeader, origin: Origin, proof: Verification | None
+    ) -> ProducerEntry | None:
+        if producers is long.producers:
+            return None
+        return entry_in_sequence(producers, header, origin, proof)
 
-    monkeypatch.setattr(Log, "_entry_in_sequence", unless_long)
+    monkeypatch.setattr(ProducerState, "entry_in_sequence", unless_long)
     return short, long
 
 
@@ -37,7 +43,7 @@ def attempt(log: Log, batch: bytearray, origin: Origin, vouched: bool) -> object
     header = read_header(batch)
     proof = None
     if vouched and header.is_transactional and not header.is_control:
-        proof = log.start_verification(
+        proof = log.producers.start_verification(
             header.producer_id,
             header.base_sequence,
             header.producer_epoch,

@@ -9,7 +9,15 @@ import pytest
 
 from kwire.codecs.batches import iter_batches
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError
+from kwire.log import (
+    Log,
+    LogConfig,
+    LogError,
+    append_as_follower,
+    delete_expired_segments,
+    delete_records,
+    offset_for_timestamp,
+)
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
@@ -67,7 +75,7 @@ def test_out_of_range(log: Log, offset: int) -> None:
 
 
 def test_before_the_log_start_is_out_of_range(log: Log) -> None:
-    log.delete_records(5, high_watermark=20)
+    delete_records(log, 5, high_watermark=20)
     with pytest.raises(LogError, match="OFFSET_OUT_OF_RANGE"):
         log.read(4, 100, max_offset=20, min_one_batch=True)
     assert offsets(log, 5) == [4, 6]
@@ -125,8 +133,8 @@ def test_a_region_outlives_its_segment(log: Log) -> None:
     assert region is not None
     before = region.read()
     log.update_config(LogConfig(retention_bytes=0, file_delete_delay_ms=0))
-    log.delete_expired_segments(NOW_MS, 20)
-    for removal in log.removals:
+    delete_expired_segments(log, NOW_MS, 20)
+    for removal in log.storage.removals:
         for path in removal.paths:
             path.unlink()
     assert log.log_start_offset == 20
@@ -152,7 +160,7 @@ def test_a_gap_in_the_offsets_is_read_over(open_log: OpenLog, make_batch: MakeBa
     log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
     for base, count in ((0, 1), (5, 2), (20, 1)):
         batch = make_batch(count, base_offset=base, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 20]
     assert offsets(log, 1) == [5]
     assert offsets(log, 7) == [20]
@@ -164,7 +172,7 @@ def test_places_remembered_are_bounded(log: Log, append: Append) -> None:
     for _ in range(300):
         append(log, 2)
         offsets(log, log.log_end_offset)
-    assert len(log._positions) <= 256
+    assert len(log.reader.positions) <= 256
 
 
 def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: MakeBatch) -> None:
@@ -172,7 +180,7 @@ def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: M
     log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
     for base in (0, 1, 10, 11):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
-        log.append_as_follower(batch, leader_epoch=0, now_ms=NOW_MS)
+        append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 10]
     assert offsets(log, 0, max_offset=5) == [0, 1]
     assert offsets(log, 1, max_offset=10) == [1]
@@ -187,6 +195,6 @@ def test_a_disk_that_fails_a_look_up_by_time(open_log: OpenLog, append: Append) 
         append(log, timestamp=NOW_MS + number)
     disk.broken = True
     with pytest.raises(LogError) as caught:
-        log.offset_for_timestamp(NOW_MS + 1)
+        offset_for_timestamp(log, NOW_MS + 1)
     assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.offline

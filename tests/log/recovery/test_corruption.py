@@ -10,7 +10,18 @@ import pytest
 
 from kwire.codecs.batches import iter_batches
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, LogManager, Origin
+from kwire.log import (
+    Log,
+    LogConfig,
+    LogManager,
+    Origin,
+    aborted_transactions,
+    append_as_follower,
+    end_offset_for_epoch,
+    epoch_for,
+    max_timestamp_offset,
+    offset_for_timestamp,
+)
 from kwire.log.directory import checkpoints
 
 if TYPE_CHECKING:
@@ -99,7 +110,7 @@ def replayed(
             log.roll(NOW_MS)
         for at, header in iter_batches(data):
             batch = bytearray(data[at : at + header.size_bytes])
-            log.append_as_follower(batch, leader_epoch=5, now_ms=NOW_MS)
+            append_as_follower(log, batch, leader_epoch=5, now_ms=NOW_MS)
     log.close()
     return built(directory)
 
@@ -162,10 +173,10 @@ def test_a_time_index_whose_entries_move_among_equal_timestamps(
             data[at] = value
             (directory / path.name).write_bytes(data)
             again = open_log(config, directory=directory, clean=True)
-            largest = again.max_timestamp_offset()
+            largest = max_timestamp_offset(again)
             assert largest is not None
             assert largest.offset == wanted[-1]
-            found = [again.offset_for_timestamp(NOW_MS + moved_ms) for moved_ms in range(5)]
+            found = [offset_for_timestamp(again, NOW_MS + moved_ms) for moved_ms in range(5)]
             assert [each and each.offset for each in found] == wanted, (at, value)
             shutil.rmtree(directory)
 
@@ -174,11 +185,14 @@ def answers(log: Log, read_all: ReadAll) -> list[object]:
     """What clients are told from indexes and snapshots."""
     end = log.log_end_offset
     return [
-        [log.offset_for_timestamp(NOW_MS + number) for number in range(9)],
+        [offset_for_timestamp(log, NOW_MS + number) for number in range(9)],
         [len(read_all(log, offset)) for offset in range(end)],
-        [log.aborted_transactions(offset, end) for offset in range(end)],
+        [aborted_transactions(log, offset, end) for offset in range(end)],
         sorted(log.producers.entries),
-        [(e.producer_id, e.next_sequence, e.txn_first_offset) for e in log.active_producers()],
+        [
+            (e.producer_id, e.next_sequence, e.txn_first_offset)
+            for e in log.producers.entries.values()
+        ],
     ]
 
 
@@ -202,10 +216,10 @@ def test_every_damaged_byte_of_the_leader_epochs(
             (directory / path.name).write_bytes(data)
             point = end if clean else last
             again = open_log(CONFIG, directory=directory, clean=clean, recovery_point=point)
-            assert [again.end_offset_for_epoch(epoch) for epoch in range(3)] == [
+            assert [end_offset_for_epoch(again, epoch) for epoch in range(3)] == [
                 (0, wanted[1][1]), (1, end), (-1, -1)
             ], (at, damage)  # fmt: skip
-            known = [again.epoch_for(offset) for offset in (0, wanted[1][1], end - 1)]
+            known = [epoch_for(again, offset) for offset in (0, wanted[1][1], end - 1)]
             assert known == [0, 1, 1], (at, damage)
             again.close()
             written = (directory / path.name).read_bytes()

@@ -20,7 +20,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from kwire.codecs.batches import Record, build, iter_batches, records
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Intervals, Log, LogConfig, LogManager
+from kwire.log import (
+    Intervals,
+    Log,
+    LogConfig,
+    LogManager,
+    aborted_transactions,
+    delete_records,
+    offset_for_timestamp,
+)
 from kwire.log.origin import Origin
 from kwire.log.recovery.loader import ZERO_UUID
 from kwire.log.upkeep.flush import Flush
@@ -273,7 +281,7 @@ class Crashes(RuleBasedStateMachine):
         log = self.log(topic)
         offset = max(log.log_start_offset, int(share * log.log_end_offset))
         self.topics[topic].start = max(self.topics[topic].start, offset)
-        log.delete_records(offset, log.log_end_offset)
+        delete_records(log, offset, log.log_end_offset)
 
     @rule(cut=cut)
     def maintain(self, cut: int | None) -> None:
@@ -337,11 +345,11 @@ def check(log: Log, expected: Expected) -> None:
         assert found.base_offset == offset
     for moment in {batch.timestamp for batch in expected.written[start:end]}:
         first = next(at for at in range(start, end) if expected.written[at].timestamp >= moment)
-        answer = log.offset_for_timestamp(moment)
+        answer = offset_for_timestamp(log, moment)
         assert answer is not None
         assert answer.offset == first
     aborted = [first for first, marker in expected.aborted(end) if marker >= start]
-    assert [first for _, first in log.aborted_transactions(start, end)] == aborted
+    assert [first for _, first in aborted_transactions(log, start, end)] == aborted
     epochs = dict(reversed([(b.epoch, at) for at, b in enumerate(expected.written[:end])]))
     for offset in range(max(start, expected.start), end):  # they forget what is deleted at once
         assert log.epochs.epoch_for(offset) == expected.written[offset].epoch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.log import end_offset_for_epoch
 from tests.log.conftest import Append, OpenLog
 
 
@@ -22,7 +23,7 @@ def test_a_leader_that_nobody_has_written_to_is_right(
     again = open_log(clean=clean, recovery_point=61 if clean else 0)
     assert (again.epochs.latest_epoch, again.epochs.latest_loaded) == (2, 6)
     again.assign_epoch(7, 61)
-    ends = [again.end_offset_for_epoch(epoch) for epoch in range(9)]
+    ends = [end_offset_for_epoch(again, epoch) for epoch in range(9)]
     assert ends == [(0, 20), (0, 20), *[(2, 61)] * 5, (7, 61), (-1, -1)]
     assert again.epochs.entries == [(0, 0), (2, 20), (7, 61)]
     assert "does not fit the log" not in caplog.text
@@ -39,7 +40,7 @@ def test_making_the_epochs_anew_keeps_that_leader(
     path.write_text(path.read_text().replace("2 2\n", "2 3\n"))  # the epoch began before that
     again = open_log(clean=True)
     again.assign_epoch(5, 4)
-    assert [again.end_offset_for_epoch(epoch) for epoch in (0, 2, 5)] == [(0, 2), (2, 4), (5, 4)]
+    assert [end_offset_for_epoch(again, epoch) for epoch in (0, 2, 5)] == [(0, 2), (2, 4), (5, 4)]
     assert "does not fit the log" in caplog.text
     again.close()
     assert path.read_text() == "0\n3\n0 0\n2 2\n5 4\n"

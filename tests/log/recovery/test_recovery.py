@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, Origin
+from kwire.log import Log, LogConfig, Origin, aborted_transactions, offset_for_timestamp
 from kwire.log.error import LogDirError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_indexes_are_those_of_an_undisturbed_log(
         assert (
             log.epochs.entries == undisturbed.epochs.entries == [(0, 0), (1, 7), (2, 13), (3, 19)]
         )
-        assert log.aborted_transactions(0, 22) == [(2, 4)]
+        assert aborted_transactions(log, 0, 22) == [(2, 4)]
 
 
 def test_a_bad_batch_ends_the_log(killed: Path, open_log: OpenLog, read_all: ReadAll) -> None:
@@ -167,7 +167,7 @@ def test_the_recovery_point_moves_with_a_flush_only(killed: Path, open_log: Open
 def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str) -> None:
     wanted = {
         entry.producer_id: (entry.last_sequence, entry.txn_first_offset)
-        for entry in open_log(SMALL).active_producers()
+        for entry in list(open_log(SMALL).producers.entries.values())
     }
     for path in killed.glob("*.snapshot"):
         data = path.read_bytes()
@@ -182,7 +182,7 @@ def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str)
     log = open_log(SMALL, recovery_point=15)
     found = {
         entry.producer_id: (entry.last_sequence, entry.txn_first_offset)
-        for entry in log.active_producers()
+        for entry in log.producers.entries.values()
     }
     assert found == wanted
 
@@ -195,9 +195,9 @@ def test_every_damaged_byte_of_an_index_is_found_or_harmless(
     log = open_log(SMALL)
     log.close()
     offsets = list(range(22))
-    positions = [log._locate(offset) for offset in offsets]
+    positions = [log.reader._locate(offset) for offset in offsets]
     places = [(place[0].base_offset, place[1]) for place in positions if place]
-    times = [log.offset_for_timestamp(NOW_MS + stamp) for stamp in range(11)]
+    times = [offset_for_timestamp(log, NOW_MS + stamp) for stamp in range(11)]
     path = killed / f"00000000000000000007{suffix}"
     whole = path.read_bytes()
     assert whole
@@ -205,10 +205,10 @@ def test_every_damaged_byte_of_an_index_is_found_or_harmless(
         for bit in (1, 0x80):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
             again = open_log(SMALL, clean=True)
-            found = [again._locate(offset) for offset in offsets]
+            found = [again.reader._locate(offset) for offset in offsets]
             assert [(place[0].base_offset, place[1]) for place in found if place] == places
             again = open_log(SMALL, clean=True)
-            assert [again.offset_for_timestamp(NOW_MS + s) for s in range(11)] == times, (at, bit)
+            assert [offset_for_timestamp(again, NOW_MS + s) for s in range(11)] == times, (at, bit)
 
 
 def test_leftovers_of_a_removal_and_of_compaction(killed: Path, open_log: OpenLog) -> None:
@@ -253,7 +253,7 @@ def test_a_log_start_behind_the_end_is_not_of_this_log(
     log = open_log(SMALL, log_start_offset=100)
     assert (log.log_start_offset, log.log_end_offset) == (0, 22)
     assert read_all(log) == before
-    assert log.active_producers()
+    assert list(log.producers.entries.values())
 
 
 def test_the_log_start_offset_is_kept(killed: Path, open_log: OpenLog) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.log import Log, LogConfig, LogError, LogManager, delete_records, truncate_to
 from kwire.log.directory.files import Files
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
@@ -58,7 +58,7 @@ def test_what_is_said_of_an_earlier_stay_does_not_count(
     manager = opened()
     log = manager.create("t", TOPIC_ID, 0)
     append(log, 10)
-    log.delete_records(8, 10)
+    delete_records(log, 8, 10)
     manager.close()
     manager = opened()
     log = manager.logs[KEY]
@@ -78,13 +78,13 @@ def test_a_log_start_that_was_written_down_goes_with_it(
 ) -> None:
     manager = opened()
     append(manager.create("t", TOPIC_ID, 0), 10)
-    manager.logs[KEY].delete_records(3, 10)
+    delete_records(manager.logs[KEY], 3, 10)
     manager.close()
     manager = opened()
     (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
     manager.moves.move(KEY, str(target))
     copy_all(manager)
-    manager.logs[KEY].delete_records(8, 10)
+    delete_records(manager.logs[KEY], 8, 10)
     manager.moves.swap(KEY)
     kill(manager)
     assert opened().logs[KEY].log_start_offset == 8
@@ -122,7 +122,7 @@ class TestTheNextStart:
         self, half_way: LogManager, opened: Open, append: Append
     ) -> None:
         copy = half_way.moves.copies[KEY]
-        half_way.dir_failed(copy.directory, OSError(5, "made up"))
+        half_way.dirs.dir_failed(copy.directory, OSError(5, "made up"))
         half_way.delete(*KEY)
         append(half_way.create("t", OTHER_ID, 0), 3)
         kill(half_way)
@@ -136,8 +136,8 @@ class TestTheNextStart:
     ) -> None:
         """The log lost its end to a power cut, and was written to while the copy was away."""
         copy, log = half_way.moves.copies[KEY], half_way.logs[KEY]
-        half_way.dir_failed(copy.directory, OSError(5, "made up"))
-        log.truncate_to(5, NOW_MS)
+        half_way.dirs.dir_failed(copy.directory, OSError(5, "made up"))
+        truncate_to(log, 5, NOW_MS)
         append(log, 10, size=5)
         append(log, 10)
         kill(half_way)
@@ -145,7 +145,7 @@ class TestTheNextStart:
         assert again.moves.copies[KEY].log.log_end_offset == 0
 
     def test_a_copy_that_has_more_is_no_copy(self, half_way: LogManager, opened: Open) -> None:
-        half_way.logs[KEY].truncate_to(5, NOW_MS)
+        truncate_to(half_way.logs[KEY], 5, NOW_MS)
         kill(half_way)
         assert opened().moves.copies[KEY].log.log_end_offset == 0
 
@@ -208,7 +208,7 @@ def test_a_log_start_is_written_down_for_what_is_on_disk_only(opened: Open, appe
     manager = opened()
     log = manager.create("t", TOPIC_ID, 0, LogConfig())
     append(log, 10)
-    log.delete_records(8, 10)
+    delete_records(log, 8, 10)
     jobs = manager.maintain(NOW_MS + 60_000)
     assert [job.what.split()[0] for job in jobs].count("flush") == 1
     (directory,) = (d for d in manager.online_dirs if d.path == log.dir.parent)

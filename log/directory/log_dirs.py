@@ -1,0 +1,146 @@
+"""The log directories of a broker: those that work, those that failed, and the logs in each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.log.directory import log_dir
+from kwire.log.directory.log_dir import LogDir
+from kwire.log.error import LogDirError
+
+if TYPE_CHECKING:
+    from kwire.log.directory.checkpoints import TopicPartition
+    from kwire.log.directory.files import Files
+    from kwire.log.log import Log
+    from kwire.log.recovery.loader import LogSettings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFolder:
+    """A deleted partition's folder, to be removed at `due_ms`."""
+
+    directory: LogDir
+    path: Path
+    due_ms: int
+
+
+class LogDirs:
+    """`logs` holds what is served, by (topic, partition); `offline_dirs` why a directory failed."""
+
+    def __init__(self, settings: LogSettings, clock: Callable[[], int]) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.logs: dict[TopicPartition, Log] = {}
+        self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """What `replication-offset-checkpoint` said when the logs were loaded."""
+        self.online_dirs: list[LogDir] = []
+        self.offline_dirs: dict[Path, OSError] = {}
+        self.when_failed: Callable[[LogDir], None] | None = None
+        """Told of a directory that fails, before its logs go: the moves into it end."""
+        self.on_dir_offline: Callable[[Path, OSError, list[Log]], None] | None = None
+        self.on_gone: Callable[[TopicPartition], None] | None = None
+        """Told of each log that is not served any longer: a new one may get its name."""
+
+    @property
+    def files(self) -> Files:
+        return self.settings.files
+
+    def open(self, paths: list[Path]) -> None:
+        """Lock the directories.  LogDirLocked; LogDirError if none can be used."""
+        log_dir.check_distinct(paths)
+        try:
+            for path in paths:
+                directory = LogDir(path, self.files)
+                try:
+                    directory.open()
+                except OSError as error:
+                    _logger.error("log directory %s cannot be used: %s", path, error)
+                    self.offline_dirs[path] = error
+                else:
+                    self.online_dirs.append(directory)
+            self.check_online()
+        except BaseException:
+            self.unlock()
+            raise
+
+    def check_online(self) -> None:
+        """LogDirError if no directory is left."""
+        if not self.online_dirs:
+            reasons = "; ".join(f"{path}: {why}" for path, why in self.offline_dirs.items())
+            raise LogDirError(f"none of the log.dirs can be used: {reasons}")
+
+    def unlock(self) -> None:
+        for directory in self.online_dirs:
+            directory.unlock()
+
+    def emptiest(self) -> LogDir:
+        """The directory that works and has the fewest logs."""
+        return min(self.online_dirs, key=lambda each: len(self._logs_in.get(each, {})))
+
+    def logs_in(self, directory: LogDir) -> list[Log]:
+        return list(self._logs_in.get(directory, {}).values())
+
+    def adopt(self, key: TopicPartition, log: Log, directory: LogDir) -> None:
+        """Serve a log that is open in `directory`."""
+
+        def failed(error: OSError) -> None:
+            self.dir_failed(directory, error)
+
+        log.on_storage_failure = failed
+        self.logs[key] = log
+        self._logs_in.setdefault(directory, {})[key] = log
+
+    def retire(self, key: TopicPartition, unique: str | None = None) -> DeletedFolder | None:
+        """A log is not served any longer; `unique` is for the name that its folder gets.
+
+        Gives that folder, for `maintenance.deleted`; None if its directory failed.
+        """
+        log, directory = self.take_out(key)
+        name = log_dir.delete_folder(*key, unique)
+        try:
+            path = directory.rename_folder(log.dir, name)
+        except OSError as error:
+            self.dir_failed(directory, error)
+            return None
+        due_ms = self.clock() + log.config.file_delete_delay_ms
+        return DeletedFolder(directory, path, due_ms)
+
+    def take_out(self, key: TopicPartition) -> tuple[Log, LogDir]:
+        """A log is not served any longer; gives it with the directory that it is in."""
+        log = self.logs.pop(key)
+        directory = next(each for each in self.online_dirs if each.path == log.dir.parent)
+        del self._logs_in[directory][key]
+        log.on_storage_failure = None  # who still reads it finds its files gone: no failure
+        log.take_offline()
+        self.high_watermarks.pop(key, None)
+        directory.departed(key)
+        if self.on_gone is not None:
+            self.on_gone(key)
+        for segment in log.segments:
+            segment.discard()
+        return log, directory
+
+    def dir_failed(self, directory: LogDir, error: OSError) -> None:
+        """A directory's disk failed: it and its logs go offline, the others stay."""
+        if directory not in self.online_dirs:
+            return
+        _logger.error("log directory %s goes offline: %s", directory.path, error)
+        self.online_dirs.remove(directory)
+        self.offline_dirs[directory.path] = error
+        if self.when_failed is not None:
+            self.when_failed(directory)
+        lost = self.logs_in(directory)
+        self._logs_in.pop(directory, None)
+        for log in lost:
+            log.take_offline()
+            del self.logs[log.topic, log.partition]
+        directory.unlock()
+        if self.on_dir_offline is not None:
+            self.on_dir_offline(directory.path, error, lost)
