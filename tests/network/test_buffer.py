@@ -90,12 +90,15 @@ def test_a_request_may_be_cut_anywhere_by_the_end_of_the_buffer(node: Node, cut:
 
 
 def test_each_request_is_read_where_the_last_one_ended(node: Node) -> None:
-    """Small ones, so many that the buffer is filled over and over."""
+    """Small ones, so many that the buffer is filled over and over; the reaper sees each time."""
     sizes = [14 + (number * 37) % 999 for number in range(2000)]
     wire = Wire(b"".join(request(number, size) for number, size in enumerate(sizes)))
     connection = connection_over(node, wire)
+    activity = [connection.activity]
     while not wire.is_read:
         assert connection.readable(hold=False)
+        activity.append(connection.activity)
+    assert len(set(activity)) == len(activity) > 3
     assert wire.correlation_ids() == list(range(len(sizes)))
 
 
