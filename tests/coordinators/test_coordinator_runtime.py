@@ -76,8 +76,13 @@ def lead(node: Node) -> Partition:
 
 
 async def test_state_is_loaded_again(
-    tmp_path: Path, autojump_clock: trio.testing.MockClock
+    tmp_path: Path,
+    autojump_clock: trio.testing.MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr("kwire.coordinators.runtime.LOAD_SLICE_BYTES", 300)
     async with running(tmp_path) as node:
         node.create("t", 3)
         node.create(TOPIC, cleanup_policy="compact")
@@ -98,6 +103,7 @@ async def test_state_is_loaded_again(
             == busy
         )
         await trio.testing.wait_all_tasks_blocked()
+        assert "__consumer_offsets-0: loaded 15 records" in caplog.text
         assert committed(node) == [4, 4, 4]
         assert [g.group_id for g in node.call(ListGroupsRequest(), 5).groups] == ["G"]
 
@@ -162,6 +168,25 @@ async def test_a_partition_that_cannot_be_read_is_not_served(
 def append(node: Node, key: bytes | None, value: bytes | None) -> None:
     partition = node.partition(TOPIC)
     partition.append(build([Record(0, 0, key, value)]), now_ms=0, origin=Origin.COORDINATOR)
+
+
+async def test_a_partition_that_gives_nothing_is_not_read_for_ever(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a byte in the middle of a batch is taken for its end."""
+
+    class Nothing:
+        def read(self) -> bytes:
+            return b""
+
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC)
+        node.call(commit(1), 8)
+        monkeypatch.setattr(Partition, "read", lambda *_, **__: Nothing())
+        lead(node)
+        await trio.testing.wait_all_tasks_blocked()
+        assert node.broker.groups.runtime.shards[0].state is ShardState.FAILED
 
 
 async def test_replies_wait_until_records_are_committed(

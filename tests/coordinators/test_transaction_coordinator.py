@@ -27,6 +27,7 @@ from kwire.codecs.messages.end_txn import EndTxnRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.coordinators.markers import AT_ONCE, Settle, Write
+from kwire.coordinators.runtime import ShardState
 from kwire.coordinators.transactions import TransactionCoordinator
 from kwire.log import aborted_in
 from kwire.txn.effects import Effects, Markers
@@ -49,13 +50,15 @@ def wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(directory: Path, partitions: int = SMALL) -> AsyncIterator[Node]:
+async def running(
+    directory: Path, partitions: int = SMALL, *, state_partitions: int = 1
+) -> AsyncIterator[Node]:
     node = Node(directory)
     node.create(TOPIC, partitions)
     async with trio.open_nursery() as nursery:
         node.broker.transactions.start(nursery)
         nursery.start_soon(node.broker.timers.run)
-        node.create(STATE_TOPIC, cleanup_policy="compact")
+        node.create(STATE_TOPIC, state_partitions, cleanup_policy="compact")
         yield node
         nursery.cancel_scope.cancel()
     node.close()
@@ -312,3 +315,55 @@ async def test_without_producer_ids_a_new_id_waits(
             broken.setattr(node.store, "allocate_producer_ids", fail)
             assert (await init(node)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (await init(node)).error_code == ErrorCode.NONE
+
+
+async def test_what_is_part_of_a_transaction(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        producer_id = await begin(node, 2)
+        transactions = node.broker.transactions
+        asked = {TOPIC: frozenset({0, 1, 2}), "u": frozenset({0})}
+        abortable = ErrorCode.TRANSACTION_ABORTABLE
+        assert transactions.verify(ID, producer_id, 0, asked) == {
+            (TOPIC, 0): ErrorCode.NONE,
+            (TOPIC, 1): ErrorCode.NONE,
+            (TOPIC, 2): abortable,
+            ("u", 0): abortable,
+        }
+        everywhere = [*((TOPIC, index) for index in range(3)), ("u", 0)]
+        for transactional_id, error in (
+            ("", ErrorCode.INVALID_REQUEST),
+            ("y", ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ):
+            told = transactions.verify(transactional_id, producer_id, 0, asked)
+            assert told == dict.fromkeys(everywhere, error)
+        transactions.lead(node.partition(STATE_TOPIC))
+        busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        told = transactions.verify(ID, producer_id, 0, asked)
+        assert told == dict.fromkeys(everywhere, busy)
+
+
+async def test_ids_of_all_partitions_are_listed(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path, state_partitions=3) as node:
+        transactions = node.broker.transactions
+        ids = [f"id-{number}" for number in range(12)]
+        for transactional_id in ids:
+            await ask(node, InitProducerIdRequest(transactional_id, 60_000), 5)
+        places = {each: transactions.partition_for(each) for each in ids}
+        assert set(places.values()) == {0, 1, 2}
+
+        def listed() -> tuple[ErrorCode, set[str]]:
+            reply = node.call(ListTransactionsRequest(), 2)
+            told = {each.transactional_id for each in reply.transaction_states}
+            return ErrorCode(reply.error_code), told
+
+        assert listed() == (ErrorCode.NONE, set(ids))
+        transactions.lead(node.partition(STATE_TOPIC, 1))
+        assert listed() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, set())
+        await trio.testing.wait_all_tasks_blocked()
+        assert listed() == (ErrorCode.NONE, set(ids))
+        transactions.runtime.shards[1].state = ShardState.FAILED
+        assert listed() == (ErrorCode.NONE, {each for each in ids if places[each] != 1})
+        transactions.resign(2)
+        assert listed() == (ErrorCode.NONE, {each for each in ids if places[each] == 0})
