@@ -55,6 +55,8 @@ NEVER = (
     "UNSUPPORTED_FOR_MESSAGE_FORMAT",
 )
 """Why a record is refused however often it is sent."""
+OF_ONE_RECORD = ("INVALID_TIMESTAMP", "INVALID_RECORD")
+"""Of those, why its whole batch is refused with it, and librdkafka does not say for which one."""
 
 
 class WriteError(RuntimeError):
@@ -263,6 +265,7 @@ class PartitionWriter:
         self._since = 0.0
         self._alone = True  # nobody else writes between our records
         self._batch_size_bytes = BATCH_SIZE_BYTES
+        self._batch_records = writer.bounds.records
         self._client = Client(
             writer.client,
             group=writer.group,
@@ -317,7 +320,7 @@ class PartitionWriter:
             "transaction.timeout.ms": int(bounds.timeout_s * 1000),
             "compression.type": self.writer.compression,
             "batch.size": self._batch_size_bytes,
-            "batch.num.messages": bounds.records,
+            "batch.num.messages": self._batch_records,
         }
         try:
             committed = self._client.open(settings)
@@ -439,9 +442,13 @@ class PartitionWriter:
         """Say why rows cannot be written; raises _Repeat where they may be another time.
 
         A batch is refused whole, though its records may be small: the next producer makes batches
-        that the topic takes, and then it is a record that is too large.
+        that the topic takes, and then it is a record that is too large.  Or each of them may be
+        valid but one: then every record is a batch of its own.
         """
         for offset, error in sorted(reports.refused.items()):
+            if self._batch_records > 1 and _is_one_of(error, OF_ONE_RECORD):
+                self._batch_records = 1
+                break
             if _is_one_of(error, NEVER):
                 raise WriteError(
                     f"the record at offset {offset} for {self._client.where} is refused: "

@@ -11,8 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.codecs.batches import Record, build, iter_batches
+from kwire.codecs.batches import Compression, Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -23,10 +25,14 @@ from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kwire.coordinators import groups, transactions
 from kwire.coordinators.runtime import ShardState
 from kwire.groups.java import partition_for, string_hash
+from kwire.groups.limits import GroupLimits
 from kwire.log import Origin
 from kwire.partitions.partition import Partition
+from kwire.settings import load
+from kwire.txn.limits import TransactionLimits
 from tests.handlers.node import NODE_ID, Node, as_received
 
 AnyMessage = Any
@@ -217,14 +223,14 @@ async def test_replies_wait_until_records_are_committed(
 async def test_replies_are_given_up_after_the_commit_timeout(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with running(tmp_path, offsets_commit_timeout_ms="5000") as node:
+    async with running(tmp_path, offsets_commit_timeout_ms="7000") as node:
         node.create("t")
         node.create(TOPIC)
         partition = node.partition(TOPIC)
         partition.isr = (1, 2)
         reply, seconds = await node.wait_for(commit(3), 8)
         error = reply.topics[0].partitions[0].error_code
-        assert (error, seconds) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, 5.0)
+        assert (error, seconds) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, 7.0)
         partition.advance_high_watermark(partition.log_end_offset, 0)  # too late, but harmless
         assert committed(node) == [3]
 
@@ -293,6 +299,78 @@ async def test_what_is_too_large_for_a_batch_is_refused(
         errors = {p.error_code for p in reply.topics[0].partitions}
         assert errors == {ErrorCode.UNKNOWN_SERVER_ERROR}
         assert committed(node) == []
+
+
+async def test_what_is_not_on_enough_replicas_is_refused(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC, min_insync_replicas="2")
+        node.partition(TOPIC).replicas = (NODE_ID, 2)
+        reply = node.call(commit(1), 8)
+        assert reply.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert node.partition(TOPIC).log_end_offset == 0
+
+
+async def test_records_are_compressed_as_the_setting_says(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path, offsets_topic_compression_codec="1") as node:
+        node.create("t", 3)
+        node.create(TOPIC)
+        node.call(commit(1, partitions=3), 8)
+        partition = node.partition(TOPIC)
+        region = partition.read(0, 1 << 20, max_offset=9, min_one_batch=True)
+        assert region is not None
+        ((_, header),) = iter_batches(region.read())
+        assert (header.compression, header.base_sequence) == (Compression.GZIP, 0)
+        assert committed(node) == [1, 1, 1]
+
+
+async def test_who_asks_the_wrong_broker_is_told_of_what(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Answers of several groups are told apart by their ids."""
+    async with running(tmp_path) as node:
+        asked = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("G", "H")]
+        fetched = node.call(OffsetFetchRequest(groups=asked), 8).groups
+        described = node.call(DescribeGroupsRequest(["G", "H"]), 5).groups
+        wrong = ErrorCode.NOT_COORDINATOR
+        assert [(each.group_id, each.error_code) for each in fetched] == [
+            ("G", wrong),
+            ("H", wrong),
+        ]
+        assert [(each.group_id, each.error_code) for each in described] == [
+            ("G", wrong),
+            ("H", wrong),
+        ]
+        asked_ids = DescribeTransactionsRequest(["x", "y"])
+        states = node.call(asked_ids, 0).transaction_states
+        assert [(each.transactional_id, each.error_code) for each in states] == [
+            ("x", wrong),
+            ("y", wrong),
+        ]
+
+
+def test_each_limit_is_a_setting() -> None:
+    config = load(
+        overrides={
+            "group.initial.rebalance.delay.ms": "11",
+            "group.min.session.timeout.ms": "12",
+            "group.max.session.timeout.ms": "13",
+            "group.max.size": "14",
+            "offset.metadata.max.bytes": "15",
+            "offsets.retention.minutes": "16",
+            "offsets.retention.check.interval.ms": "17",
+            "transaction.max.timeout.ms": "61000",
+            "transactional.id.expiration.ms": "62000",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "63",
+            "transaction.remove.expired.transaction.cleanup.interval.ms": "64",
+        }
+    )
+    assert groups.limits_of(config) == GroupLimits(11, 12, 13, 14, 15, 16 * 60_000, 17)
+    assert transactions.limits_of(config) == TransactionLimits(61_000, 62_000, 63, 64)
 
 
 async def test_the_offsets_topic_is_made_when_it_is_looked_for(

@@ -148,6 +148,7 @@ async def test_a_small_transaction_has_ended_when_its_end_is_answered(
         assert await end(node, producer_id, commit=commit) is ErrorCode.NONE
         assert state(node) == ("CompleteCommit" if commit else "CompleteAbort")
         assert open_partitions(node) == []
+        assert not node.broker.transactions._markers.at_once, "what follows is no request"
 
 
 async def test_a_large_transaction_ends_in_slices(
@@ -302,6 +303,9 @@ async def test_a_coordinator_that_resigned_says_so(tmp_path: Path) -> None:
         node.change_leader(STATE_TOPIC, 0, leader=NODE_ID + 1, leader_epoch=1)
         assert await end(node, producer_id, commit=True) is ErrorCode.NOT_COORDINATOR
         assert (await init(node)).error_code == ErrorCode.NOT_COORDINATOR
+        markers = Markers(ID, producer_id, 0, True, {TOPIC: frozenset({0})}, 1)
+        write = node.broker.transactions.writer(markers, lambda *_: None)
+        assert write(TOPIC, 0) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 async def test_without_producer_ids_a_new_id_waits(

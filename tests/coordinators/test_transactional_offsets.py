@@ -45,9 +45,12 @@ def txn_commit(node: Node, producer_id: int, offset: int, partition: int = 0) ->
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
-def markers(producer_id: int, *, commit: bool = True) -> WriteTxnMarkersRequest:
+def markers(
+    producer_id: int, *, commit: bool = True, epoch: int = 0, version: int = 1
+) -> WriteTxnMarkersRequest:
     place = WritableTxnMarkerTopic(TOPIC, [0])
-    return WriteTxnMarkersRequest([WritableTxnMarker(producer_id, 0, commit, [place], 0, 1)])
+    marker = WritableTxnMarker(producer_id, epoch, commit, [place], 0, version)
+    return WriteTxnMarkersRequest([marker])
 
 
 def told(reply: AnyMessage) -> ErrorCode:
@@ -76,14 +79,15 @@ UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 async def test_offsets_count_from_the_marker_on(tmp_path: Path) -> None:
+    """The first of Apache Kafka's producer ids is 0."""
     async with running(tmp_path) as node:
         node.create("t", 3)
         node.create(TOPIC)
-        assert txn_commit(node, 7, 5) == ErrorCode.NONE
-        assert txn_commit(node, 8, 6, partition=1) == ErrorCode.NONE
+        assert txn_commit(node, 0, 5) == ErrorCode.NONE
+        assert txn_commit(node, 1, 6, partition=1) == ErrorCode.NONE
         assert offsets(node) == [(-1, UNSTABLE, -1), (-1, UNSTABLE, -1), (-1, 0, -1)]
-        assert end(node, 7) == ErrorCode.NONE
-        assert end(node, 8, commit=False) == ErrorCode.NONE
+        assert end(node, 0) == ErrorCode.NONE
+        assert end(node, 1, commit=False) == ErrorCode.NONE
         assert offsets(node) == [(5, 0, 5), (-1, 0, -1), (-1, 0, -1)]
 
 
@@ -101,6 +105,18 @@ async def test_a_batch_is_of_its_producer(tmp_path: Path) -> None:
             (7, 0, True),
         ]
         assert [h.is_control for h in headers] == [False, True]
+
+
+async def test_a_marker_of_version_2_ends_its_epoch_too(tmp_path: Path) -> None:
+    """KIP-890: one in the epoch of the records is one of before, that came late."""
+    async with running(tmp_path) as node:
+        node.create("t", 3)
+        node.create(TOPIC)
+        txn_commit(node, 7, 5)
+        late = markers(7, epoch=0, version=2)
+        assert told(node.call(late, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert told(node.call(markers(7, epoch=1, version=2), 2)) == ErrorCode.NONE
+        assert offsets(node)[0] == (5, 0, 5)
 
 
 async def test_transactions_are_loaded_again_at_every_step(

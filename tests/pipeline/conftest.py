@@ -6,6 +6,9 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.admin import NewTopic
+
+from tests.pipeline.targets import Target, create
 
 
 @pytest.fixture
@@ -14,3 +17,15 @@ def nobody() -> Iterator[str]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.fixture(params=["kwire", pytest.param("apache", marks=pytest.mark.java)])
+def target(request: pytest.FixtureRequest, unique: str) -> Target:
+    """On kwire and on Apache Kafka."""
+    if request.param == "kwire":
+        bootstrap = request.getfixturevalue("bootstrap")
+    else:
+        bootstrap = request.getfixturevalue("apache_kafka").bootstrap
+    target = Target(bootstrap, unique)
+    create(target, NewTopic(target.topic, 2), NewTopic(target.map_topic, 1))
+    return target

@@ -48,18 +48,6 @@ from tests.pipeline.targets import (
 pytestmark = [pytest.mark.slow]
 
 
-@pytest.fixture(params=["kwire", pytest.param("apache", marks=pytest.mark.java)])
-def target(request: pytest.FixtureRequest, unique: str) -> Target:
-    """On kwire and on Apache Kafka."""
-    if request.param == "kwire":
-        bootstrap = request.getfixturevalue("bootstrap")
-    else:
-        bootstrap = request.getfixturevalue("apache_kafka").bootstrap
-    target = Target(bootstrap, unique)
-    create(target, NewTopic(target.topic, 2), NewTopic(target.map_topic, 1))
-    return target
-
-
 def test_what_is_written_twice_is_there_once(target: Target) -> None:
     rows = numbered(35)
     first = target.write(rows)

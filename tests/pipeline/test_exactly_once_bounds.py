@@ -1,0 +1,204 @@
+"""What one transaction may hold and take, what is told of it, and what cannot be written."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from kwire.client.connection import Connection
+from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.pipeline.exactly_once import (
+    WRITTEN_DDL,
+    Fenced,
+    PartitionWriter,
+    Plan,
+    WriteError,
+    Writer,
+)
+from kwire.pipeline.positions import MapRecord, Position, position_of
+from kwire.pipeline.transactional import Client
+from tests.pipeline.targets import (
+    PATIENCE_S,
+    SMALL,
+    WHOLE,
+    Record,
+    Target,
+    batch,
+    create,
+    numbered,
+)
+
+pytestmark = [pytest.mark.slow]
+
+
+def test_what_is_told_of_a_partition_adds_up(target: Target) -> None:
+    """Over several transactions, and what was there before them."""
+    rows = numbered(40)
+    target.write(rows, range(5))
+    batches = [batch(target.topic, 0, range(start, start + 10), rows) for start in range(0, 40, 10)]
+    (written,) = target.writer().write(batches, Plan())
+    places = [message.offset() for message in target.messages()]
+    assert (written.topic, written.partition) == (target.topic, 0)
+    assert (written.records, written.skipped, written.transactions) == (35, 5, 4)
+    assert (written.first, written.last, written.position) == (places[5], places[-1], 40)
+    assert written.size_bytes == batches[0][5:].nbytes + sum(each.nbytes for each in batches[1:])
+    again = target.write(rows)
+    assert (again.first, again.last, again.size_bytes, again.position) == (-1, -1, 0, 40)
+
+
+def test_a_batch_of_many_records_is_cut_where_a_transaction_ends(target: Target) -> None:
+    rows = numbered(35)
+    whole = [batch(target.topic, 0, range(35), rows)]
+    (written,) = target.writer().write(whole, Plan())
+    assert (written.records, written.transactions) == (35, 4)
+    size_bytes = whole[0].nbytes // 5 + 1
+    bounds = replace(WHOLE, size_bytes=size_bytes)
+    (by_size,) = target.writer(bounds).write([batch(target.topic, 1, range(35), rows)], Plan())
+    assert (by_size.records, by_size.transactions) == (35, 5)
+
+
+def test_rows_wait_no_longer_than_a_transaction_may_take(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While rows come, those before them are committed every so often."""
+    rows = numbered(9)
+    now, ahead_s = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now() + ahead_s)
+    writer = PartitionWriter(target.writer(WHOLE), target.topic, 0, Position(target.topic), 0)
+    writer.add(batch(target.topic, 0, range(3), rows))
+    writer.add(batch(target.topic, 0, range(3, 6), rows))
+    assert target.records() == []
+    ahead_s = WHOLE.duration_s
+    writer.add(batch(target.topic, 0, range(6, 8), rows))
+    assert target.records() == rows[:8]
+    writer.add(batch(target.topic, 0, range(8, 9), rows))
+    assert target.records() == rows[:8], "its time has just begun"
+    writer.flush()
+    assert target.records() == rows
+    writer.flush()
+    assert writer.finish().transactions == 2
+
+
+def test_what_cannot_be_written_in_time_is_told(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction is begun again for as long as the target may be away, and no longer."""
+    begun = 0
+    now = time.monotonic
+
+    def never(client: Client) -> None:
+        nonlocal begun
+        begun += 1
+        monkeypatch.setattr(time, "monotonic", lambda: now() + begun * PATIENCE_S * 0.45)
+        raise KafkaException(KafkaError(KafkaError._STATE, "not in a transaction"))
+
+    monkeypatch.setattr(Client, "commit", never)
+    said = f"partition 0 of {target.topic} cannot be written: .*not in a transaction"
+    with pytest.raises(WriteError, match=said):
+        target.write(numbered(3))
+    assert begun == 3
+    target.writer().release([(target.topic, 0)])
+    assert target.records() == []
+
+
+def test_a_record_that_is_refused_is_named(target: Target) -> None:
+    """A compacted topic takes no record without a key, however often it is sent."""
+    topic = NewTopic(f"{target.topic}-compacted", 1, config={"cleanup.policy": "compact"})
+    create(target, topic)
+    compacted = Target(target.bootstrap, topic.topic)
+    rows = [*numbered(7), Record(None, b"no key"), *numbered(2)]
+    said = f"the record at offset 7 for partition 0 of {topic.topic} is refused"
+    with pytest.raises(WriteError, match=said):
+        compacted.write(rows, bounds=WHOLE)
+    compacted.writer().release([(compacted.topic, 0)])
+    assert compacted.records() == []
+
+
+def test_a_transaction_may_take_as_long_as_its_bounds_say(bootstrap: str, unique: str) -> None:
+    target = Target(bootstrap, unique)
+    create(target, NewTopic(unique, 1))
+    target.write(numbered(3), bounds=replace(SMALL, timeout_s=44.0))
+    host, port = bootstrap.rsplit(":", 1)
+    group = target.writer().group
+    assert group == f"kwire-test-{unique}"
+    with closing(Connection(host, int(port), client_id="judge", timeout_s=PATIENCE_S)) as judge:
+        asked = DescribeTransactionsRequest([f"{group}-{unique}-0"])
+        (described,) = judge.call(asked).transaction_states
+    assert described.transaction_timeout_ms == 44_000
+
+
+def test_targets_that_are_away_are_left_to_their_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kwire.pipeline.exactly_once.RELEASE_S", 0.1)
+    monkeypatch.setattr("kwire.pipeline.transactional.CALL_S", 0.1)
+    closed: list[str] = []
+    close = Client.close
+
+    def noted(client: Client) -> None:
+        closed.append(client.where)
+        close(client)
+
+    monkeypatch.setattr(Client, "close", noted)
+    writer = Writer({"bootstrap.servers": "127.0.0.1:1"}, "away")
+    writer.release([("t", 0), ("t", 1)])
+    assert closed == ["partition 0 of t"], "the second would take as long"
+
+
+def test_all_partitions_that_were_left_open_are_released(target: Target) -> None:
+    rows = numbered(2)
+    zombies = []
+    for partition in (0, 1):
+        position = Position(target.topic)
+        zombies.append(PartitionWriter(target.writer(), target.topic, partition, position, 0))
+        zombies[-1].add(batch(target.topic, partition, range(2), rows))
+    target.writer().release([(target.topic, 0), (target.topic, 1)])
+    for zombie in zombies:
+        with pytest.raises(Fenced):
+            zombie.finish()
+
+
+def test_positions_are_of_the_sources_topic(target: Target) -> None:
+    """Its own origin and way, in the target's topic as it is now."""
+    source = "elsewhere"
+    plan = Plan(
+        targets={source: target.topic},
+        ids={target.topic: "id-1"},
+        origins={source: "cluster/7"},
+        via={source: ("a", "b")},
+        batch=12,
+    )
+    rows = numbered(6)
+    list(target.writer(mapped=True).write([batch(source, 0, range(3), rows)], plan))
+    group = Consumer({"bootstrap.servers": target.bootstrap, "group.id": target.writer().group})
+    (committed,) = group.committed([TopicPartition(target.topic, 0)], PATIENCE_S)
+    group.close()
+    assert committed.offset == 3
+    assert position_of(committed.metadata) == Position("cluster/7", "id-1", ("a", "b"), 12)
+    (mapped,) = target.messages(target.map_topic)
+    record = MapRecord.decode(mapped.key(), mapped.value())  # type: ignore[arg-type]  # bytes
+    assert (record.topic, record.partition) == (target.topic, 0)
+    assert (record.origin, record.target) == ("cluster/7", "id-1")
+    anew = replace(plan, ids={target.topic: "id-2"}, origins={source: "cluster/8"})
+    (written,) = target.writer().write([batch(source, 0, range(6), rows)], anew)
+    assert (written.skipped, written.records) == (0, 6), "no position in a topic that is new"
+
+
+def test_a_task_tells_in_sparks_schema(target: Target) -> None:
+    rows = numbered(4)
+    batches = [batch(target.topic, partition, range(4), rows) for partition in (0, 1)]
+    told = pyarrow.Table.from_batches(target.writer().task(Plan())(iter(batches)))
+    schema = [f"{field.name} {TYPES[str(field.type)]}" for field in told.schema]
+    assert ", ".join(schema) == WRITTEN_DDL
+    assert told.column("partition").to_pylist() == [0, 1]
+    assert told.column("records").to_pylist() == [4, 4]
+    assert told.column("topic").to_pylist() == [target.topic] * 2
+
+
+TYPES = {"string": "string", "int32": "int", "int64": "long"}
