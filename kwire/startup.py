@@ -40,13 +40,13 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     """
     logs = LogManager(
         config.log_dirs,
+        defaults=topic_log_config(config, {}),
         intervals=Intervals(
             **{name: getattr(config, name) for name in Intervals.__slots__},
         ),
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         verify_transactions=config.transaction_partition_verification_enable,
     )
-    logs.defaults = topic_log_config(config, {})
     remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
     new = uuid_text(random_uuid(os.urandom))
     cluster_id = logs.identify(config.node_id, new, remembered=remembered)

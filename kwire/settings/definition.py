@@ -42,7 +42,7 @@ class UpdateMode(IntEnum):
     """For one broker or as a default of all."""
 
 
-PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = UpdateMode
 
 
 class Definition:

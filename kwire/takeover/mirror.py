@@ -13,6 +13,7 @@ from kwire.log import LogError
 from kwire.log.directory import kraft_metadata, kraft_records
 from kwire.log.directory.kraft_log import KraftLog
 from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.settings import BrokerConfig, topic_log_config
 from kwire.takeover import kraft_changes
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ class Mirror:
         """What the log says, as long as that is known to be what kwire's metadata says, too."""
         self._written = KraftMetadata()
         try:
-            self._log = KraftLog(folder, files, now_ms())
+            # Kafka's defaults: what this broker's topics go by is no matter of the metadata's.
+            config = topic_log_config(BrokerConfig(), {})
+            self._log = KraftLog(folder, files, config, now_ms())
         except LogError as error:
             raise _os_error(error, str(folder)) from error
 

@@ -8,10 +8,10 @@ done: their log has the same offsets, and what is appended here would be cut off
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kwire.codecs.batches import Record, build
-from kwire.log.config import LogConfig
 from kwire.log.origin import Origin
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery import loader
@@ -20,6 +20,7 @@ from kwire.log.recovery.loader import LogSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kwire.log.config import LogConfig
     from kwire.log.directory.files import Files
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024
@@ -32,9 +33,9 @@ _OPEN_FILES_MAX = 8
 class KraftLog:
     """The log in `folder`, open for appending; a torn end is cut first.  OSError, LogError."""
 
-    def __init__(self, folder: Path, files: Files, now_ms: int) -> None:
+    def __init__(self, folder: Path, files: Files, config: LogConfig, now_ms: int) -> None:
         settings = LogSettings(files, OpenFiles(_OPEN_FILES_MAX))
-        config = LogConfig(max_message_bytes=BATCH_BYTES_MAX)
+        config = replace(config, max_message_bytes=BATCH_BYTES_MAX)
         self._log = loader.load(folder, _TOPIC, 0, config, settings, now_ms=now_ms)
 
     def append(self, values: Sequence[bytes], now_ms: int) -> None:

@@ -76,7 +76,7 @@ class LogManager:
         self,
         log_dirs: Sequence[Path | str],
         *,
-        defaults: LogConfig | None = None,
+        defaults: LogConfig,
         intervals: Intervals | None = None,
         producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
         verify_transactions: bool = True,
@@ -85,7 +85,7 @@ class LogManager:
         closing_threads_max: int = CLOSING_THREADS_MAX,
     ) -> None:
         self.closing_threads_max = closing_threads_max
-        self.defaults = defaults or LogConfig()
+        self.defaults = defaults
         self.clock = clock
         self.files = files or Files()
         settings = LogSettings(

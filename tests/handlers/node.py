@@ -24,6 +24,7 @@ from kwire.metadata.delta import delta_of
 from kwire.metadata.image import PartitionImage, TopicImage
 from kwire.partitions.partition import Partition
 from kwire.settings import load
+from tests.log.configs import DEFAULTS
 
 NODE_ID = 1
 
@@ -40,7 +41,7 @@ class Node:
             "listeners": "PLAINTEXT://localhost:0",
         }
         config = load(overrides=fixed | dict(settings or {}))
-        self.logs = LogManager([directory], verify_transactions=False)
+        self.logs = LogManager([directory], defaults=DEFAULTS, verify_transactions=False)
         self.store = LocalStore(directory / FILE_NAME)
         self.broker = Broker(config, self.store, self.logs, "test-cluster")
 

@@ -13,6 +13,7 @@ from kwire.log import AppendResult, Log, LogConfig
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
+from tests.log.configs import DEFAULTS
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"
@@ -66,7 +67,7 @@ def open_log(log_dir: Path) -> OpenLog:
             directory or log_dir,
             "t",
             0,
-            config or LogConfig(),
+            config or DEFAULTS,
             settings,
             now_ms=now_ms,
             topic_id=topic_id,

@@ -17,15 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kwire.codecs.batches import Compression
 from kwire.codecs.control import ControlType, control_batch
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.log import Log, LogConfig, Origin, aborted_transactions
+from kwire.log import Log, Origin, aborted_transactions
 from kwire.log.directory import partition_metadata
 from kwire.log.directory.files import Files
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import MakeBatch, OpenLog, ReadAll
 
 NOW_MS = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=1 << 20, index_interval_bytes=512, segment_ms=10**12)
+CONFIG = log_config(segment_bytes=1 << 20, index_interval_bytes=512, segment_ms=10**12)
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 JavaClass = Callable[..., CompletedProcess[str]]
 

@@ -10,12 +10,12 @@ from kwire.codecs.batches import Compression, TimestampType, check_crc, read_hea
 from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     AppendResult,
-    LogConfig,
     LogError,
     append_as_follower,
     end_offset_for_epoch,
     offset_for_timestamp,
 )
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.failing_disk import PiecemealDisk
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def test_a_batch_that_is_written_in_pieces(
     open_log: OpenLog, append: Append, read_all: ReadAll, make_batch: MakeBatch, piece_bytes: int
 ) -> None:
     """The system may take less than it is given: the rest goes behind it, wherever that is."""
-    config = LogConfig(index_interval_bytes=0, segment_bytes=700)
+    config = log_config(index_interval_bytes=0, segment_bytes=700)
     log = open_log(config, files=PiecemealDisk(piece_bytes))
     for size in (100, 200, 300, 400):
         append(log, size=size)
@@ -80,7 +80,7 @@ def test_a_new_epoch_is_noted_once(open_log: OpenLog, append: Append, log_dir: P
 
 
 def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(message_timestamp_type="LogAppendTime"))
+    log = open_log(log_config(message_timestamp_type="LogAppendTime"))
     result = append(log, 2, timestamp=5, now_ms=NOW_MS)
     assert result.log_append_time_ms == NOW_MS
     data = log.segments.active.path.read_bytes()
@@ -96,7 +96,7 @@ def test_log_append_time_stamps_the_batch(open_log: OpenLog, append: Append) -> 
 def test_compression_type(
     source: Compression, target: str, open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
-    log = open_log(LogConfig(compression_type=target))
+    log = open_log(log_config(compression_type=target))
     result = append(
         log, 20, compression=source, producer_id=9, producer_epoch=2, base_sequence=0, size=50
     )
@@ -137,7 +137,7 @@ def test_a_duplicate_is_answered_with_the_first_write(open_log: OpenLog, append:
 
 
 def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(max_message_bytes=100))
+    log = open_log(log_config(max_message_bytes=100))
     append(log)
     before = (log.log_end_offset, log.segments.size_bytes, log.segments.active.path.read_bytes())
     with pytest.raises(LogError) as caught:
@@ -153,19 +153,19 @@ def test_a_refused_batch_changes_nothing(open_log: OpenLog, append: Append) -> N
 def test_altered_configs_hold_from_the_next_append_on(open_log: OpenLog, append: Append) -> None:
     log = open_log()
     append(log, 50)
-    log.update_config(LogConfig(max_message_bytes=100))
+    log.update_config(log_config(max_message_bytes=100))
     with pytest.raises(LogError, match="MESSAGE_TOO_LARGE"):
         append(log, 50)
-    log.update_config(LogConfig(message_timestamp_type="LogAppendTime"))
+    log.update_config(log_config(message_timestamp_type="LogAppendTime"))
     assert append(log, 50).log_append_time_ms == NOW_MS
-    log.update_config(LogConfig())
+    log.update_config(DEFAULTS)
     assert append(log, 50).log_append_time_ms == -1
 
 
 def test_a_batch_that_is_recompressed_is_stamped_as_well(
     open_log: OpenLog, append: Append, read_all: ReadAll
 ) -> None:
-    log = open_log(LogConfig(message_timestamp_type="LogAppendTime", compression_type="gzip"))
+    log = open_log(log_config(message_timestamp_type="LogAppendTime", compression_type="gzip"))
     assert append(log, 3, timestamp=5).log_append_time_ms == NOW_MS
     data = log.segments.active.path.read_bytes()
     header = read_header(data)
@@ -176,7 +176,7 @@ def test_a_batch_that_is_recompressed_is_stamped_as_well(
 
 
 def test_flush_messages_makes_appends_durable(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(flush_messages=3))
+    log = open_log(log_config(flush_messages=3))
     append(log, 2)
     assert log.recovery_point == 0
     append(log, 2)

@@ -10,15 +10,16 @@ import pytest
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, Origin, aborted_transactions
+from kwire.log import Log, LogError, Origin, aborted_transactions
+from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, OpenLog, ReadAll
 
 PRODUCERS = (7, 8)
 CONFIGS = {
-    "plain": LogConfig(index_interval_bytes=0),
-    "small segments": LogConfig(index_interval_bytes=0, segment_bytes=400),
-    "flushed": LogConfig(index_interval_bytes=0, flush_messages=2),
-    "stamped": LogConfig(message_timestamp_type="LogAppendTime"),
+    "plain": log_config(index_interval_bytes=0),
+    "small segments": log_config(index_interval_bytes=0, segment_bytes=400),
+    "flushed": log_config(index_interval_bytes=0, flush_messages=2),
+    "stamped": log_config(message_timestamp_type="LogAppendTime"),
 }
 
 

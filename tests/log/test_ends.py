@@ -11,7 +11,6 @@ from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     Log,
-    LogConfig,
     LogError,
     append_as_follower,
     delete_expired_segments,
@@ -21,6 +20,7 @@ from kwire.log import (
     truncate_to,
 )
 from kwire.log.origin import Origin
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def bases(log: Log) -> list[int]:
 @pytest.fixture
 def log(open_log: OpenLog, append: Append) -> Log:
     """Segments 0-3, 4-7, 8-11, 12-13; record n has timestamp NOW_MS + n, epoch n // 5."""
-    log = open_log(LogConfig(segment_bytes=320, index_interval_bytes=0))
+    log = open_log(log_config(segment_bytes=320, index_interval_bytes=0))
     for number in range(14):
         append(log, timestamp=NOW_MS + number, leader_epoch=number // 5)
     assert bases(log) == [0, 4, 8, 12]
@@ -48,7 +48,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
 class TestRetention:
     def retain(self, log: Log, now_ms: int, high_watermark: int = 14, **configs: int) -> int:
         configs = {"retention_ms": -1, **configs}
-        config = LogConfig(segment_bytes=320, **configs)  # type: ignore[arg-type]  # by name
+        config = log_config(segment_bytes=320, **configs)
         log.update_config(config)
         return delete_expired_segments(log, now_ms, high_watermark)
 
@@ -74,7 +74,9 @@ class TestRetention:
 
     def test_a_compacted_topic_keeps_all_but_what_is_before_its_start(self, log: Log) -> None:
         delete_records(log, 9, 14)
-        config = LogConfig(cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0)
+        config = log_config(
+            cleanup_policy=frozenset({"compact"}), retention_ms=0, retention_bytes=0
+        )
         log.update_config(config)
         assert delete_expired_segments(log, NOW_MS + 10**6, 14) == 2
         assert (log.log_start_offset, bases(log)) == (9, [8, 12])
@@ -82,7 +84,7 @@ class TestRetention:
     def test_records_without_timestamps_age_by_the_file(
         self, open_log: OpenLog, append: Append
     ) -> None:
-        log = open_log(LogConfig(retention_ms=1000))
+        log = open_log(log_config(retention_ms=1000))
         append(log, timestamp=-1)
         changed_ms = log.segments.active.path.stat().st_mtime_ns // 1_000_000
         assert delete_expired_segments(log, changed_ms + 1000, 1) == 0
@@ -135,10 +137,10 @@ class TestDeleteRecords:
         assert caught.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
 
     def test_not_on_a_compacted_topic(self, log: Log) -> None:
-        log.update_config(LogConfig(cleanup_policy=frozenset({"compact"})))
+        log.update_config(log_config(cleanup_policy=frozenset({"compact"})))
         with pytest.raises(LogError, match="POLICY_VIOLATION"):
             delete_records(log, 1, 14)
-        log.update_config(LogConfig(cleanup_policy=frozenset({"compact", "delete"})))
+        log.update_config(log_config(cleanup_policy=frozenset({"compact", "delete"})))
         assert delete_records(log, 1, 14) == 1
 
     def test_a_transaction_that_ended_before_the_start_holds_nobody_up(
@@ -183,7 +185,7 @@ class TestTruncation:
         assert log.epochs.latest_epoch == 2, "an epoch without a record may be the old leader's"
 
     def test_before_the_log_start_everything_goes(self, log: Log) -> None:
-        log.update_config(LogConfig(retention_ms=1000))
+        log.update_config(log_config(retention_ms=1000))
         delete_expired_segments(log, NOW_MS + 1007, 14)
         truncate_to(log, 2, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
@@ -290,7 +292,7 @@ class TestFollower:
         assert log.log_end_offset == 2
 
     def test_many_segments_at_once(self, open_log: OpenLog, make_batch: MakeBatch) -> None:
-        log = open_log(LogConfig(segment_bytes=300))
+        log = open_log(log_config(segment_bytes=300))
         data = self.batches(make_batch, *((base, 1, 0) for base in range(10)))
         append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)
         assert bases(log) == [0, 3, 6, 9]

@@ -18,7 +18,6 @@ from kwire.codecs.batches import (
 )
 from kwire.log import (
     Log,
-    LogConfig,
     Origin,
     aborted_in,
     aborted_transactions,
@@ -26,11 +25,12 @@ from kwire.log import (
     epoch_for,
     max_timestamp_offset,
 )
+from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, OpenLog
 
 RECORD_BYTES = 68
 """Of a batch with one empty record."""
-BASE = LogConfig(index_interval_bytes=0, segment_bytes=1_000_000)
+BASE = log_config(index_interval_bytes=0, segment_bytes=1_000_000)
 CONFIGS = {
     "one segment": BASE,
     "by size": replace(BASE, segment_bytes=6 * RECORD_BYTES),

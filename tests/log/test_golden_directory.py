@@ -17,19 +17,19 @@ from kwire.codecs.batches import iter_batches
 from kwire.codecs.uuids import uuid_text
 from kwire.log import (
     Log,
-    LogConfig,
     aborted_transactions,
     append_as_follower,
     max_timestamp_offset,
     offset_for_timestamp,
 )
 from kwire.log.index.txn_index import AbortedTxn
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import OpenLog, ReadAll
 
 GOLDEN = Path(__file__).parent / "data" / "apache-4.3.1"
-CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=100)
+CONFIG = log_config(segment_bytes=1200, index_interval_bytes=100)
 STAMP = 1_700_000_000_000  # of the first record
 INDEXES = ("*.index", "*.timeindex", "*.txnindex")
 TOPIC_ID = "shFfnxmkSmmhZ4xv91SX-w"

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import LogConfig, Origin
+from kwire.log import Origin
 from kwire.log.directory import checkpoints
 from kwire.log.directory.files import Files
 from kwire.log.error import CorruptFile
 from kwire.log.inspection.dump import entries
 from kwire.log.inspection.inspection import Inspector
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch, OpenLog
@@ -54,7 +55,7 @@ def test_apache_kafkas_directory_is_sound(data_dir: Path) -> None:
 def test_a_directory_of_ours_is_sound(
     log_dir: Path, open_log: OpenLog, append: Append, make_batch: MakeBatch, closed: bool
 ) -> None:
-    log = open_log(LogConfig(segment_bytes=20_000, index_interval_bytes=200))
+    log = open_log(log_config(segment_bytes=20_000, index_interval_bytes=200))
     for number in range(300):
         append(log, 5, producer_id=1, producer_epoch=0, base_sequence=5 * number)
         if number % 20 == 3:

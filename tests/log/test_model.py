@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kwire.codecs.batches import Compression, Record, build, iter_batches, records
 from kwire.log import (
     Log,
-    LogConfig,
     delete_expired_segments,
     delete_records,
     offset_for_timestamp,
@@ -23,6 +22,7 @@ from kwire.log import (
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
+from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
 
@@ -41,7 +41,7 @@ class LogModel(RuleBasedStateMachine):
         self.epoch = 0
         self.sequence = 0
         self.epochs: list[tuple[int, int]] = []
-        self.config = LogConfig(segment_bytes=500, index_interval_bytes=0)
+        self.config = log_config(segment_bytes=500, index_interval_bytes=0)
         self.log = self.open()
 
     def teardown(self) -> None:
@@ -62,7 +62,7 @@ class LogModel(RuleBasedStateMachine):
 
     @initialize(interval=st.sampled_from([0, 100, 4096]), size=st.sampled_from([250, 500, 10**6]))
     def configure(self, interval: int, size: int) -> None:
-        self.config = LogConfig(segment_bytes=size, index_interval_bytes=interval)
+        self.config = log_config(segment_bytes=size, index_interval_bytes=interval)
         self.log.update_config(self.config)
 
     @rule(
@@ -134,7 +134,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(size=st.integers(0, 2000))
     def retain(self, size: int) -> None:
         self.log.update_config(
-            LogConfig(
+            log_config(
                 segment_bytes=self.config.segment_bytes,
                 index_interval_bytes=self.config.index_interval_bytes,
                 retention_bytes=size,

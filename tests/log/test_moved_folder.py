@@ -8,7 +8,6 @@ import pytest
 
 from kwire.codecs.batches import ControlType, control_batch
 from kwire.log import (
-    LogConfig,
     Origin,
     aborted_transactions,
     delete_expired_segments,
@@ -16,6 +15,7 @@ from kwire.log import (
     truncate_to,
 )
 from kwire.log.upkeep.moving import moved_to
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.log.conftest import Append, OpenLog, ReadAll
 
 NOW_MS = 1_700_000_000_000
-SMALL = LogConfig(segment_bytes=300, index_interval_bytes=0, retention_ms=1000)
+SMALL = log_config(segment_bytes=300, index_interval_bytes=0, retention_ms=1000)
 
 
 @pytest.mark.parametrize("loaded", [True, False])

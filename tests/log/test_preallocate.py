@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, LogConfig, truncate_to
+from kwire.log import Log, truncate_to
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.log.conftest import Append, OpenLog, ReadAll
 
-CONFIG = LogConfig(segment_bytes=1000, preallocate=True)
+CONFIG = log_config(segment_bytes=1000, preallocate=True)
 
 
 def sizes(directory: Path) -> list[int]:
@@ -93,7 +94,7 @@ def test_truncation_gives_the_room_back(log: Log, log_dir: Path) -> None:
 def test_a_topic_that_is_altered_has_it_from_its_next_segment_on(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
-    log = open_log(LogConfig(segment_bytes=1000))
+    log = open_log(log_config(segment_bytes=1000))
     size = append(log).size_bytes
     log.update_config(CONFIG)
     append(log)

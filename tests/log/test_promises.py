@@ -8,17 +8,18 @@ import pytest
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, LogManager, aborted_transactions, delete_records
+from kwire.log import Log, LogManager, aborted_transactions, delete_records
 from kwire.log.directory import checkpoints, log_dir
 from kwire.log.error import CorruptFile
 from kwire.log.origin import Origin
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = 1_700_000_000_000
 LATER_MS = NOW_MS + 60_000
-EACH_APPEND = LogConfig(index_interval_bytes=0, flush_messages=1)
+EACH_APPEND = log_config(index_interval_bytes=0, flush_messages=1)
 
 
 @pytest.fixture
@@ -28,7 +29,9 @@ def disk(tmp_path: Path) -> CrashingDisk:
 
 
 def opened(disk: CrashingDisk, now_ms: int = NOW_MS) -> LogManager:
-    manager = LogManager([disk.root], files=disk, clock=lambda: now_ms, verify_transactions=False)
+    manager = LogManager(
+        [disk.root], defaults=DEFAULTS, files=disk, clock=lambda: now_ms, verify_transactions=False
+    )
     manager.identify(1, "cluster")
     manager.load()
     return manager

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, LogConfig, append_as_follower
+from kwire.log import Log, append_as_follower
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,7 @@ def bases(log: Log) -> list[int]:
 
 
 def test_by_size(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_bytes=300))
+    log = open_log(log_config(segment_bytes=300))
     size = append(log).size_bytes
     for _ in range(8):
         append(log)
@@ -47,7 +48,7 @@ def test_an_empty_segment_is_not_followed_by_another(
 
 
 def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_ms=AGE_MS))
+    log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=NOW_MS)
     append(log, timestamp=NOW_MS + AGE_MS)
     append(log, timestamp=NOW_MS + AGE_MS + 1)
@@ -56,7 +57,7 @@ def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append) -> 
 
 
 def test_by_the_clock_where_there_are_no_timestamps(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_ms=AGE_MS))
+    log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=-1)
     append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS)
     append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS + 1)
@@ -64,16 +65,16 @@ def test_by_the_clock_where_there_are_no_timestamps(open_log: OpenLog, append: A
 
 
 def test_a_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_ms=AGE_MS))
+    log = open_log(log_config(segment_ms=AGE_MS))
     append(log, timestamp=NOW_MS - AGE_MS)
     log.close()
-    log = open_log(LogConfig(segment_ms=AGE_MS), clean=True, now_ms=NOW_MS)
+    log = open_log(log_config(segment_ms=AGE_MS), clean=True, now_ms=NOW_MS)
     append(log, timestamp=NOW_MS + 1)
     assert bases(log) == [0, 1]
 
 
 def test_by_a_full_index(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_index_bytes=24, index_interval_bytes=1))
+    log = open_log(log_config(segment_index_bytes=24, index_interval_bytes=1))
     for stamp in range(9):
         append(log, timestamp=NOW_MS + stamp)
     # The time index holds two entries and one more to close it; the first batch has none.
@@ -95,7 +96,7 @@ def test_by_the_last_offset_of_a_batch(
     leads: bool, end: int, rolled: list[int],
 ) -> None:  # fmt: skip
     """The first of a batch's offsets may be one that an index can hold, and the last one not."""
-    log = open_log(LogConfig(index_interval_bytes=0))
+    log = open_log(log_config(index_interval_bytes=0))
     for base in (0, end - 1):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
         append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
@@ -105,7 +106,7 @@ def test_by_the_last_offset_of_a_batch(
         batch = make_batch(2, base_offset=end, partition_leader_epoch=0)
         append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
     assert bases(log) == [0, *rolled]
-    found = open_log(LogConfig(index_interval_bytes=0))  # recovery goes by the same rule
+    found = open_log(log_config(index_interval_bytes=0))  # recovery goes by the same rule
     for each in (log, found):
         assert [record.offset for record in read_all(each)] == [0, end - 1, end, end + 1]
         assert [record.offset for record in read_all(each, end + 1)] == [end + 1]
@@ -115,7 +116,7 @@ def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
     open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll
 ) -> None:
     """All before it may have been compacted away."""
-    config = LogConfig(cleanup_policy=frozenset({"compact"}), index_interval_bytes=0)
+    config = log_config(cleanup_policy=frozenset({"compact"}), index_interval_bytes=0)
     log = open_log(config)
     for base in (2**31 + 5, 2**31 + 6, 2**31 + 7):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
@@ -128,26 +129,26 @@ def test_a_follower_whose_first_batch_is_far_from_where_it_begins(
 def test_altered_segment_ms_holds_for_the_segment_in_use(open_log: OpenLog, append: Append) -> None:
     log = open_log()
     append(log)
-    log.update_config(LogConfig(segment_ms=10))
+    log.update_config(log_config(segment_ms=10))
     append(log, timestamp=NOW_MS + 11)
     assert bases(log) == [0, 1]
 
 
 def test_jitter_rolls_earlier_by_no_more_than_it_says(open_log: OpenLog, append: Append) -> None:
-    config = LogConfig(segment_ms=AGE_MS, segment_jitter_ms=AGE_MS // 2)
+    config = log_config(segment_ms=AGE_MS, segment_jitter_ms=AGE_MS // 2)
     log = open_log(config)
     append(log, timestamp=NOW_MS)
     append(log, timestamp=NOW_MS + AGE_MS // 2)
     assert bases(log) == [0]
     append(log, timestamp=NOW_MS + AGE_MS + 1)
     assert bases(log) == [0, 2]
-    log.update_config(LogConfig(segment_ms=5, segment_jitter_ms=500))  # more jitter than time
+    log.update_config(log_config(segment_ms=5, segment_jitter_ms=500))  # more jitter than time
     append(log, timestamp=NOW_MS + AGE_MS + 7)
     assert bases(log) == [0, 2, 3]
 
 
 def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) -> None:
-    log = open_log(LogConfig(segment_ms=AGE_MS))
+    log = open_log(log_config(segment_ms=AGE_MS))
     assert not log.rolling.roll_if_due(log.log_end_offset, NOW_MS + 10 * AGE_MS), (
         "an empty segment is left alone"
     )
@@ -160,7 +161,7 @@ def test_an_idle_segment_is_rolled_by_upkeep(open_log: OpenLog, append: Append) 
 def test_an_idle_segment_without_timestamps_ages_by_the_clock(
     open_log: OpenLog, append: Append
 ) -> None:
-    log = open_log(LogConfig(segment_ms=AGE_MS))
+    log = open_log(log_config(segment_ms=AGE_MS))
     start_ms = NOW_MS
     for base in (1, 2):
         append(log, timestamp=-1, now_ms=start_ms)
@@ -173,7 +174,7 @@ def test_an_idle_segment_without_timestamps_ages_by_the_clock(
 def test_a_rolled_segments_files_are_final(
     open_log: OpenLog, append: Append, log_dir: Path
 ) -> None:
-    log = open_log(LogConfig(segment_bytes=300, index_interval_bytes=1))
+    log = open_log(log_config(segment_bytes=300, index_interval_bytes=1))
     for stamp in range(4):
         append(log, timestamp=NOW_MS + stamp)
     names = {path.name: path.stat().st_size for path in log_dir.iterdir()}

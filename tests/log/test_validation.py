@@ -16,6 +16,7 @@ import pytest
 from kwire.codecs.batches import Compression, Record, TimestampType, build, check_crc, read_header
 from kwire.codecs.errors import ErrorCode
 from kwire.log import AppendResult, Log, LogConfig, LogError, Origin, max_timestamp_offset
+from tests.log.configs import DEFAULTS, log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import OpenLog
@@ -59,15 +60,15 @@ class Case(NamedTuple):
     batch: Callable[[], bytearray]
     error: ErrorCode
     log_start_offset: int
-    config: LogConfig = LogConfig()
+    config: LogConfig = DEFAULTS
     bad_records: tuple[int, ...] = ()
 
 
 E = ErrorCode
-COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
-RECENT = LogConfig(message_timestamp_before_max_ms=1000)
-LOG_APPEND_TIME = LogConfig(message_timestamp_type="LogAppendTime")
-SMALL = LogConfig(max_message_bytes=200)
+COMPACTED = log_config(cleanup_policy=frozenset({"compact"}))
+RECENT = log_config(message_timestamp_before_max_ms=1000)
+LOG_APPEND_TIME = log_config(message_timestamp_type="LogAppendTime")
+SMALL = log_config(max_message_bytes=200)
 
 REFUSED = [
     Case("base offset", lambda: with_field(plain(), OFFSET_POS, ">q", 5), E.INVALID_RECORD, TOLD),
@@ -104,7 +105,7 @@ REFUSED = [
     Case("too large", lambda: plain(30), E.MESSAGE_TOO_LARGE, NOT_TOLD, SMALL),
     Case("too large and CRC", lambda: plain(30)[:-1] + b"\xff", E.MESSAGE_TOO_LARGE, -1, SMALL),
     Case("larger than a segment", lambda: plain(30), E.RECORD_LIST_TOO_LARGE, NOT_TOLD,
-         LogConfig(segment_bytes=200)),
+         log_config(segment_bytes=200)),
     Case("short header", lambda: with_field(plain()[:42], LENGTH_POS, ">i", 30),
          E.CORRUPT_MESSAGE, NOT_TOLD),
     Case("no sequence", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
@@ -194,22 +195,22 @@ def test_attributes_that_mean_nothing_go_when_they_are_written_anew(log_at_9: Lo
 
 
 ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
-    ("plain", plain, LogConfig()),
-    ("no timestamps", lambda: plain(2, -1), LogConfig()),
+    ("plain", plain, DEFAULTS),
+    ("no timestamps", lambda: plain(2, -1), DEFAULTS),
     ("no timestamps, bounded", lambda: plain(2, -1), RECENT),
-    ("a timestamp below none", lambda: plain(1, -5), LogConfig()),
-    ("ten bytes behind", lambda: plain() + bytes(10), LogConfig()),
-    ("a torn batch behind", lambda: plain() + plain()[:50], LogConfig()),
-    ("an unknown flag", lambda: attributes(plain(), 0x4000), LogConfig()),
-    ("stamped by the client", lambda: attributes(plain(), 8), LogConfig()),
+    ("a timestamp below none", lambda: plain(1, -5), DEFAULTS),
+    ("ten bytes behind", lambda: plain() + bytes(10), DEFAULTS),
+    ("a torn batch behind", lambda: plain() + plain()[:50], DEFAULTS),
+    ("an unknown flag", lambda: attributes(plain(), 0x4000), DEFAULTS),
+    ("stamped by the client", lambda: attributes(plain(), 8), DEFAULTS),
     ("delete horizon", lambda: build([Record(0, NOW_MS, b"", b"", [])], delete_horizon_ms=NOW_MS),
-     LogConfig()),
+     DEFAULTS),
     ("keys", lambda: plain(3), COMPACTED),
-    ("as late as may be", lambda: plain(1, NOW_MS + 3_600_000), LogConfig()),
+    ("as late as may be", lambda: plain(1, NOW_MS + 3_600_000), DEFAULTS),
     ("as early as may be", lambda: plain(1, NOW_MS - 1000), RECENT),
     ("old on log append time", lambda: plain(1, 0), LOG_APPEND_TIME),
     ("producer without epoch", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
-     base_sequence=0), LogConfig()),
+     base_sequence=0), DEFAULTS),
 ]  # fmt: skip
 
 
@@ -269,7 +270,7 @@ def test_both_ways_in_decide_the_same(case: Case, open_log: OpenLog) -> None:
 
 
 def test_recompressing_may_make_a_batch_too_large(log_at_9: Log) -> None:
-    log_at_9.update_config(LogConfig(compression_type="uncompressed", max_message_bytes=400))
+    log_at_9.update_config(log_config(compression_type="uncompressed", max_message_bytes=400))
     batch = build(
         [Record(i, NOW_MS, b"k", bytes(100), []) for i in range(10)], compression=Compression.GZIP
     )

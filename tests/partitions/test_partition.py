@@ -15,6 +15,7 @@ from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.image import PartitionImage
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
+from tests.log.configs import DEFAULTS, log_config
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"
@@ -23,7 +24,7 @@ MakeLog = Callable[[LogConfig], Log]
 
 @pytest.fixture
 def make_log(tmp_path: Path) -> MakeLog:
-    manager = LogManager([tmp_path], clock=lambda: NOW_MS)
+    manager = LogManager([tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS)
     manager.load()
     return lambda config: manager.create("t", TOPIC_ID, len(manager.logs), config)
 
@@ -44,7 +45,7 @@ def append(partition: Partition) -> None:
 
 def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> None:
     """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
-    durable = LogConfig(flush_messages=1)
+    durable = log_config(flush_messages=1)
     asked = Asked()
     partition = Partition(make_log(durable), 1, cast(Flusher, asked))
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
@@ -62,7 +63,7 @@ def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> N
 def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None:
     """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
     asked = Asked()
-    partition = Partition(make_log(LogConfig(flush_messages=2)), 1, cast(Flusher, asked))
+    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
     states = []
     for offset in (1, 2, 3):
@@ -82,7 +83,7 @@ def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None
 
 
 def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
-    durable = LogConfig(flush_messages=1)
+    durable = log_config(flush_messages=1)
     partition = Partition(make_log(durable), 1)
     partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
     for _ in range(2):
@@ -93,7 +94,7 @@ def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
 
 
 def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
-    partition = Partition(make_log(LogConfig(min_insync_replicas=2)), 1)
+    partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1,)))
     marker = control_batch(ControlType.ABORT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
 
@@ -118,7 +119,7 @@ def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
 
 def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
     """And whoever waits is told so at once, also for what lies before the high watermark."""
-    partition = Partition(make_log(LogConfig()), 1)
+    partition = Partition(make_log(DEFAULTS), 1)
     partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
     append(partition)
     told: list[ErrorCode] = []

@@ -12,10 +12,9 @@ from kwire.settings.groups import group_settings
 from kwire.settings.topic_settings import TopicSettings
 
 
-def test_every_topic_config_is_a_field_of_the_log_and_has_its_default() -> None:
+def test_every_topic_config_is_a_field_of_the_log() -> None:
     public = {each.attribute for each in TopicSettings.DEFINITIONS.values() if not each.internal}
     assert public == {field.name for field in fields(LogConfig)}
-    assert topic_log_config(BrokerConfig(), {}) == LogConfig()
 
 
 @pytest.mark.parametrize(
@@ -49,6 +48,16 @@ def test_every_topic_config_is_a_field_of_the_log_and_has_its_default() -> None:
 )
 def test_broker_settings_are_defaults(broker: dict[str, str], name: str, expected: object) -> None:
     assert getattr(topic_log_config(BrokerConfig(broker), {}), name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("flush.ms", 0), ("retention.ms", -1), ("segment.jitter.ms", 0), ("segment.ms", 1)],
+)
+def test_ranges_that_are_not_those_of_the_brokers_settings(name: str, least: int) -> None:
+    topic_log_config(BrokerConfig(), {name: str(least)})
+    with pytest.raises(ConfigError, match=f"must be at least {least}"):
+        topic_log_config(BrokerConfig(), {name: str(least - 1)})
 
 
 def test_a_topics_own_configs_win() -> None:

@@ -27,6 +27,7 @@ from kwire.takeover import on_disk
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import COMPLETE_COMMIT, PREPARE_COMMIT, Transaction
 from tests.inside import running_broker
+from tests.log.configs import DEFAULTS
 
 NOW_MS = Broker.now_ms()
 FIRST, SECOND = b"1" * 16, b"2" * 16
@@ -36,7 +37,9 @@ ZERO = bytes(16)
 @contextmanager
 def logs_in(directory: Path) -> Iterator[LogManager]:
     """The logs as another broker has them, which stops cleanly at the end."""
-    logs = LogManager([directory], clock=lambda: NOW_MS, verify_transactions=False)
+    logs = LogManager(
+        [directory], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
+    )
     logs.load()
     yield logs
     logs.close()

@@ -10,6 +10,7 @@ from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitPr
 from kwire.log import LogManager
 from kwire.metadata.image import FIRST_PRODUCER_ID
 from tests.inside import RawClient, running_broker
+from tests.log.configs import DEFAULTS
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = Broker.now_ms()  # producers are forgotten after a day
@@ -18,7 +19,9 @@ LARGEST = FIRST_PRODUCER_ID + 41_999
 
 async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> None:
     """Logs alone, no KRaft metadata: the largest id that they mention is somebody's already."""
-    logs = LogManager([tmp_path], clock=lambda: NOW_MS, verify_transactions=False)
+    logs = LogManager(
+        [tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
+    )
     logs.identify(1, "cluster")
     logs.load()
     log = logs.create("t", TOPIC_ID, 0)

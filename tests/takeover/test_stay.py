@@ -30,6 +30,7 @@ from kwire.takeover import kraft_changes
 from kwire.takeover.kraft_changes import UNASSIGNED, Replica, records_of
 from kwire.takeover.stay import MARK, TOLD_MAX
 from tests.inside import running_broker
+from tests.log.configs import DEFAULTS
 
 SETTINGS = {"node.id": "1"}
 STATE = PartitionImage(1, 0, 0, (1,), (1,))
@@ -62,7 +63,7 @@ def vote(data: Path, *voters: int) -> None:
 
 def append(data: Path, records: list[Message], *more: bytes) -> None:
     """As Apache Kafka's controller does while kwire is away."""
-    log = KraftLog(data / "__cluster_metadata-0", Files(), Broker.now_ms())
+    log = KraftLog(data / "__cluster_metadata-0", Files(), DEFAULTS, Broker.now_ms())
     log.append([*(kraft_records.encode(each, 0) for each in records), *more], Broker.now_ms())
     log.close()
 

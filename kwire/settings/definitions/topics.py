@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.error import ConfigError
-from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.topic_settings import MS_PER_HOUR, TopicSettings
 
 if TYPE_CHECKING:
     from kwire.log import LogConfig
 
 _MS_PER_MINUTE = 60_000
-_MS_PER_HOUR = 3_600_000
 
 
 class Synonym(NamedTuple):
@@ -62,15 +61,15 @@ SYNONYMS: Mapping[str, tuple[Synonym, ...]] = {
     "retention.ms": (
         Synonym("log.retention.ms", 1),
         Synonym("log.retention.minutes", _MS_PER_MINUTE),
-        Synonym("log.retention.hours", _MS_PER_HOUR),
+        Synonym("log.retention.hours", MS_PER_HOUR),
     ),
     "segment.bytes": _one("log.segment.bytes"),
     "segment.index.bytes": _one("log.index.size.max.bytes"),
     "segment.jitter.ms": (
         Synonym("log.roll.jitter.ms"),
-        Synonym("log.roll.jitter.hours", _MS_PER_HOUR),
+        Synonym("log.roll.jitter.hours", MS_PER_HOUR),
     ),
-    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _MS_PER_HOUR)),
+    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", MS_PER_HOUR)),
     "unclean.leader.election.enable": _one("unclean.leader.election.enable"),
 }
 """Topic config to the broker settings that are its default, the first one set counts."""

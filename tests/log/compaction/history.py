@@ -24,9 +24,10 @@ from kwire.log.compaction.task import CleaningTask
 from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
+from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=512)
+CONFIG = log_config(segment_bytes=2000, index_interval_bytes=512)
 TOPIC_ID = b"0123456789abcdef"
 DELETE_RETENTION_MS = 5_000
 

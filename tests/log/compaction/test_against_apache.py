@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from kwire.codecs.batches import BatchHeader, Compression, Record
-from kwire.log import Log, LogConfig
+from kwire.log import Log
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.swap import Swap
 from kwire.log.compaction.task import CleaningTask, GroupCleaned, PassDone
@@ -42,6 +42,7 @@ from tests.log.compaction.history import (
     task_for,
     txn_indexes_in,
 )
+from tests.log.configs import log_config
 
 HOUR_MS = 3_600_000
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
@@ -204,7 +205,7 @@ def test_apache_kafka_finds_nothing_wrong_in_cleaned_files(
     java_class: Callable[..., CompletedProcess[str]], rng: random.Random, tmp_path: Path
 ) -> None:
     """DumpLogSegments reads every record and checks the indexes against the log."""
-    log = open_log(tmp_path / "t-0", LogConfig(segment_bytes=200_000, index_interval_bytes=300))
+    log = open_log(tmp_path / "t-0", log_config(segment_bytes=200_000, index_interval_bytes=300))
     writer = Writer(log)
     for number in range(1500):
         pairs = [(rng.randrange(400), rng.choice([None, 7, 60])) for _ in range(rng.randint(1, 5))]

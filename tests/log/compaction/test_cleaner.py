@@ -13,7 +13,7 @@ import pytest
 
 from kwire.codecs.batches import Record, build, control_batch, iter_batches, records
 from kwire.codecs.control import ControlType
-from kwire.log import Log, LogConfig, LogManager, Origin, delete_expired_segments, truncate_to
+from kwire.log import Log, LogManager, Origin, delete_expired_segments, truncate_to
 from kwire.log.compaction.cleanable import examine
 from kwire.log.compaction.key_scan import Keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
@@ -24,10 +24,11 @@ from kwire.log.compaction.task import Answer, CleaningTask, PassFailed
 from kwire.log.compaction.worker_process import InThread, WorkerProcess
 from kwire.log.directory.files import Files
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import log_config
 from tests.log.failing_disk import FailingDisk
 
 NOW_MS = 1_700_000_000_000
-CONFIG = LogConfig(
+CONFIG = log_config(
     cleanup_policy=frozenset({"compact"}),
     segment_bytes=1000,
     index_interval_bytes=200,

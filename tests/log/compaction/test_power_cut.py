@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Intervals, Log, LogConfig, LogManager
+from kwire.log import Intervals, Log, LogManager
 from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.compaction.worker_process import InThread
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 START_MS = 1_700_000_000_000
@@ -26,7 +27,7 @@ STEPS = 50
 TOPIC_ID = b"0123456789abcdef"
 SETTINGS = CleanerSettings()
 OFTEN = Intervals(0, 0, 0, 0, 0)
-CONFIG = LogConfig(
+CONFIG = log_config(
     cleanup_policy=frozenset({"compact"}),
     segment_bytes=500,
     index_interval_bytes=0,

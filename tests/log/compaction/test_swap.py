@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Log, LogConfig, delete_expired_segments, truncate_to
+from kwire.log import Log, delete_expired_segments, truncate_to
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.swap import Swap
 from kwire.log.compaction.task import GroupCleaned
@@ -17,8 +17,9 @@ from kwire.log.directory.files import Files, OpenFile
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
 from tests.log.compaction.history import NOW_MS, TOPIC_ID, task_for
+from tests.log.configs import log_config
 
-CONFIG = LogConfig(
+CONFIG = log_config(
     segment_bytes=2000, index_interval_bytes=200, cleanup_policy=frozenset({"compact"})
 )
 BATCHES = 60

@@ -9,6 +9,7 @@ import pytest
 
 from kwire.log import LogManager
 from kwire.log.directory.files import Files
+from tests.log.configs import DEFAULTS
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"
@@ -36,7 +37,10 @@ def manager_of(tmp_path: Path, clock: Clock) -> Iterator[MakeManager]:
 
     def make(*names: str, load: bool = True, files: Files | None = None) -> LogManager:
         manager = LogManager(
-            [tmp_path / name for name in names or ("a",)], clock=clock, files=files
+            [tmp_path / name for name in names or ("a",)],
+            defaults=DEFAULTS,
+            clock=clock,
+            files=files,
         )
         made.append(manager)
         if load:

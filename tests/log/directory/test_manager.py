@@ -15,7 +15,6 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     Intervals,
     Log,
-    LogConfig,
     LogDirError,
     LogDirLocked,
     LogError,
@@ -24,6 +23,7 @@ from kwire.log import (
     run_all,
 )
 from kwire.log.directory.files import Files
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, Clock, MakeManager, kill
 from tests.log.failing_disk import FailingDisk
 
@@ -86,14 +86,14 @@ def test_topic_configs_are_asked_for(manager_of: MakeManager) -> None:
     manager.create("t-with-dashes", TOPIC_ID, 0)
     manager.close()
     again = manager_of(load=False)
-    again.load(lambda topic: LogConfig(retention_ms=len(topic)))
+    again.load(lambda topic: log_config(retention_ms=len(topic)))
     assert again.logs["t-with-dashes", 0].config.retention_ms == 13
 
 
 def test_a_second_manager_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
     manager_of("a", "b")
     with pytest.raises(LogDirLocked, match=r"b is in use: another process holds the lock"):
-        LogManager([tmp_path / "c", tmp_path / "b"])
+        LogManager([tmp_path / "c", tmp_path / "b"], defaults=DEFAULTS)
     manager_of("c")  # and the directory it had got is free again
 
 
@@ -101,7 +101,8 @@ def test_a_second_manager_is_refused(manager_of: MakeManager, tmp_path: Path) ->
 def test_a_second_process_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
     program = (
         "import sys; from kwire.log import LogManager\n"
-        "try: LogManager(sys.argv[1:])\n"
+        "from tests.log.configs import DEFAULTS\n"
+        "try: LogManager(sys.argv[1:], defaults=DEFAULTS)\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     manager = manager_of()
@@ -148,7 +149,7 @@ def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Cl
             self.folders.append(Path(path))
 
     files = Recording()
-    manager = LogManager([tmp_path / "a" / "b" / "c"], clock=clock, files=files)
+    manager = LogManager([tmp_path / "a" / "b" / "c"], defaults=DEFAULTS, clock=clock, files=files)
     assert files.folders == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
     manager.close()
 
@@ -157,7 +158,7 @@ def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(LogDirError, match="twice"):
-        LogManager([tmp_path / "a", tmp_path / "b"])
+        LogManager([tmp_path / "a", tmp_path / "b"], defaults=DEFAULTS)
 
 
 def test_other_folders_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ class TestUpkeep:
 
     def test_retention(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
         manager = manager_of()
-        log = manager.create("t", TOPIC_ID, 0, LogConfig(retention_ms=1000))
+        log = manager.create("t", TOPIC_ID, 0, log_config(retention_ms=1000))
         append(log, 7)
         run_all(manager.maintain(clock.now_ms + 299_999))
         assert log.log_start_offset == 0
@@ -233,7 +234,7 @@ class TestUpkeep:
 
     def test_flush_ms(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
         manager = manager_of()
-        log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+        log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=100))
         append(log, 7)
         run_all(manager.maintain(clock.now_ms + 99))
         assert log.recovery_point == 0
@@ -250,19 +251,19 @@ class TestUpkeep:
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
-        log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+        log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=100))
         append(log)
         (job,) = [job for job in manager.maintain(clock.now_ms + 100) if "flush" in job.what]
         manager.delete("t", 0)
         run_all([job])
         assert not manager.offline_dirs
-        manager.create("t", TOPIC_ID, 0, LogConfig())
+        manager.create("t", TOPIC_ID, 0, DEFAULTS)
 
     def test_a_rolled_segment_is_made_durable(
         self, manager_of: MakeManager, clock: Clock, append: Append
     ) -> None:
         manager = manager_of()
-        log = manager.create("t", TOPIC_ID, 0, LogConfig(segment_bytes=100))
+        log = manager.create("t", TOPIC_ID, 0, log_config(segment_bytes=100))
         append(log)
         assert manager.maintain(clock.now_ms) == []
         append(log)
@@ -281,7 +282,7 @@ class TestUpkeep:
 
     def test_intervals_are_settings(self, tmp_path: Path, clock: Clock) -> None:
         intervals = Intervals(replica_high_watermark_checkpoint_interval_ms=1)
-        manager = LogManager([tmp_path / "a"], clock=clock, intervals=intervals)
+        manager = LogManager([tmp_path / "a"], defaults=DEFAULTS, clock=clock, intervals=intervals)
         run_all(manager.maintain(clock.now_ms + 1))
         assert (tmp_path / "a" / "replication-offset-checkpoint").exists()
         manager.close()
@@ -356,7 +357,7 @@ class TestFailingDisk:
         self, manager: LogManager, disk: FailingDisk, append: Append, clock: Clock
     ) -> None:
         log = self.on(manager, "a")[0]
-        log.update_config(LogConfig(flush_ms=1))
+        log.update_config(log_config(flush_ms=1))
         append(log)
         disk.calls, disk.broken = ("fsync",), True
         run_all(manager.maintain(clock.now_ms + 1))
@@ -368,7 +369,7 @@ class TestFailingDisk:
     ) -> None:
         """A batch that could not be made durable is not acknowledged."""
         log = self.on(manager, "a")[0]
-        log.update_config(LogConfig(flush_messages=1))
+        log.update_config(log_config(flush_messages=1))
         disk.calls, disk.broken = ("fsync",), True
         with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
             append(log)
@@ -376,7 +377,7 @@ class TestFailingDisk:
     def test_rolling(self, manager: LogManager, disk: FailingDisk, append: Append) -> None:
         log = self.on(manager, "a")[0]
         append(log)
-        log.update_config(LogConfig(segment_bytes=100))
+        log.update_config(log_config(segment_bytes=100))
         disk.calls, disk.broken = ("open",), True
         with pytest.raises(LogError, match="KAFKA_STORAGE_ERROR"):
             append(log)
@@ -409,8 +410,10 @@ class TestFailingDisk:
 
 def test_a_directory_that_cannot_be_made(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "file").write_text("")
-    manager = LogManager([tmp_path / "file" / "x", tmp_path / "good"], clock=clock)
+    manager = LogManager(
+        [tmp_path / "file" / "x", tmp_path / "good"], defaults=DEFAULTS, clock=clock
+    )
     assert list(manager.offline_dirs) == [tmp_path / "file" / "x"]
     manager.close()
     with pytest.raises(LogDirError, match=r"none of the log\.dirs can be used"):
-        LogManager([tmp_path / "file" / "x"], clock=clock)
+        LogManager([tmp_path / "file" / "x"], defaults=DEFAULTS, clock=clock)

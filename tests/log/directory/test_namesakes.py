@@ -21,16 +21,17 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Intervals, Log, LogConfig, LogManager, delete_records, epoch_for
+from kwire.log import Intervals, Log, LogManager, delete_records, epoch_for
 from kwire.log.directory.files import OpenFile
 from kwire.log.directory.log_dir import LOCK
 from kwire.log.recovery.loader import ZERO_UUID
 from kwire.log.upkeep.job import Job
+from tests.log.configs import log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 START_MS = 1_700_000_000_000
 NEVER_MS = 1 << 40
-CONFIG = LogConfig(
+CONFIG = log_config(
     segment_bytes=400, index_interval_bytes=0, retention_ms=-1, file_delete_delay_ms=NEVER_MS
 )
 OFTEN = Intervals(0, 0, 0, 0, 0)

@@ -19,6 +19,7 @@ from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager, aborted
 from kwire.log.directory.shortage import PASSING
 from kwire.log.origin import Origin
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def disk() -> FailingDisk:
 
 @pytest.fixture
 def log(open_log: OpenLog, disk: FailingDisk) -> Log:
-    return open_log(LogConfig(segment_bytes=320, index_interval_bytes=0), files=disk)
+    return open_log(log_config(segment_bytes=320, index_interval_bytes=0), files=disk)
 
 
 def short_of(disk: FailingDisk, code: int, *calls: str) -> None:
@@ -114,7 +115,7 @@ def test_a_segment_that_cannot_be_made_leaves_nothing(
     disk.broken = False
     assert log.append(batch, leader_epoch=0, now_ms=NOW_MS).first_offset == end
     assert [segment.base_offset for segment in log.segments] == [0, end]
-    again = open_log(LogConfig(segment_bytes=320))
+    again = open_log(log_config(segment_bytes=320))
     assert [record.offset for record in read_all(again)] == list(range(end + 1))
     assert again.producers.entries[7].next_sequence == end + 1
 
@@ -145,9 +146,9 @@ def fill_segment(log: Log, append: Append, make_batch: MakeBatch) -> tuple[int, 
 
 
 CHANGED = {
-    "as it is": LogConfig(),
-    "stamped": LogConfig(message_timestamp_type="LogAppendTime"),
-    "compressed": LogConfig(compression_type="lz4"),
+    "as it is": DEFAULTS,
+    "stamped": log_config(message_timestamp_type="LogAppendTime"),
+    "compressed": log_config(compression_type="lz4"),
 }
 
 
@@ -173,7 +174,7 @@ def test_flush_messages_refuses_before_it_writes(
     open_log: OpenLog, disk: FailingDisk, make_batch: MakeBatch
 ) -> None:
     """An answer of KAFKA_STORAGE_ERROR says to producers that the batch is not there."""
-    log = open_log(LogConfig(flush_messages=1), files=disk)
+    log = open_log(log_config(flush_messages=1), files=disk)
     batch = make_batch(1)
     short_of(disk, NO_DESCRIPTORS, "open_folder")
     refused(log, batch)
@@ -245,7 +246,7 @@ def test_reading_without_descriptors(log: Log, disk: FailingDisk, append: Append
 
 @pytest.fixture
 def manager(tmp_path: Path, disk: FailingDisk) -> Iterator[LogManager]:
-    made = LogManager([tmp_path / "data"], files=disk, clock=lambda: NOW_MS)
+    made = LogManager([tmp_path / "data"], defaults=DEFAULTS, files=disk, clock=lambda: NOW_MS)
     yield made
     made.close()
 
@@ -291,12 +292,12 @@ def test_no_start_without_room_for_the_recovery(
     append(manager.create("t", TOPIC_ID, 0))
     path = manager.online_dirs[0].path
     manager.online_dirs[0].unlock()  # as if killed
-    again = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    again = LogManager([path], defaults=DEFAULTS, files=disk, clock=lambda: NOW_MS)
     short_of(disk, FULL, "pwrite")
     with pytest.raises(LogDirError, match=r"none of the log\.dirs can be used: .*made up"):
         again.load()
     disk.broken = False
-    later = LogManager([path], files=disk, clock=lambda: NOW_MS)
+    later = LogManager([path], defaults=DEFAULTS, files=disk, clock=lambda: NOW_MS)
     later.load()
     assert later.logs["t", 0].log_end_offset == 1
     later.close()

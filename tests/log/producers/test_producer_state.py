@@ -11,13 +11,13 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     AppendResult,
     Log,
-    LogConfig,
     LogError,
     Origin,
     Verification,
     aborted_transactions,
 )
 from kwire.log.producers.entry import BATCHES_KEPT
+from tests.log.configs import DEFAULTS
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch, OpenLog
@@ -295,7 +295,7 @@ class TestVerification:
 
     @pytest.fixture
     def log(self, open_log: OpenLog) -> Log:
-        return open_log(LogConfig(), verify_transactions=True)
+        return open_log(DEFAULTS, verify_transactions=True)
 
     def test_unverified(self, producer: Producer) -> None:
         assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE

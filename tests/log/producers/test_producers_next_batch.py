@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import BatchHeader, ControlType, Record, build, control_batch, read_header
-from kwire.log import Log, LogConfig, LogError, Origin, Verification
+from kwire.log import Log, LogError, Origin, Verification
 from kwire.log.producers.entry import ProducerEntry
 from kwire.log.producers.state import ProducerState
+from tests.log.configs import DEFAULTS
 from tests.log.conftest import NOW_MS, OpenLog
 
 PRODUCERS = (7, 8)
@@ -23,7 +24,7 @@ def logs(open_log: OpenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("short", "long"):
         directory = tmp_path / name / "t-0"
         directory.mkdir(parents=True)
-        found.append(open_log(LogConfig(), directory=directory))
+        found.append(open_log(DEFAULTS, directory=directory))
     short, long = found
     entry_in_sequence = ProducerState.entry_in_sequence
 

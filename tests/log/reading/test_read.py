@@ -11,13 +11,13 @@ from kwire.codecs.batches import iter_batches
 from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     Log,
-    LogConfig,
     LogError,
     append_as_follower,
     delete_expired_segments,
     delete_records,
     offset_for_timestamp,
 )
+from tests.log.configs import log_config
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ NOW_MS = 1_700_000_000_000
 @pytest.fixture
 def log(open_log: OpenLog, append: Append) -> Log:
     """Ten batches of two records: offsets 0-19, all of the same size, in three segments."""
-    log = open_log(LogConfig(segment_bytes=400, index_interval_bytes=0))
+    log = open_log(log_config(segment_bytes=400, index_interval_bytes=0))
     for _ in range(10):
         append(log, 2)
     assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
@@ -132,7 +132,7 @@ def test_a_region_outlives_its_segment(log: Log) -> None:
     region = log.read(0, 1 << 20, max_offset=20, min_one_batch=True)
     assert region is not None
     before = region.read()
-    log.update_config(LogConfig(retention_bytes=0, file_delete_delay_ms=0))
+    log.update_config(log_config(retention_bytes=0, file_delete_delay_ms=0))
     delete_expired_segments(log, NOW_MS, 20)
     for removal in log.storage.removals:
         for path in removal.paths:
@@ -146,7 +146,7 @@ def test_files_are_closed_when_too_many_are_open(
     open_log: OpenLog, append: Append, log: Log
 ) -> None:
     log.close()
-    again = open_log(LogConfig(segment_bytes=400), clean=True, open_files=1)
+    again = open_log(log_config(segment_bytes=400), clean=True, open_files=1)
     for _ in range(2):
         for offset in range(0, 20, 2):
             assert offsets(again, offset)[0] == offset
@@ -157,7 +157,7 @@ def test_files_are_closed_when_too_many_are_open(
 
 def test_a_gap_in_the_offsets_is_read_over(open_log: OpenLog, make_batch: MakeBatch) -> None:
     """As compaction leaves them: 0, 5-6 in one segment, then a segment that begins with 20."""
-    log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
+    log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base, count in ((0, 1), (5, 2), (20, 1)):
         batch = make_batch(count, base_offset=base, partition_leader_epoch=0)
         append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)
@@ -177,7 +177,7 @@ def test_places_remembered_are_bounded(log: Log, append: Append) -> None:
 
 def test_up_to_an_offset_that_was_never_written(open_log: OpenLog, make_batch: MakeBatch) -> None:
     """The last stable offset of a follower, say, between what two of its segments hold."""
-    log = open_log(LogConfig(segment_bytes=200, index_interval_bytes=0))
+    log = open_log(log_config(segment_bytes=200, index_interval_bytes=0))
     for base in (0, 1, 10, 11):
         batch = make_batch(base_offset=base, partition_leader_epoch=0)
         append_as_follower(log, batch, leader_epoch=0, now_ms=NOW_MS)

@@ -12,7 +12,6 @@ from kwire.codecs.batches import iter_batches
 from kwire.codecs.control import ControlType, control_batch
 from kwire.log import (
     Log,
-    LogConfig,
     LogManager,
     Origin,
     aborted_transactions,
@@ -23,12 +22,13 @@ from kwire.log import (
     offset_for_timestamp,
 )
 from kwire.log.directory import checkpoints
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import MakeBatch, OpenLog, ReadAll
 
 NOW_MS = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=1)
+CONFIG = log_config(segment_bytes=700, index_interval_bytes=1)
 BUILT = (".index", ".timeindex", ".txnindex")
 DAMAGES = (0x01, 0x80)
 
@@ -156,7 +156,7 @@ STANDING_STILL = [0, 1, 1, 1, 2, 2, 2, 1, 2, 3, 3, 3, 2, 3, 4]
 def test_a_time_index_whose_entries_move_among_equal_timestamps(
     open_log: OpenLog, make_batch: MakeBatch, log_dir: Path, tmp_path: Path
 ) -> None:
-    config = LogConfig(index_interval_bytes=1)
+    config = log_config(index_interval_bytes=1)
     log = open_log(config)
     for moved_ms in STANDING_STILL:
         batch = make_batch(1, timestamp=NOW_MS + moved_ms)

@@ -33,11 +33,12 @@ from kwire.log.origin import Origin
 from kwire.log.recovery.loader import ZERO_UUID
 from kwire.log.upkeep.flush import Flush
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 START_MS = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0, retention_ms=-1)
-EAGER = LogConfig(segment_bytes=400, index_interval_bytes=0, retention_ms=-1, flush_messages=1)
+CONFIG = log_config(segment_bytes=400, index_interval_bytes=0, retention_ms=-1)
+EAGER = log_config(segment_bytes=400, index_interval_bytes=0, retention_ms=-1, flush_messages=1)
 OFTEN = Intervals(0, 0, 0, 0, 0)
 PRODUCER, TRANSACTIONAL = 1, 2
 
@@ -110,6 +111,7 @@ class Crashes(RuleBasedStateMachine):
     def open(self) -> None:
         self.manager = LogManager(
             [self.disk.root],
+            defaults=DEFAULTS,
             files=self.disk,
             clock=lambda: self.now_ms,
             intervals=OFTEN,

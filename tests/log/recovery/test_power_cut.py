@@ -21,13 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Log, LogConfig
+from kwire.log import Log
 from kwire.log.directory.files import Files, OpenFile
 from kwire.log.reading.region import OpenFiles
 from kwire.log.recovery.loader import LogSettings, load
+from tests.log.configs import log_config
 
 NOW_MS = 1_700_000_000_000
-CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
+CONFIG = log_config(segment_bytes=400, index_interval_bytes=0)
 
 
 class Disk(Files):

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, LogConfig, Origin, aborted_transactions, offset_for_timestamp
+from kwire.log import Log, Origin, aborted_transactions, offset_for_timestamp
 from kwire.log.error import LogDirError
+from tests.log.configs import log_config
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append, MakeBatch, OpenLog, ReadAll
 
 NOW_MS = 1_700_000_000_000
-SMALL = LogConfig(segment_bytes=400, index_interval_bytes=1)
+SMALL = log_config(segment_bytes=400, index_interval_bytes=1)
 INDEXES = (".index", ".timeindex", ".txnindex")
 
 
@@ -232,7 +233,7 @@ def test_a_finished_compaction_is_put_in_place(
     for suffix in (".log", ".index", ".timeindex"):
         content = merged if suffix == ".log" else b""
         (killed / f"00000000000000000000{suffix}.swap").write_bytes(content)
-    log = open_log(LogConfig(index_interval_bytes=1))
+    log = open_log(log_config(index_interval_bytes=1))
     assert [segment.base_offset for segment in log.segments] == [0, 15]
     assert read_all(log) == before
     assert not list(killed.glob("*.swap"))

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Log, LogConfig, LogManager
+from kwire.log import Log, LogManager
 from kwire.log.directory import checkpoints
 from kwire.log.directory.files import Files
 from kwire.log.upkeep.job import Job, run_all
+from tests.log.configs import log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = 1_700_000_000_000
 LATER_MS = NOW_MS + 60_000
-CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
+CONFIG = log_config(segment_bytes=400, index_interval_bytes=0)
 FLUSHED, KEPT, WRITTEN = 12, 2, 14
 
 

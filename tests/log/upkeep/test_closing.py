@@ -12,6 +12,7 @@ import pytest
 
 from kwire.log import LogManager
 from kwire.log.directory.files import Files
+from tests.log.configs import DEFAULTS
 from tests.log.failing_disk import FailingDisk, path_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,11 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
 
     def make(files: Files) -> LogManager:
         manager = LogManager(
-            [tmp_path], files=files, clock=lambda: NOW_MS, closing_threads_max=THREADS
+            [tmp_path],
+            defaults=DEFAULTS,
+            files=files,
+            clock=lambda: NOW_MS,
+            closing_threads_max=THREADS,
         )
         made.append(manager)
         manager.identify(1, "cluster")

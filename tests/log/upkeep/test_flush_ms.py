@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.log import LogConfig, LogManager
+from kwire.log import LogManager
 from kwire.log.upkeep.job import run_all
+from tests.log.configs import DEFAULTS, log_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +18,9 @@ TOPIC_ID = b"0123456789abcdef"
 
 
 def test_after_a_flush_of_flush_messages(tmp_path: Path, append: Append) -> None:
-    manager = LogManager([tmp_path], clock=lambda: NOW_MS)
+    manager = LogManager([tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS)
     manager.load()
-    log = manager.create("t", TOPIC_ID, 0, LogConfig(flush_ms=100))
+    log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=100))
     append(log)
     flush = log.prepare_flush(NOW_MS + 50)
     assert flush is not None

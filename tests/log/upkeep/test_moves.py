@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, LogConfig, LogError, LogManager, delete_records, truncate_to
+from kwire.log import Log, LogError, LogManager, delete_records, truncate_to
 from kwire.log.directory.files import Files
+from tests.log.configs import DEFAULTS
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
 
@@ -31,7 +32,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
         topic_id: bytes = TOPIC_ID, *names: str, files: Files | None = None
     ) -> LogManager:
         paths = [tmp_path / name for name in names or ("a", "b")]
-        manager = LogManager(paths, clock=lambda: NOW_MS, files=files)
+        manager = LogManager(paths, defaults=DEFAULTS, clock=lambda: NOW_MS, files=files)
         made.append(manager)
         manager.load(None, {"t": topic_id}.get)
         return manager
@@ -206,7 +207,7 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
 def test_a_log_start_is_written_down_for_what_is_on_disk_only(opened: Open, append: Append) -> None:
     """Else a line behind the end could not be told from one of another log."""
     manager = opened()
-    log = manager.create("t", TOPIC_ID, 0, LogConfig())
+    log = manager.create("t", TOPIC_ID, 0, DEFAULTS)
     append(log, 10)
     delete_records(log, 8, 10)
     jobs = manager.maintain(NOW_MS + 60_000)
