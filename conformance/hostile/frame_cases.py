@@ -10,6 +10,7 @@ from typing import Any
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.messages import request_class
+from kwire.codecs.messages.produce import ProduceRequest
 from kwire.codecs.primitives import DecodeError
 from kwire.conformance.hostile import mutations
 from kwire.conformance.hostile.case import HostileCase
@@ -43,6 +44,9 @@ PARTITIONS_MAX = 16
 TIMEOUT_MS_MIN = 1000
 """Less than that, or less than nothing, is over before Apache Kafka's controller begins."""
 
+LOOKED_INTO = (*CHANGES, ApiKey.PRODUCE)
+"""Of these keys a spoiled frame is read before it is sent."""
+
 _HEADER_END = 14  # of a frame: size, API key, version, correlation id, size of the client id
 
 FRAMES = 6
@@ -75,7 +79,10 @@ def _mutate(stage: HostileStage, key: ApiKey, version: int, spoil: Spoil, seed: 
     sound = _sound(stage, topic, key, version).replace(topic.id, UNKNOWN_ID)
     for _ in range(FRAMES):
         spoiled = b"".join(spoil(rng, sound).pieces)
-        if _is_for_both(stage.broker.served, spoiled) and not _overtaxes(spoiled):
+        if not _is_for_both(stage.broker.served, spoiled):
+            continue
+        request = request_in(spoiled)
+        if not _overtaxes(request) and not has_null_records(request):
             stage.spoiled(spoiled)
 
 
@@ -91,21 +98,37 @@ def _is_for_both(served: Served, spoiled: bytes) -> bool:
     return asked.api_key not in ApiKey.__members__.values()
 
 
-def _overtaxes(spoiled: bytes) -> bool:
-    """Whether a frame happens to ask for more partitions, or in less time, than a broker can."""
+def request_in(spoiled: bytes) -> Any:  # noqa: ANN401 - a request of any key
+    """The request in a spoiled frame; None where no broker can read it."""
     asked = asked_by(spoiled)
-    if asked.api_key not in CHANGES or len(spoiled) < _HEADER_END:
-        return False
+    if asked.api_key not in LOOKED_INTO or len(spoiled) < _HEADER_END:
+        return None
     (client_id_size,) = unpack_from(">h", spoiled, _HEADER_END - 2)
     tags = 1 if request_header_version(asked.api_key, asked.version) >= 2 else 0
     body = spoiled[_HEADER_END + max(client_id_size, 0) + tags :]
     try:
-        request: Any = request_class(asked.api_key).decode(body, asked.version)
+        return request_class(asked.api_key).decode(body, asked.version)
     except DecodeError:
-        return False  # no broker can read it either
-    count = CHANGES[asked.api_key]
+        return None
+
+
+def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
+    """Whether a frame happens to ask for more partitions, or in less time, than a broker can."""
+    if request is None or request.API_KEY not in CHANGES:
+        return False
+    count = CHANGES[request.API_KEY]
     too_many = any(getattr(topic, count, 0) > PARTITIONS_MAX for topic in request.topics)
     return too_many or request.timeout_ms < TIMEOUT_MS_MIN
+
+
+def has_null_records(request: Any) -> bool:  # noqa: ANN401 - of any key
+    """Whether a size has become a negative one, which is null: Apache Kafka fails inside and never
+    answers. `batch/set: null` has that, and its excuse; here it would need one for any silence."""
+    return isinstance(request, ProduceRequest) and any(
+        partition.records is None
+        for topic in request.topic_data
+        for partition in topic.partition_data
+    )
 
 
 def _sound(stage: HostileStage, topic: Topic, key: ApiKey, version: int) -> bytes:

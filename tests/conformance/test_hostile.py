@@ -6,15 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.conformance.hostile.allowed import EXCUSED, excuse_of
 from kwire.conformance.hostile.batch_cases import batch_cases
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.cases import SEED, hostile_cases
+from kwire.conformance.hostile.frame_cases import has_null_records, request_in
 from kwire.conformance.hostile.runner import Runner, Verdict
 from kwire.conformance.hostile.sound_requests import SOUND_REQUESTS
 from kwire.conformance.hostile.stage import HostileStage
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.peer import frame
 from kwire.routes import ROUTES
 from kwire.testing import BrokerProcess
 
@@ -89,6 +93,18 @@ def test_a_case_that_stops_is_found(runner: Runner) -> None:
 
 def test_every_key_that_is_served_is_spoiled() -> None:
     assert {int(key) for key in SOUND_REQUESTS} >= set(SERVED)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_produce_without_records_is_left_to_the_case_that_excuses_silence(version: int) -> None:
+    for records, is_left_out in ((None, True), (b"", False), (b"any", False)):
+        partition = PartitionProduceData(index=0, records=records)
+        topic = TopicProduceData(name="t", partition_data=[partition])
+        body = ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]).encode(version)
+        sent = frame(ApiKey.PRODUCE, version, 7, body, "hostile")
+        assert has_null_records(request_in(sent)) == is_left_out
+        assert not has_null_records(request_in(sent[:-1]))  # nobody can read it
+    assert request_in(frame(ApiKey.PRODUCE, 32767, 7, b"", "hostile")) is None
 
 
 def test_excuses_are_for_their_case_alone() -> None:
