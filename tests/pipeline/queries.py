@@ -6,14 +6,15 @@ import csv
 import io
 import json
 import struct
-import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kwire import pipeline
+from kwire.demo import flights
 from kwire.demo.flights import MISSING, data_file
 
 if TYPE_CHECKING:
@@ -27,13 +28,11 @@ Fields = dict[str, Any]
 
 def table(name: str, every: int = 1) -> list[Fields]:
     """Each n-th row of flights, weather, planes, airports or airlines, with numbers as numbers."""
-    folder = data_file().parent
     if name == "flights":
-        with zipfile.ZipFile(data_file()) as archive:
-            text = archive.read("flights.csv").decode()
+        rows = flights.rows(every)
     else:
-        text = (folder / f"{name}.csv").read_text()
-    rows = list(csv.DictReader(io.StringIO(text)))[::every]
+        text = data_file().with_name(f"{name}.csv").read_text()
+        rows = islice(csv.DictReader(io.StringIO(text)), 0, None, every)
     return [{key: _value(value) for key, value in row.items()} for row in rows]
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from kwire.pipeline import Form, Query, ToFunction, ToParquet, ToTopic, View
 from kwire.pipeline.errors import PipelineError, QueryFailed
 from tests.pipeline.queries import (
     Bench,
+    Fields,
     as_json,
     consumed,
     long,
@@ -35,8 +37,18 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
 
-FLIGHTS = table("flights", 1_000)
-WEATHER = [row for row in table("weather", 10) if row["origin"] == "JFK"]
+
+@cache
+def flights() -> list[Fields]:
+    return table("flights", 1_000)
+
+
+@cache
+def weather() -> list[Fields]:
+    """Of one airport."""
+    return [row for row in table("weather", 10) if row["origin"] == "JFK"]
+
+
 WEATHER_SCHEMA = {
     "type": "record",
     "name": "Weather",
@@ -64,16 +76,16 @@ def avro(row: dict[str, object]) -> bytes:
 
 
 def test_a_schema_is_inferred_and_rows_are_filtered_and_projected(bench: Bench) -> None:
-    topic = bench.fill("flights", as_json(FLIGHTS, "carrier"), headers=[("of", b"2013")])
+    topic = bench.fill("flights", as_json(flights(), "carrier"), headers=[("of", b"2013")])
     ran = bench.run("SELECT carrier, arr_delay, _key, _offset FROM {flights} WHERE arr_delay > 30")
     expected = [
         (row["carrier"], row["arr_delay"], row["carrier"], offset)
-        for offset, row in enumerate(FLIGHTS)
+        for offset, row in enumerate(flights())
         if (row["arr_delay"] or 0) > 30
     ]
     assert sorted(tuple(row.values()) for row in ran.rows) == sorted(expected)
     assert ran.running.mode == "append"
-    assert ran.done.rows.records == len(FLIGHTS)
+    assert ran.done.rows.records == len(flights())
     columns = ran.running.schemas[topic]
     assert "time_hour:timestamp" in columns
     assert "arr_delay:bigint" in columns
@@ -81,7 +93,7 @@ def test_a_schema_is_inferred_and_rows_are_filtered_and_projected(bench: Bench) 
 
 
 def test_a_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.fill("flights", as_json(FLIGHTS[:3]))
+    bench.fill("flights", as_json(flights()[:3]))
     ran = bench.run("SELECT upper(dest) AS d FROM {flights} WHERE flight > 0 AND hour > 0")
     assert len(ran.rows) == 3
     ran.running.rows.explain()
@@ -91,8 +103,8 @@ def test_a_record_is_parsed_once(bench: Bench, capsys: pytest.CaptureFixture[str
 def test_flights_are_joined_with_tables_that_forget_what_was_removed(bench: Bench) -> None:
     planes = {row["tailnum"]: row for row in table("planes")}
     airports = {row["faa"]: row for row in table("airports")}
-    gone = next(row["tailnum"] for row in FLIGHTS if row["tailnum"] in planes)
-    bench.fill("flights", as_json(FLIGHTS))
+    gone = next(row["tailnum"] for row in flights() if row["tailnum"] in planes)
+    bench.fill("flights", as_json(flights()))
     old = [(tailnum, json.dumps({"model": "?", "seats": 0})) for tailnum in list(planes)[:100]]
     bench.fill("planes", [*old, *as_json(planes.values(), "tailnum"), (gone, None)])
     bench.fill("airports", as_json(airports.values(), "faa"))
@@ -104,7 +116,7 @@ def test_flights_are_joined_with_tables_that_forget_what_was_removed(bench: Benc
     del planes[gone]
     expected = [
         (f["tailnum"], str(p["model"]), p["seats"], airports.get(f["dest"], {}).get("name"))
-        for f in FLIGHTS
+        for f in flights()
         if (p := planes.get(f["tailnum"]))
     ]
     assert Counter(map(tuple, (row.values() for row in ran.rows))) == Counter(expected)
@@ -129,14 +141,14 @@ def test_a_table_is_read_anew_for_every_batch(bench: Bench) -> None:
 
 
 def test_windows_are_counted_when_the_watermark_has_passed_them(bench: Bench) -> None:
-    bench.fill("weather", as_json(WEATHER))
+    bench.fill("weather", as_json(weather()))
     ran = bench.run(
         "SELECT window.start AS day, count(*) AS hours FROM {weather}"
         " GROUP BY window(time_hour, '1 day')",
         views={bench.topic("weather"): View(watermark=("time_hour", "2 days"))},
     )
-    newest = max(map(moment, WEATHER))
-    hours = Counter(moment(row).replace(hour=0) for row in WEATHER)
+    newest = max(map(moment, weather()))
+    hours = Counter(moment(row).replace(hour=0) for row in weather())
     final = {day: count for day, count in hours.items() if day + DAY <= newest - 2 * DAY}
     found = {row["day"].replace(tzinfo=UTC): row["hours"] for row in ran.rows}
     assert found == final
@@ -145,26 +157,26 @@ def test_windows_are_counted_when_the_watermark_has_passed_them(bench: Bench) ->
 
 
 def test_groups_without_a_window_are_updated(bench: Bench) -> None:
-    bench.fill("flights", as_json(FLIGHTS))
+    bench.fill("flights", as_json(flights()))
     ran = bench.run("SELECT carrier, count(*) AS n FROM {flights} GROUP BY carrier")
-    assert {r["carrier"]: r["n"] for r in ran.rows} == Counter(r["carrier"] for r in FLIGHTS)
+    assert {r["carrier"]: r["n"] for r in ran.rows} == Counter(r["carrier"] for r in flights())
     assert ran.running.mode == "update"
     ran = bench.run(
         "SELECT carrier, count(*) n FROM {flights} GROUP BY carrier ORDER BY n DESC LIMIT 3"
     )
     assert ran.running.mode == "complete"
     assert [r["n"] for r in ran.rows] == [
-        n for _, n in Counter(r["carrier"] for r in FLIGHTS).most_common(3)
+        n for _, n in Counter(r["carrier"] for r in flights()).most_common(3)
     ]
 
 
 @pytest.mark.parametrize("kind", ["avro", "confluent-avro"])
 def test_avro_is_read_with_the_schema_it_was_written_with(bench: Bench, kind: str) -> None:
     header = b"\0\0\0\0\7" if kind == "confluent-avro" else b""
-    bench.fill("weather", [(None, header + avro(row)) for row in WEATHER] + [("cut", b"\0\2")])
+    bench.fill("weather", [(None, header + avro(row)) for row in weather()] + [("cut", b"\0\2")])
     form = Form(kind, json.dumps(WEATHER_SCHEMA))
     ran = bench.run("SELECT origin, temp, time_hour FROM {weather}", view=View(form), skip_bad=True)
-    expected = [(row["origin"], row["temp"], moment(row)) for row in WEATHER]
+    expected = [(row["origin"], row["temp"], moment(row)) for row in weather()]
     found = [(r["origin"], r["temp"], r["time_hour"].replace(tzinfo=UTC)) for r in ran.rows]
     assert found == expected
 
@@ -284,8 +296,8 @@ def test_a_query_goes_on_from_its_checkpoint_without_loss_or_doubles(
 ) -> None:
     import pyarrow.dataset
 
-    half = len(FLIGHTS) // 2
-    bench.fill("flights", as_json(FLIGHTS[:half]))
+    half = len(flights()) // 2
+    bench.fill("flights", as_json(flights()[:half]))
     options = {
         "sink": ToParquet(str(tmp_path / "rows"), ("origin",)),
         "checkpoint": str(tmp_path / "checkpoint"),
@@ -293,28 +305,28 @@ def test_a_query_goes_on_from_its_checkpoint_without_loss_or_doubles(
     sql = "SELECT carrier, origin, flight, _offset AS at FROM {flights}"
     first = bench.run(sql, **options)
     # Later records would be inferred otherwise: the schema of the first run is kept.
-    bench.fill("flights", as_json(FLIGHTS[half:]))
+    bench.fill("flights", as_json(flights()[half:]))
     second = bench.run(sql, **options)
-    assert first.done.rows.records + second.done.rows.records == len(FLIGHTS)
+    assert first.done.rows.records + second.done.rows.records == len(flights())
     assert first.running.schemas == second.running.schemas
     rows = pyarrow.dataset.dataset(
         tmp_path / "rows", partitioning="hive", exclude_invalid_files=True
     )
     found = sorted(rows.to_table().to_pylist(), key=lambda row: row["at"])
     assert [(row["at"], row["flight"], row["origin"]) for row in found] == [
-        (at, row["flight"], row["origin"]) for at, row in enumerate(FLIGHTS)
+        (at, row["flight"], row["origin"]) for at, row in enumerate(flights())
     ]
 
 
 def test_rows_become_records_with_their_own_key_and_headers(bench: Bench, tmp_path: Path) -> None:
-    bench.fill("flights", as_json(FLIGHTS[:50], "tailnum"), headers=[("h", b"1"), ("n", None)])
+    bench.fill("flights", as_json(flights()[:50], "tailnum"), headers=[("h", b"1"), ("n", None)])
     bench.run(
         "SELECT *, carrier AS line FROM {flights}",
         sink=ToTopic(bench.topic("out")),
         checkpoint=str(tmp_path / "a"),
     )
     for message, row in zip(
-        consumed(bench.bootstrap, bench.topic("out"), 50), FLIGHTS, strict=False
+        consumed(bench.bootstrap, bench.topic("out"), 50), flights(), strict=False
     ):
         value = json.loads(message.value() or b"")
         at = datetime.fromisoformat(value.pop("time_hour"))
@@ -330,12 +342,12 @@ def test_rows_become_records_with_their_own_key_and_headers(bench: Bench, tmp_pa
         checkpoint=str(tmp_path / "b"),
     )
     dests = consumed(bench.bootstrap, bench.topic("dests"), 50)
-    assert [m.value() for m in dests] == [row["dest"].encode() for row in FLIGHTS[:50]]
-    assert json.loads(dests[0].key() or b"") == {"flight": FLIGHTS[0]["flight"]}
+    assert [m.value() for m in dests] == [row["dest"].encode() for row in flights()[:50]]
+    assert json.loads(dests[0].key() or b"") == {"flight": flights()[0]["flight"]}
 
 
 def test_rows_name_the_topic_that_they_go_to(bench: Bench, tmp_path: Path) -> None:
-    bench.fill("flights", as_json(FLIGHTS[:50]))
+    bench.fill("flights", as_json(flights()[:50]))
     jfk, others = bench.topic("jfk"), bench.topic("others")
     bench.run(
         f"SELECT if(origin = 'JFK', '{jfk}', NULL) AS _topic, flight FROM {{flights}}",
@@ -343,9 +355,9 @@ def test_rows_name_the_topic_that_they_go_to(bench: Bench, tmp_path: Path) -> No
         checkpoint=str(tmp_path),
     )
     for topic, there in ((jfk, True), (others, False)):
-        flights = [row["flight"] for row in FLIGHTS[:50] if (row["origin"] == "JFK") == there]
-        found = consumed(bench.bootstrap, topic, len(flights))
-        assert [json.loads(m.value() or b"")["flight"] for m in found] == flights
+        numbers = [row["flight"] for row in flights()[:50] if (row["origin"] == "JFK") == there]
+        found = consumed(bench.bootstrap, topic, len(numbers))
+        assert [json.loads(m.value() or b"")["flight"] for m in found] == numbers
 
 
 def test_streams_begin_where_they_are_told_to(bench: Bench) -> None:
@@ -364,7 +376,7 @@ def test_streams_begin_where_they_are_told_to(bench: Bench) -> None:
 
 
 def test_the_frame_of_a_query_is_the_callers_to_go_on_from(bench: Bench) -> None:
-    bench.fill("flights", as_json(FLIGHTS))
+    bench.fill("flights", as_json(flights()))
     bench.spark.createDataFrame([("UA", "United")], "carrier STRING, name STRING").createTempView(
         "lines"
     )
@@ -373,7 +385,7 @@ def test_the_frame_of_a_query_is_the_callers_to_go_on_from(bench: Bench) -> None
     assert frame.isStreaming
     query = frame.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
     pipeline.follow(query)
-    united = sum(row["carrier"] == "UA" for row in FLIGHTS)
+    united = sum(row["carrier"] == "UA" for row in flights())
     assert bench.spark.table("seen").where("name = 'United'").count() == united
     bench.spark.catalog.dropTempView("lines")
     assert not [
