@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -17,7 +15,9 @@ from kwire.cli.app import app
 from kwire.cli.pipeline.replay import offset_range, speed
 from tests.pipeline.archives import archive_rows, create_topic, produce, topic_rows
 
-TIMEOUT_S = 1500
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 NOON_MS = 1_772_366_400_000
 """Of March 1, 2026, in UTC: the day of the examples."""
 
@@ -32,25 +32,23 @@ def examples(job: str) -> list[list[str]]:
 
 
 def run(words: list[str], bootstrap: str, archive: Path) -> dict[str, object]:
-    """An example as it stands, but for where the archive and the cluster are; its summary."""
+    """An example as it stands, but for where the archive and the cluster are; its summary.
+
+    In this process, on its Spark session; test_guide.py has a shell's.
+    """
     words = [word.replace("/data/archive", str(archive)) for word in words]
-    settings = ["--spark", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", *words, "--json", "--master", "local[2]", *settings],
-        env=os.environ | {"KWIRE_BOOTSTRAP_SERVERS": bootstrap},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stderr
+    environment = {"KWIRE_BOOTSTRAP_SERVERS": bootstrap}
+    done = CliRunner().invoke(app, [*words, "--json"], prog_name="kwire", env=environment)
+    assert done.exit_code == 0, done.output
     summary: dict[str, object] = json.loads(done.stdout)
     return summary
 
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark's own
 def test_the_first_examples_archive_two_topics_and_replay_one(
-    bootstrap: str, tmp_path: Path
+    spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     for topic in ("orders", "payments"):
         create_topic(bootstrap, topic, 2)

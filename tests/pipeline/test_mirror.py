@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -21,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from kwire import pipeline
+from kwire.cli.app import app
 from kwire.pipeline import Mirror, Mirrored, Rename
 from kwire.pipeline.errors import PipelineError, QueryFailed
 from kwire.pipeline.exactly_once import Bounds
@@ -350,19 +350,14 @@ def test_between_kwire_and_apache_kafka(
 
 
 def test_the_example_of_its_help(pair: Pair) -> None:
-    """`kwire pipeline mirror` as a process of its own, with its summary."""
+    """`kwire pipeline mirror` in this process, with its summary; test_guide.py has a shell's."""
     mirrors.create(pair.source, pair.topic, 2)
     mirrors.write(pair.source, pair.topic, numbered(30))
     mirrors.commit(pair.source, pair.topic, pair.topic, 0)
     command = ["pipeline", "mirror", pair.topic, "-b", pair.source, "--to", pair.target]
-    options = ["--json", "--groups", pair.topic, "--name", pair.topic, "--master", "local[1]"]
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", *command, *options],
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )
-    assert done.returncode == 0, done.stderr
+    options = ["--json", "--groups", pair.topic, "--name", pair.topic]
+    done = CliRunner().invoke(app, [*command, *options], prog_name="kwire")
+    assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)
     assert (summary["job"], summary["target"]) == ("mirror", pair.target)
     mirrored = summary["mirrored"]
