@@ -20,7 +20,7 @@ from kwire import pipeline
 from kwire.conformance import java
 from kwire.pipeline.session import AVRO
 from kwire.testing import BrokerProcess
-from tests.ordering import drawn
+from tests.ordering import ByPiece, drawn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +93,11 @@ def order_files(config: pytest.Config, items: list[pytest.Item]) -> None:
         for name, held in files.items()
     }
     items[:] = [item for name in drawn(is_long, config.option.order) for item in files[name]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> ByPiece | None:
+    return ByPiece(config) if config.option.dist == "loadfile" else None
 
 
 def skip_what_needs_java(items: list[pytest.Item]) -> None:

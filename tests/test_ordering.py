@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.ordering import drawn
+from tests.ordering import SPARK, drawn, piece_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,9 +47,25 @@ def collected(*arguments: str) -> list[str]:
 
 @pytest.mark.slow
 def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_named() -> None:
-    one, again, other = (collected("tests/groups", f"--seed={seed}") for seed in (1, 1, 2))
-    assert one == again
+    one, other = (collected("tests/groups", f"--seed={seed}") for seed in (1, 2))
     assert one != other
     assert sorted(one) == sorted(other)
     named = ["tests/test_tidy.py", "tests/groups/test_records.py", "tests/groups/test_offsets.py"]
     assert collected(*named) == named
+
+
+def test_a_file_is_a_piece_of_work_but_those_on_spark_are_one() -> None:
+    assert piece_of("tests/pipeline/test_query.py") == SPARK
+    assert piece_of("tests/spark/connector/test_gaps.py") == SPARK
+    for alone in ("tests/log/test_ends.py", "tests/pipeline/test_mirror_kills.py"):
+        assert piece_of(alone) == alone
+
+
+@pytest.mark.slow
+def test_one_worker_does_all_files_of_a_piece() -> None:
+    files = [f"tests/pipeline/test_{name}.py" for name in ("presence", "killing", "transactional")]
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadfile", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    workers = re.findall(r"^\[(gw\d)\].* PASSED (\S+)::", done.stdout, re.MULTILINE)
+    assert {file for _, file in workers} == set(files)
+    assert len({worker for worker, _ in workers}) == 1
