@@ -123,20 +123,31 @@ def is_in(module: str, package: str) -> bool:
 @cache
 def imports(path: Path, *, typing: bool = True) -> set[str]:
     """What a module imports anywhere in it, inside functions and, if `typing`, for types alone."""
-    found: set[str] = set()
-    tree = ast.parse(path.read_text())
-    if not typing:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                node.body = []
-    for node in ast.walk(tree):
+    always, for_types = _imports(path)
+    return always | for_types if typing else always
+
+
+@cache
+def _imports(path: Path) -> tuple[set[str], set[str]]:
+    """What a module imports when it runs, and what for types alone."""
+    always: set[str] = set()
+    for_types: set[str] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
+    while waiting:
+        node, is_for_types = waiting.pop()
+        found = for_types if is_for_types else always
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add("a relative import")
-    return found
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += ((child, True) for child in node.body)
+            waiting += ((child, is_for_types) for child in node.orelse)
+        elif not isinstance(node, ast.expr):  # in which no import can be
+            waiting += ((child, is_for_types) for child in ast.iter_child_nodes(node))
+    return always, for_types
 
 
 def distributions(requirements: list[str]) -> set[str]:

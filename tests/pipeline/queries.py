@@ -8,13 +8,14 @@ import json
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kwire import pipeline
-from kwire.demo import flights
+from kwire.demo import flights as flights_data
 from kwire.demo.flights import MISSING, data_file
 
 if TYPE_CHECKING:
@@ -29,11 +30,23 @@ Fields = dict[str, Any]
 def table(name: str, every: int = 1) -> list[Fields]:
     """Each n-th row of flights, weather, planes, airports or airlines, with numbers as numbers."""
     if name == "flights":
-        rows = flights.rows(every)
+        rows = flights_data.rows(every)
     else:
         text = data_file().with_name(f"{name}.csv").read_text()
         rows = islice(csv.DictReader(io.StringIO(text)), 0, None, every)
     return [{key: _value(value) for key, value in row.items()} for row in rows]
+
+
+@cache
+def flights() -> list[Fields]:
+    """Every thousandth."""
+    return table("flights", 1_000)
+
+
+@cache
+def weather() -> list[Fields]:
+    """Of one airport, a tenth."""
+    return [row for row in table("weather", 10) if row["origin"] == "JFK"]
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 - of a file

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,14 @@ from kwire.pipeline import Form, Query, ToFunction, ToParquet, ToTopic, View
 from kwire.pipeline.errors import PipelineError, QueryFailed
 from tests.pipeline.queries import (
     Bench,
-    Fields,
     as_json,
     consumed,
+    flights,
     long,
     optional_double,
     table,
     text,
+    weather,
 )
 
 if TYPE_CHECKING:
@@ -36,18 +36,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
-
-
-@cache
-def flights() -> list[Fields]:
-    return table("flights", 1_000)
-
-
-@cache
-def weather() -> list[Fields]:
-    """Of one airport."""
-    return [row for row in table("weather", 10) if row["origin"] == "JFK"]
-
 
 WEATHER_SCHEMA = {
     "type": "record",
