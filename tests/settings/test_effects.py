@@ -116,6 +116,7 @@ def acting_topic_settings() -> set[str]:
         for name, definition in TopicSettings.DEFINITIONS.items()
         if is_read(name, definition.attribute, "log")
         or any(Use(room, "topic", definition.attribute) in uses() for room in ("kwire", "log"))
+        or Use("kwire", "name", name) in uses()  # by its name, as the controller does
         or definition.internal  # handed on by topic_log_config under another name
     }
 

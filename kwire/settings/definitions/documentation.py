@@ -92,6 +92,8 @@ BROKER = {
     "advertised.listeners": "The addresses that clients are told to connect to, by listener; "
     "those of listeners where not given.",
     "auto.create.topics.enable": "Whether a topic is made when a client asks about it.",
+    "auto.leader.rebalance.enable": "Whether the preferred replicas are made leaders again, where "
+    "too many of a broker's partitions are led by others.",
     "broker.id": "Another name of node.id.",
     "broker.rack": "Where the broker is; replicas are spread over racks.",
     "connections.max.idle.ms": "How long a connection may be idle before it is closed.",
@@ -107,6 +109,7 @@ BROKER = {
     "group.min.session.timeout.ms": "The shortest session timeout of a classic group's member.",
     "inter.broker.listener.name": "The listener that brokers talk to each other by; "
     "max.connections leaves it open.",
+    "leader.imbalance.check.interval.seconds": "How often that is looked at.",
     "listener.security.protocol.map": "Listener names and the security protocol of each.",
     "listeners": "The addresses to listen on, as NAME://host:port.",
     "log.cleaner.backoff.ms": "How long the cleaner rests where nothing is to be compacted.",

@@ -140,7 +140,7 @@ class LogSettings(Settings):
     replica_socket_timeout_ms = integer(30_000, HIGH)
     replication_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
     replication_quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
-    unclean_leader_election_enable = boolean(False, HIGH, mode=CLUSTER_WIDE, effect=CLUSTER)
+    unclean_leader_election_enable = boolean(False, HIGH, mode=CLUSTER_WIDE)
     unclean_leader_election_interval_ms = long(
         300_000, MEDIUM, at_least(1), internal=True, effect=CLUSTER
     )

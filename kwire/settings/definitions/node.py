@@ -45,7 +45,7 @@ class NodeSettings(Settings):
     alter_log_dirs_replication_quota_window_size_seconds = integer(
         1, LOW, at_least(1), effect=QUOTAS
     )
-    auto_leader_rebalance_enable = boolean(True, HIGH, effect=CLUSTER)
+    auto_leader_rebalance_enable = boolean(True, HIGH)
     background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP)
     broker_heartbeat_interval_ms = integer(2000, MEDIUM, effect=CLUSTER)
     broker_id = integer(-1, HIGH)
@@ -84,7 +84,7 @@ class NodeSettings(Settings):
     )
     kafka_metrics_polling_interval_secs = integer(10, LOW, at_least(1), effect=JAVA)
     kafka_metrics_reporters = strings((), LOW, members(), effect=JAVA)
-    leader_imbalance_check_interval_seconds = long(300, HIGH, at_least(1), effect=CLUSTER)
+    leader_imbalance_check_interval_seconds = long(300, HIGH, at_least(1))
     metadata_log_dir = optional_string(HIGH, effect=NO_QUORUM)
     metadata_log_max_record_bytes_between_snapshots = long(
         20_971_520, HIGH, at_least(1), effect=NO_QUORUM

@@ -1,0 +1,188 @@
+"""Leaders: for partitions that have none, the preferred ones, those that somebody asks for.
+
+ElectLeaders (key 43), v0-2: a partition that has its leader is ELECTION_NOT_NEEDED, and is left out
+where all are asked for.  An unclean election is held only for a partition without a leader.
+The automatic balancing looks each `leader.imbalance.check.interval.seconds` which brokers lead so
+few of the partitions they should that more than a tenth are elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import groupby
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kwire.controller.cluster.effects import Effects
+from kwire.controller.cluster.state import ControllerState, Place, is_left_alone, partition_of
+from kwire.controller.outcome import Outcome
+from kwire.metadata.changes import AlterPartition, Decision
+from kwire.metadata.election import elected_offline, elected_preferred, first_state, is_new
+from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from kwire.metadata.refusal import Refusal
+
+PREFERRED, UNCLEAN = 0, 1
+STRATEGIES = {
+    PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
+    UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
+}
+IMBALANCE_MAX = 0.1
+"""Kafka's default of leader.imbalance.per.broker.percentage, a setting that 4.x has no more."""
+BALANCING = "balancing"
+FIRST_BALANCING_MS = 5000
+
+
+def settling(state: ControllerState, places: Iterable[Place]) -> list[Decision]:
+    """Decisions that give partitions a leader that have none, where one can be had."""
+    return [partial(_settled, state, place) for place in sorted(places)]
+
+
+def _settled(state: ControllerState, place: Place, image: ClusterImage) -> AlterPartition | None:
+    known = partition_of(image, place)
+    if known is None or is_left_alone(image, place, known):
+        return None
+    if is_new(known):
+        return state.alteration(image, place, first_state(known, state.online(place)))
+    if known.leader != NO_LEADER and state.reachable(place)(known.leader):
+        return None
+    unclean = state.unclean(place[0])
+    after = elected_offline(known, state.online(place), unclean=unclean)
+    return state.alteration(image, place, after)
+
+
+# -- by an administrator
+
+
+class Election:
+    """One partition that is to be elected; asked as an `Outcome`."""
+
+    def __init__(self, state: ControllerState, place: Place, kind: int) -> None:
+        self._state = state
+        self.place = place
+        self._kind = kind
+
+    def __call__(self, image: ClusterImage) -> AlterPartition:
+        """Raises Refusal."""
+        known = partition_of(image, self.place)
+        if known is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+        if self.place[0] in image.deleting:
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        if not self._is_needed(known):
+            raise Refusal(
+                ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+            )
+        change = self._state.alteration(image, self.place, self._elected(known))
+        if change is None:
+            raise Refusal(
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+                if self._kind == PREFERRED
+                else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                f"Failed to elect leader for partition {self.place[0]}-{self.place[1]} under "
+                f"strategy {STRATEGIES[self._kind]}",
+            )
+        return change
+
+    def _is_needed(self, known: PartitionImage) -> bool:
+        if self._kind == PREFERRED:
+            return known.leader != known.replicas[0]
+        live = self._state.members.keys() - self._state.shutting_down
+        return known.leader == NO_LEADER or known.leader not in live
+
+    def _elected(self, known: PartitionImage) -> PartitionImage | None:
+        online = self._state.online(self.place)
+        if is_new(known):
+            return first_state(known, online)
+        if self._kind == PREFERRED:
+            return elected_preferred(known, online)
+        return elected_offline(known, online, unclean=True)
+
+
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Effects:
+    if request.election_type not in STRATEGIES:
+        return Effects(reply=ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+    places: list[Place] = []
+    if request.topic_partitions is None:
+        for topic in sorted(state.image.topics):
+            places += state.places(topic)
+    else:
+        for asked in request.topic_partitions:
+            places += [(asked.topic, index) for index in asked.partitions]
+    elections = [Election(state, place, request.election_type) for place in dict.fromkeys(places)]
+    outcomes = [Outcome(each) for each in elections]
+
+    def reply() -> Effects:
+        told = [(each.place, its.refusal) for each, its in zip(elections, outcomes, strict=True)]
+        return Effects(reply=_response(told, request.topic_partitions is None))
+
+    return Effects(decisions=list(outcomes), then=reply)
+
+
+def _response(
+    results: Sequence[tuple[Place, Refusal | None]], all_were_asked_for: bool
+) -> ElectLeadersResponse:
+    told = [
+        (place, refusal)
+        for place, refusal in results
+        if not (
+            all_were_asked_for
+            and refusal is not None
+            and refusal.error == ErrorCode.ELECTION_NOT_NEEDED
+        )
+    ]
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic, [_result(*each) for each in its])
+            for topic, its in groupby(
+                sorted(told, key=lambda each: each[0]), key=lambda each: each[0][0]
+            )
+        ]
+    )
+
+
+def _result(place: Place, refusal: Refusal | None) -> PartitionResult:
+    if refusal is None:
+        return PartitionResult(place[1], ErrorCode.NONE, None)
+    return PartitionResult(place[1], refusal.error, refusal.message)
+
+
+def preferred_elections(state: ControllerState, places: Iterable[Place]) -> list[Decision]:
+    """As ElectLeaders, for who does not ask by a request."""
+    return [Outcome(Election(state, place, PREFERRED)) for place in places]
+
+
+# -- by the clock
+
+
+def balancing(state: ControllerState) -> Effects:
+    """Have brokers lead what they should, where too much of that is led elsewhere."""
+    effects = next_balancing(state)
+    for broker_id, places in sorted(state.displaced.items()):
+        if len(places) > IMBALANCE_MAX * state.preferred.get(broker_id, 0):
+            possible = [place for place in sorted(places) if _can_lead(state, place)]
+            effects.decisions += preferred_elections(state, possible)
+    return effects
+
+
+def _can_lead(state: ControllerState, place: Place) -> bool:
+    known = state.partition(place)
+    return (
+        known is not None
+        and not is_new(known)
+        and not state.is_deleting(place[0])
+        and elected_preferred(known, state.online(place)) is not None
+    )
+
+
+def next_balancing(state: ControllerState, first: bool = False) -> Effects:
+    config = state.host.config
+    if not config.auto_leader_rebalance_enable:
+        return Effects()
+    interval_ms = config.leader_imbalance_check_interval_seconds * 1000
+    return Effects(timers=[(BALANCING, FIRST_BALANCING_MS if first else interval_ms)])
