@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kwire.testing import BrokerProcess
-from tests.pipeline.archives import create_topic
+from tests.pipeline.archiving.archives import create_topic
 from tests.pipeline.killing import RECORDS, ROUNDS, VICTIMS, Kills, Spark, feeding, moment
 
 TOPIC = "killed"

@@ -15,7 +15,7 @@ from kwire.cli.app import app
 from kwire.cli.pipeline import query
 from kwire.cli.pipeline.rows import apart, cell
 from kwire.pipeline import Form, View
-from tests.pipeline.queries import as_json, consumed, produce, table
+from tests.pipeline.querying.queries import as_json, consumed, produce, table
 
 TIMEOUT_S = 1500
 

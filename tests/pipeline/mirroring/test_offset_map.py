@@ -15,8 +15,8 @@ from kwire.pipeline.mirroring.offset_map import OffsetMap, PartitionMap
 from kwire.pipeline.mirroring.topics import TopicSync
 from kwire.pipeline.positions import MapRecord, Position, Run, position_of
 from kwire.pipeline.rows import Reports
-from tests.pipeline import mirrors
-from tests.pipeline.archives import delete_records
+from tests.pipeline.archiving.archives import delete_records
+from tests.pipeline.mirroring import mirrors
 
 
 def mirrored(rng: random.Random) -> tuple[PartitionMap, dict[int, int], int]:

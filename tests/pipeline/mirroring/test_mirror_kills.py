@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kwire.testing import BrokerProcess
-from tests.pipeline import mirrors
 from tests.pipeline.killing import RECORDS, ROUNDS, VICTIMS, Kills, Spark, feeding, moment
-from tests.pipeline.mirrors import Record
+from tests.pipeline.mirroring import mirrors
+from tests.pipeline.mirroring.mirrors import Record
 
 TOPIC = "killed"
 GROUPS = 20

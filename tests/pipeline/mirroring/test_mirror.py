@@ -25,9 +25,9 @@ from kwire.pipeline import Mirror, Mirrored, Rename
 from kwire.pipeline.errors import PipelineError, QueryFailed
 from kwire.pipeline.exactly_once import Bounds
 from kwire.testing import BrokerProcess
-from tests.pipeline import mirrors
-from tests.pipeline.archives import delete_records
-from tests.pipeline.mirrors import numbered
+from tests.pipeline.archiving.archives import delete_records
+from tests.pipeline.mirroring import mirrors
+from tests.pipeline.mirroring.mirrors import numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,15 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kwire import pipeline
 from kwire.pipeline.errors import PipelineError
-from tests.pipeline.archives import HOUR_MS, NOON_MS, Row, create_topic, produce, rows, topic_rows
+from tests.pipeline.archiving.archives import (
+    HOUR_MS,
+    NOON_MS,
+    Row,
+    create_topic,
+    produce,
+    rows,
+    topic_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +175,7 @@ def paced_rows(count: int, partitions: int, step_ms: int) -> Iterator[dict[str, 
 
 
 def test_a_speed_keeps_the_pace(bench: Bench) -> None:
-    """10 s of records at fivefold speed; tests/pipeline/test_replay_pacing.py looks closer."""
+    """10 s of records at fivefold speed; test_replay_pacing.py looks closer."""
     create_topic(bench.bootstrap, bench.topic, 3)
     produce(bench.bootstrap, bench.topic, paced_rows(100, 3, step_ms=100))
     bench.archive()

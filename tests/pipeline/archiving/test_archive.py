@@ -15,7 +15,7 @@ from kwire import pipeline
 from kwire.demo import flights
 from kwire.pipeline.archiving.directory import ArchiveDirectory
 from kwire.pipeline.errors import PipelineError
-from tests.pipeline.archives import (
+from tests.pipeline.archiving.archives import (
     NOON_MS,
     add_partitions,
     archive_rows,

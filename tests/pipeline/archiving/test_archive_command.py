@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kwire.cli.app import app
 from kwire.cli.pipeline.replay import offset_range, speed
-from tests.pipeline.archives import archive_rows, create_topic, produce, topic_rows
+from tests.pipeline.archiving.archives import archive_rows, create_topic, produce, topic_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kwire.pipeline.exactly_once import Plan, Written
 from kwire.pipeline.replaying.pacing import DUE, TRANSACTION_S, Pace, PacedWriter
-from tests.pipeline.archives import NOON_MS, create_topic, topic_rows
+from tests.pipeline.archiving.archives import NOON_MS, create_topic, topic_rows
 
 pytestmark = pytest.mark.slow
 

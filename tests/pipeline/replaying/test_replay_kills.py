@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kwire.testing import BrokerProcess
-from tests.pipeline.archives import TIMEOUT_S, Row, create_topic, produce, topic_rows
+from tests.pipeline.archiving.archives import TIMEOUT_S, Row, create_topic, produce, topic_rows
 from tests.pipeline.killing import ROUNDS, VICTIMS, Kills, Spark, moment
 
 TOPIC, TARGET = "kept", "back"

@@ -18,7 +18,7 @@ from kwire.cli.app import app
 from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms
 from kwire.demo import flights
 from kwire.testing import BrokerProcess
-from tests.pipeline.planted import Planter, at, records
+from tests.pipeline.audit.planted import Planter, at, records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import pytest
 from kwire import pipeline
 from kwire.pipeline import Form, Query, ToFunction, ToParquet, ToTopic, View
 from kwire.pipeline.errors import PipelineError, QueryFailed
-from tests.pipeline.queries import (
+from tests.pipeline.querying.queries import (
     Bench,
     as_json,
     consumed,

@@ -12,8 +12,8 @@ import pytest
 from kwire import pipeline
 from kwire.pipeline import audit
 from kwire.pipeline.audit import Audit, Field, Report, TopicReport
-from tests.pipeline import planted
-from tests.pipeline.planted import PLANTS, RECORDS, Made, Planter
+from tests.pipeline.audit import planted
+from tests.pipeline.audit.planted import PLANTS, RECORDS, Made, Planter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -55,7 +55,7 @@ from kwire.pipeline.audit.scan import HOLD_MS, oldest_ms
 from kwire.pipeline.audit.words import duration_name, share_name, shown, size_name, time_name
 from kwire.pipeline.source import Kafka, Topics
 from tests.conftest import BrokerFactory
-from tests.pipeline.planted import RECORDS, Planter, in_transactions, records
+from tests.pipeline.audit.planted import RECORDS, Planter, in_transactions, records
 
 ASKED = Audit(Topics(("t",)))
 POLL_S = 0.1

@@ -12,7 +12,14 @@ from kwire import pipeline
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.pipeline import audit
 from kwire.pipeline.audit import Compare, Comparison, Side
-from tests.pipeline.planted import PARTITIONS, Made, Planter, in_transactions, numbered, records
+from tests.pipeline.audit.planted import (
+    PARTITIONS,
+    Made,
+    Planter,
+    in_transactions,
+    numbered,
+    records,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
