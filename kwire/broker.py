@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kwire.metadata.image import ResourceKey
     from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
+    from kwire.replication.manager import ReplicaManager
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -70,7 +71,9 @@ class Broker:
         self.gate: Gate | None = None
         """What every request passes; connections take it over when they begin."""
         self.timers = Timers()
-        self._flusher = Flusher(self.now_ms)
+        self.flusher = Flusher(self.now_ms)
+        self.replication: ReplicaManager | None = None
+        """In a cluster: what its controller asks goes there.  A broker alone has none."""
         self.producer_ids = ProducerIds()
         self._restocking = trio.Lock()
         self._nursery: trio.Nursery | None = None
@@ -83,7 +86,7 @@ class Broker:
         """Take up the cluster's state and be part of it; background work runs in `nursery`."""
         self._nursery = nursery
         nursery.start_soon(self.timers.run)
-        self._flusher.start(nursery)
+        self.flusher.start(nursery)
         image = await self.store.load()
         self._note_absent(image)
         self._known_at_start = set(image.topics)
@@ -158,7 +161,13 @@ class Broker:
     def high_watermark_of(self, log: Log) -> int:
         """Up to where `log` is committed, for its checkpoint and for retention."""
         partition = self.partition(log.topic, log.partition)
-        return log.log_end_offset if partition is None else partition.high_watermark
+        if partition is not None:
+            return partition.high_watermark
+        if self.replication is None:
+            return log.log_end_offset
+        # The controller has not said yet whose it is: what was known of it holds.
+        known = self.logs.high_watermarks.get((log.topic, log.partition), 0)
+        return min(known, log.log_end_offset)
 
     # -- what the cluster decides
 
@@ -199,20 +208,25 @@ class Broker:
 
         `delta` led to it from the image before; this costs what that is long.
         """
+        for name in delta.deleted:
+            self._drop_topic(name)
+        self.apply_metadata(image, delta)
+        for topic in delta.topics.values():
+            self._host_topic(topic, delta.partitions[topic.name])
+
+    def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Know what `image` says, and live by its configs; what is hosted stays as it is."""
         before, self.image = self.image, image
         if "metadata_views" in self.__dict__:
             self.metadata_views.follow(before, image, delta)
-        for name in delta.deleted:
-            self._drop_topic(name)
         for topic_id in delta.deleted.values():
             self.topic_names.pop(topic_id, None)
         if delta.configs:
             self._apply_configs(delta.configs)
-        if delta.deleted and "groups" in self.__dict__:
+        if delta.deleted:
             self.groups.topics_deleted([*delta.deleted.items()])
         for topic in delta.topics.values():
             self.topic_names[topic.id] = topic.name
-            self._host_topic(topic, delta.partitions[topic.name])
 
     def _note_absent(self, image: ClusterImage) -> None:
         """Partitions whose logs may be in a directory that is offline: they are not made anew.
@@ -280,7 +294,7 @@ class Broker:
         was_leader = partition.is_leader
         partition.follow(state)
         if partition.is_leader != was_leader:
-            self._leadership_changed(partition)
+            self.leadership_changed(partition)
 
     def open_missing(self) -> None:
         """Try again to open what the disk had no room for."""
@@ -290,7 +304,7 @@ class Broker:
             if topic is not None and self.logs.online_dirs:
                 self._host_topic(topic, range(len(topic.partitions)))
 
-    def _leadership_changed(self, partition: Partition) -> None:
+    def leadership_changed(self, partition: Partition) -> None:
         """Have the coordinator that lives in it serve its partition from now on, or no longer."""
         coordinator = self._coordinator_in(partition.topic)
         if coordinator is None:
@@ -315,14 +329,14 @@ class Broker:
                 log = None
         if log is None:
             log = self.logs.create(topic.name, topic.id, index, config)
-        return Partition(log, self.node_id, self._flusher)
+        return Partition(log, self.node_id, self.flusher)
 
     def _drop_topic(self, name: str) -> None:
         self._absent = {key for key in self._absent if key[0] != name}
         self._known_at_start.discard(name)
         for index, partition in self.partitions.pop(name, {}).items():
             partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            self._leadership_changed(partition)
+            self.leadership_changed(partition)
             if (name, index) in self.logs.logs:
                 self.logs.delete(name, index)
 
@@ -361,6 +375,8 @@ class Broker:
                 expiration_ms=self.config.producer_id_expiration_ms,
                 verify_transactions=self.config.transaction_partition_verification_enable,
             )
+            if self.replication is not None:
+                self.replication.config_changed()
             topics = set(self.partitions)
         else:
             topics = {name for kind, name in changed if kind == ConfigResourceType.TOPIC}

@@ -81,6 +81,13 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 )
 
+CLUSTER_ROUTES: tuple[Route, ...] = (
+    Route(ApiKey.LEADER_AND_ISR, 0, 7),
+    Route(ApiKey.STOP_REPLICA, 0, 4),
+    Route(ApiKey.UPDATE_METADATA, 0, 8),
+)
+"""What a controller asks of the brokers of its cluster: of a broker alone nobody may ask it."""
+
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum
     # for a broker without the old message formats and drops features (KAFKA-18659).
@@ -88,11 +95,15 @@ ADVERTISED: dict[ApiKey, tuple[int, int]] = {
 }
 """What ApiVersions says where it is not what is served."""
 
-_BY_KEY = {int(route.api_key): route for route in ROUTES}
+_BY_KEY = {int(route.api_key): route for route in (*ROUTES, *CLUSTER_ROUTES)}
 
 
 class UnsupportedRequest(CloseConnection):
     """No such API key, or not at this version: Kafka closes the connection."""
+
+
+def not_served(api_key: int) -> UnsupportedRequest:
+    return UnsupportedRequest(f"API key {api_key} is not served")
 
 
 @dataclass(slots=True)
@@ -127,7 +138,7 @@ def bind(api_key: int, api_version: int) -> Binding:
 def _resolve(api_key: int, api_version: int) -> Binding:
     route = _BY_KEY.get(api_key)
     if route is None:
-        raise UnsupportedRequest(f"API key {api_key} is not served")
+        raise not_served(api_key)
     if not route.min_version <= api_version <= route.max_version:
         raise UnsupportedRequest(
             f"{route.api_key.name} version {api_version} is not served: "

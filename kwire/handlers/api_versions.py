@@ -31,7 +31,7 @@ from kwire.codecs.messages.api_versions import (
 )
 from kwire.context import Context
 from kwire.features import FEATURES
-from kwire.routes import ADVERTISED, ROUTES
+from kwire.routes import ADVERTISED, CLUSTER_ROUTES, ROUTES
 
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
@@ -40,24 +40,25 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @cache
-def advertised_versions() -> list[ApiVersion]:
+def advertised_versions(*, in_cluster: bool = False) -> list[ApiVersion]:
     """What clients are told, by API key."""
     versions = []
-    for route in sorted(ROUTES):
+    for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
         low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
         versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
     return versions
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    advertised = advertised_versions(in_cluster=broker.replication is not None)
     if context.api_version < FEATURES_SINCE:
-        return ApiVersionsResponse(api_keys=advertised_versions())
+        return ApiVersionsResponse(api_keys=advertised)
     names = (request.client_software_name, request.client_software_version)
     if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.client_software_name, context.client_software_version = names
     return ApiVersionsResponse(
-        api_keys=advertised_versions(),
+        api_keys=advertised,
         supported_features=[
             SupportedFeatureKey(feature.name, feature.min_version, feature.max_version)
             for feature in FEATURES

@@ -20,8 +20,8 @@ Behaviour
 - Incremental sessions: kwire.partitions.fetch_sessions.  In a session only partitions with
   records, with an error, or whose high watermark or log start offset differ from the last reply
   are told.
-- A replica that is not one of the partition's followers gets NOT_LEADER_OR_FOLLOWER or, when it
-  named the right leader epoch, UNKNOWN_LEADER_EPOCH.  There are no other replicas here yet.
+- A request that says it comes from a replica is served by kwire.replication.serving.
+- Consumers that can name their rack (v11) may read from a follower what it knows to be committed.
 
 Version notes: log start offset from v5; sessions from v7; leader epoch from v9; preferred replica
 (never one here: -1) and rack from v11; flexible, last fetched epoch from v12; topics by id instead
@@ -32,6 +32,7 @@ NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from v16; v17-18 add fields for r
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import ClassVar
 
 import trio
 
@@ -54,6 +55,7 @@ from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget
 from kwire.partitions.partition import Partition
 from kwire.partitions.purgatory import ParkedFetch
 
+RACK_SINCE = 11
 DIVERGING_EPOCH_SINCE = 12
 TOPIC_IDS_SINCE = 13
 REPLICA_STATE_SINCE = 15
@@ -65,11 +67,17 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    fetch = Fetch(broker, request, context.api_version)
+    version = context.api_version
+    if _replica_id(request, version) >= 0:
+        from kwire.replication.serving import ReplicaFetch
+
+        fetch: Fetch = ReplicaFetch(broker, request, version)
+    else:
+        fetch = Fetch(broker, request, version)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return _failed(request, context.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return _failed(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
     enough = fetch.read()
     if fetch.cold:
         return fetch.read_in()
@@ -100,7 +108,6 @@ class Fetch:
         "may_block",
         "min_bytes",
         "plan",
-        "replica_id",
         "request",
         "unknown",
         "version",
@@ -108,13 +115,14 @@ class Fetch:
         "watermarks",
     )
 
+    from_replica: ClassVar[bool] = False
+
     def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
         self.broker = broker
         self.request = request
         self.version = version
         self.by_topic_id = version >= TOPIC_IDS_SINCE
-        self.replica_id = _replica_id(request, version)
-        self.committed_only = request.isolation_level == READ_COMMITTED and self.replica_id < 0
+        self.committed_only = request.isolation_level == READ_COMMITTED
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.answers: Answers = []
@@ -203,7 +211,7 @@ class Fetch:
             return None
         if self.by_topic_id and partition.topic_id != target.topic_id:
             error = ErrorCode.INCONSISTENT_TOPIC_ID  # the session is older than the topic
-        elif not partition.is_leader:
+        elif not (partition.is_leader or self._may_read_follower(partition)):
             error = partition.why_not_led()
         else:
             target.partition = partition
@@ -211,14 +219,16 @@ class Fetch:
         self.answers.append((target, self._refusal(target.asked, error, partition)))
         return None
 
+    def _may_read_follower(self, partition: Partition) -> bool:
+        """Consumers that say where they are may be sent to a near replica (KIP-392)."""
+        return partition.following and self.version >= RACK_SINCE
+
     def _read(
         self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
     ) -> PartitionData:
         """What one partition has for this request; LogError if the request is wrong for it."""
         if asked.current_leader_epoch >= 0:
             partition.check_leader_epoch(asked.current_leader_epoch)
-        if self.replica_id >= 0:
-            raise LogError(_not_a_follower(asked))
         log = partition.log
         log.check_online()
         watermark = partition.high_watermark
@@ -233,7 +243,7 @@ class Fetch:
             records=b"",
         )
         if asked.last_fetched_epoch >= 0:
-            diverging = _diverging_epoch(asked, partition)
+            diverging = diverging_epoch(asked, partition)
             if diverging is not None:
                 data.diverging_epoch = diverging
                 data.aborted_transactions = None
@@ -282,11 +292,15 @@ class Fetch:
         for target, data in self.answers:
             region, partition = data.records, target.partition
             if isinstance(region, Region) and partition is not None:
-                end = data.last_stable_offset if self.committed_only else data.high_watermark
+                end = self._end_of(data, target)
                 segment = partition.log.segments.floor(end)
                 if segment is not None and segment.base_offset > region.segment_base_offset:
                     return True
         return False
+
+    def _end_of(self, data: PartitionData, target: FetchTarget) -> int:
+        """Up to where a partition might have been read."""
+        return data.last_stable_offset if self.committed_only else data.high_watermark
 
     def _note_absent(self, target: FetchTarget, topic: str, *, was_here: bool) -> None:
         asked = target.asked
@@ -349,7 +363,7 @@ class Fetch:
                 answers,
                 self.broker.now_ms(),
                 by_topic_id=self.by_topic_id,
-                privileged=self.replica_id >= 0,
+                privileged=self.from_replica,
             )
         return FetchResponse(session_id=session_id, responses=_by_topic(answers))
 
@@ -371,7 +385,8 @@ class Fetch:
         self.waiting = True
         targets = self.plan.targets.values()
         partitions = [target.partition for target in targets if target.partition is not None]
-        with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(partitions) as parked:
+        waiters = [partition.fetch_waiters for partition in partitions]
+        with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(waiters) as parked:
             # Replies to earlier requests may have been sent since `read`, and others have run.
             before = self.watermarks
             if before != sum(partition.high_watermark for partition in partitions) and self.read():
@@ -393,14 +408,7 @@ def _replica_id(request: FetchRequest, version: int) -> int:
     return -1 if request.replica_state is None else request.replica_state.replica_id
 
 
-def _not_a_follower(asked: FetchPartition) -> ErrorCode:
-    """For a request that claims to come from a replica: none but this broker's own is known."""
-    if asked.current_leader_epoch >= 0:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-def _diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
+def diverging_epoch(asked: FetchPartition, partition: Partition) -> EpochEndOffset | None:
     """Where the fetcher's log leaves the leader's, if it does (KIP-595); LogError if unknown."""
     epoch, end_offset = end_offset_for_epoch(partition.log, asked.last_fetched_epoch)
     if end_offset < 0 or asked.fetch_offset < partition.log_start_offset:

@@ -17,6 +17,9 @@ Behaviour
 - A record that the client may not read yet is not found.  Only clients (replica -1) are held back
   by their isolation level.
 - The leader epoch is that of the record, or for -1 the current one, -1 where nothing was found.
+- A new leader that waits for its followers does not know yet how far its log counts: the latest
+  offset, and a time after all that counts, are OFFSET_NOT_AVAILABLE (before v5
+  LEADER_NOT_AVAILABLE).
 - A partition asked for twice is told once, with INVALID_REQUEST.  An isolation level that does not
   exist is UNKNOWN_SERVER_ERROR for all partitions, as it is with Apache Kafka.
 
@@ -62,6 +65,7 @@ SINCE = {
 """The version from which a special timestamp may be asked for."""
 
 LEADER_EPOCH_SINCE = 4
+OFFSET_NOT_AVAILABLE_SINCE = 5
 CONSUMER = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NOT_FOUND = TimestampOffset(-1, -1, -1)
@@ -79,7 +83,7 @@ def handle(broker: Broker, request: ListOffsetsRequest, context: Context) -> Lis
             try:
                 told[index] = _answer(broker, topic.name, asked, request, context.api_version)
             except LogError as error:
-                told[index] = _failure(asked, error.error)
+                told[index] = _failure(asked, _known_to(context.api_version, error.error))
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(told.values()))
@@ -117,7 +121,22 @@ def place_of(
     partition.log.check_online()
     if asked.current_leader_epoch != -1:
         partition.check_leader_epoch(asked.current_leader_epoch)
-    return _look_up(partition, asked.timestamp, _end(partition, request))
+    found = _look_up(partition, asked.timestamp, _end(partition, request))
+    if partition.leading is not None and request.replica_id == CONSUMER:
+        _check_not_lagging(partition, asked, found)
+    return found
+
+
+def _check_not_lagging(
+    partition: Partition, asked: ListOffsetsPartition, found: TimestampOffset
+) -> None:
+    """LogError while a new leader does not know yet how much of its log counts (KIP-207).
+
+    An older leader may have told a client of more than this one can vouch for.
+    """
+    assert partition.leading is not None
+    if partition.leading.is_lagging and (asked.timestamp == LATEST or found is NOT_FOUND):
+        raise LogError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
 
 def _end(partition: Partition, request: ListOffsetsRequest) -> int:
@@ -144,6 +163,12 @@ def _look_up(partition: Partition, timestamp: int, end: int) -> TimestampOffset:
     else:
         found = offset_for_timestamp(log, timestamp)
     return NOT_FOUND if found is None or found.offset >= end else found
+
+
+def _known_to(version: int, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.OFFSET_NOT_AVAILABLE and version < OFFSET_NOT_AVAILABLE_SINCE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return error
 
 
 def _failure(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kwire.codecs.control import EndTxnMarker
     from kwire.metadata.image import PartitionImage
     from kwire.partitions.flushing import Flusher
+    from kwire.replication.progress import Follower
 
 _ticket = count()
 
@@ -34,6 +35,79 @@ class FetchWaiter(Protocol):
         """The partition went away, moved or changed its epoch: answer now."""
 
 
+class Followers(Protocol):
+    """The other replicas of a partition that is led here; see kwire.replication.leading."""
+
+    proposed: tuple[int, ...] | None
+
+    @property
+    def is_lagging(self) -> bool:
+        """Whether it is not known yet what of the log of earlier leaders counts."""
+
+    def follower(self, broker_id: int) -> Follower | None: ...
+
+    def appended(self, size_bytes: int) -> None:
+        """The log is that much longer."""
+
+    def advance(self) -> None:
+        """Have count what does."""
+
+    def fetched(
+        self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int
+    ) -> None: ...
+
+    def maybe_shrink(self) -> None: ...
+
+    def settled(self, isr: tuple[int, ...], partition_epoch: int) -> None: ...
+
+    def refused(self) -> None: ...
+
+    def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None: ...
+
+    def stop(self, error: ErrorCode) -> None:
+        """The partition is led here no longer."""
+
+
+class Unattended:
+    """Followers that nobody keeps an eye on: nothing counts while another is in sync."""
+
+    proposed: tuple[int, ...] | None = None
+    is_lagging = False
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def follower(self, broker_id: int) -> None:
+        return None
+
+    def appended(self, size_bytes: int) -> None:
+        if len(self._partition.isr) == 1 and not self._partition.is_flushing:
+            self._partition.advance_high_watermark(self._partition.log.log_end_offset, size_bytes)
+
+    def advance(self) -> None:
+        self.appended(0)
+
+    def fetched(
+        self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int
+    ) -> None:
+        raise AssertionError("no follower is known")
+
+    def maybe_shrink(self) -> None:
+        return
+
+    def settled(self, isr: tuple[int, ...], partition_epoch: int) -> None:
+        return
+
+    def refused(self) -> None:
+        return
+
+    def when_deleted(self, offset: int, callback: Callable[[ErrorCode, int], None]) -> None:
+        callback(ErrorCode.NONE, self._partition.log.log_start_offset)
+
+    def stop(self, error: ErrorCode) -> None:
+        return
+
+
 class Partition:
     """The one owner of a partition's state on this broker.
 
@@ -46,21 +120,34 @@ class Partition:
         "_flusher",
         "_unflushed_bytes",
         "fetch_waiters",
+        "following",
         "high_watermark",
         "index",
         "isr",
         "leader",
         "leader_epoch",
+        "leading",
         "log",
         "node_id",
         "partition_epoch",
+        "replica_waiters",
         "replicas",
         "topic",
         "topic_id",
     )
 
-    def __init__(self, log: Log, node_id: int, flusher: Flusher | None = None) -> None:
-        """`flusher` makes durable what `flush.messages` asks for; without one each append does."""
+    def __init__(
+        self,
+        log: Log,
+        node_id: int,
+        flusher: Flusher | None = None,
+        high_watermark: int | None = None,
+    ) -> None:
+        """`flusher` makes durable what `flush.messages` asks for; without one each append does.
+
+        `high_watermark` is up to where others are known to have the log; without one there are
+        none, and all of it counts.
+        """
         self.log = log
         self._flusher = flusher
         log.flush_inline = flusher is None
@@ -75,9 +162,16 @@ class Partition:
         self.partition_epoch = 0
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: tuple[int, ...] = (node_id,)
-        self.high_watermark = log.log_end_offset
+        self.leading: Followers | None = None
+        """While it is led here and has other replicas: what they have."""
+        self.following = False
+        """Whether another broker leads it, as far as is known here."""
+        end = log.log_end_offset
+        self.high_watermark = end if high_watermark is None else min(high_watermark, end)
         log.high_watermark_advanced(self.high_watermark)  # markers found by recovery are stable
         self.fetch_waiters: set[FetchWaiter] = set()
+        self.replica_waiters: set[FetchWaiter] = set()
+        """Followers that wait for what is appended; the others wait until it counts."""
         self._commit_waiters: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
     def replace_log(self, log: Log) -> None:
@@ -113,13 +207,25 @@ class Partition:
         """
         self.replicas, self.isr = state.replicas, state.isr
         self.partition_epoch = state.partition_epoch
+        self._expect_followers(state)
         if (self.leader, self.leader_epoch) == (state.leader, state.leader_epoch):
             return
         if state.leader == self.node_id:
             self.log.assign_epoch(state.leader_epoch, self.log.log_end_offset)
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
+        self.following = False
         if not self.is_leader:
             self.release_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            self._wake_fetches()  # what they named as the current epoch is none any longer
+
+    def _expect_followers(self, state: PartitionImage) -> None:
+        if state.leader == self.node_id and len(state.replicas) > 1:
+            if self.leading is None:
+                self.leading = Unattended(self)
+        elif self.leading is not None:
+            self.leading.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.leading = None
 
     def check_leader_epoch(self, epoch: int) -> None:
         """LogError if `epoch`, named as the current one, is an older or a later one (KIP-320)."""
@@ -184,8 +290,12 @@ class Partition:
             assert self._flusher is not None, "only an owner with a flusher clears flush_inline"
             self._unflushed_bytes += size_bytes
             self._flusher.request(self)
-        elif len(self.isr) == 1:
+            if self.leading is not None:
+                self.leading.appended(size_bytes)
+        elif self.leading is None:
             self.advance_high_watermark(self.log.log_end_offset, size_bytes)
+        else:
+            self.leading.appended(size_bytes)
 
     @property
     def is_flushing(self) -> bool:
@@ -197,8 +307,10 @@ class Partition:
         size_bytes = self._unflushed_bytes
         if offset >= self.log.log_end_offset:
             self._unflushed_bytes = 0
-        if len(self.isr) == 1:
+        if self.leading is None:
             self.advance_high_watermark(offset, size_bytes)
+        else:
+            self.leading.advance()
         waiters, self._flush_waiters = self._flush_waiters, []
         for wanted, callback in waiters:
             if wanted > offset:
@@ -235,11 +347,37 @@ class Partition:
         ):
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether acks=all would be refused."""
+        in_sync = len(self.isr)
+        return in_sync < self.log.config.min_insync_replicas and in_sync < len(self.replicas)
+
     def read(
         self, offset: int, max_bytes: int, *, max_offset: int, min_one_batch: bool
     ) -> Region | None:
         """Whole batches from `offset` up to (not including) `max_offset`; see Log.read."""
         return self.log.read(offset, max_bytes, max_offset=max_offset, min_one_batch=min_one_batch)
+
+    def followed(self, high_watermark: int, log_start_offset: int, size_bytes: int) -> None:
+        """What a leader has sent is appended: `size_bytes`, and what it says of its own log."""
+        log = self.log
+        self.advance_high_watermark(
+            max(self.high_watermark, min(high_watermark, log.log_end_offset)), size_bytes
+        )
+        if log.log_start_offset < log_start_offset <= self.high_watermark:
+            log.increment_log_start_offset(log_start_offset)
+        if (
+            log.flushes_by_messages
+            and log.log_end_offset - log.recovery_point >= log.config.flush_messages
+            and self._flusher is not None
+        ):
+            log.flush_due = True
+            self._flusher.request(self)
+
+    def truncated(self) -> None:
+        """The log ends earlier than it did: what it has lost was never committed, or is lost."""
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""
@@ -271,6 +409,10 @@ class Partition:
     def stop(self, error: ErrorCode) -> None:
         """The partition is deleted or led elsewhere: nobody may wait for it any longer."""
         self.leader = -1
+        self.following = False
+        if self.leading is not None:
+            self.leading.stop(error)
+            self.leading = None
         self.release_waiters(error)
 
     def release_waiters(self, error: ErrorCode) -> None:
@@ -282,5 +424,8 @@ class Partition:
             callback(error)
         for _, callback in flush_waiters:
             callback(error)
-        for waiter in tuple(self.fetch_waiters):
+        self._wake_fetches()
+
+    def _wake_fetches(self) -> None:
+        for waiter in (*self.fetch_waiters, *self.replica_waiters):
             waiter.partition_changed()

@@ -7,7 +7,7 @@ from types import TracebackType
 
 import trio
 
-from kwire.partitions.partition import Partition
+from kwire.partitions.partition import FetchWaiter
 
 
 class ParkedFetch:
@@ -19,18 +19,19 @@ class ParkedFetch:
     end of a hundred partitions must be cheap, and so must the producers that write to them.
     """
 
-    __slots__ = ("_event", "_missing_bytes", "_partitions", "changed")
+    __slots__ = ("_event", "_missing_bytes", "_waiters", "changed")
 
-    def __init__(self, partitions: Iterable[Partition]) -> None:
-        self._partitions = tuple(partitions)
+    def __init__(self, waiters: Iterable[set[FetchWaiter]]) -> None:
+        """`waiters` are those of each partition that this one joins."""
+        self._waiters = tuple(waiters)
         self._missing_bytes = 0
         self._event = trio.Event()
         self.changed = False
         """A partition went away, moved or changed its epoch: the answer cannot wait for data."""
 
     def __enter__(self) -> ParkedFetch:
-        for partition in self._partitions:
-            partition.fetch_waiters.add(self)
+        for waiters in self._waiters:
+            waiters.add(self)
         return self
 
     def __exit__(
@@ -39,8 +40,8 @@ class ParkedFetch:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for partition in self._partitions:
-            partition.fetch_waiters.discard(self)
+        for waiters in self._waiters:
+            waiters.discard(self)
 
     def data_arrived(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes

@@ -92,6 +92,11 @@ class Peer:
         finally:
             self._calls -= 1
 
+    async def version_for(self, request: Request) -> int:
+        """The version that `call` would send `request` in.  Raises PeerError."""
+        connection = self._live() or await self._connect()
+        return connection.version_for(request, None)
+
     def close(self) -> None:
         """Who waits is told so; the next call connects anew."""
         if self._connection is not None:

@@ -91,7 +91,7 @@ class RepeatedProduce:
         if (
             batch is None
             or partition is None
-            or len(partition.isr) != 1
+            or (partition.leading is not None and self._acks == -1)
             or partition.log.flushes_by_messages
         ):
             return None

@@ -50,7 +50,7 @@ async def test_it_is_woken_by_the_last_byte_that_is_missing(
     def append(index: int) -> Callable[[], object]:
         return lambda: node.append("t", index)
 
-    with ParkedFetch(partitions) as parked:
+    with ParkedFetch(each.fetch_waiters for each in partitions) as parked:
         assert await was_woken(parked, 2 * BATCH, append(0), append(1), append(0)) == 2
         steps = [append(0), append(1), append(0), append(1)]
         assert await was_woken(parked, 2 * BATCH + 1, *steps) == 3, "counted anew"
@@ -62,7 +62,7 @@ async def test_once_a_partition_has_changed_nothing_is_waited_for(
     node: Node, partitions: list[Partition]
 ) -> None:
     """Whatever is read then tells what has become of it, so waiting on would tell it late."""
-    with ParkedFetch(partitions) as parked:
+    with ParkedFetch(each.fetch_waiters for each in partitions) as parked:
         moved = PartitionImage(2, 1, 1, (1, 2), (1, 2))
         assert await was_woken(parked, 1000, lambda: partitions[1].follow(moved)) == 1
         assert parked.changed
@@ -70,6 +70,6 @@ async def test_once_a_partition_has_changed_nothing_is_waited_for(
 
 
 async def test_who_is_gone_is_not_woken(partitions: list[Partition]) -> None:
-    with ParkedFetch(partitions):
+    with ParkedFetch(each.fetch_waiters for each in partitions):
         assert all(partition.fetch_waiters for partition in partitions)
     assert not any(partition.fetch_waiters for partition in partitions)

@@ -131,6 +131,7 @@ BROKER = {
     "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions "
     "response.",
     "node.id": "The broker's id in its cluster.",
+    "num.replica.fetchers": "Connections to each leader by which its partitions are followed.",
     "num.partitions": "Partitions of a topic that is made without saying how many.",
     "offset.metadata.max.bytes": "The most metadata that is kept with a committed offset.",
     "offsets.commit.timeout.ms": "How long a coordinator's record may take to be replicated.",
@@ -146,7 +147,13 @@ BROKER = {
     "producer.id.expiration.check.interval.ms": "How often silent producers are looked for.",
     "producer.id.expiration.ms": "How long a silent producer's last sequence numbers are kept.",
     "queued.max.request.bytes": "The most memory of requests that are coming in, -1 for no limit.",
+    "replica.fetch.backoff.ms": "How long a follower rests a partition that failed.",
+    "replica.fetch.max.bytes": "The most bytes of one partition that a follower asks for at once.",
+    "replica.fetch.min.bytes": "The least bytes that a leader answers a follower with at once.",
+    "replica.fetch.response.max.bytes": "The most bytes that a follower asks for at once.",
+    "replica.fetch.wait.max.ms": "How long a leader may wait for something to answer with.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are noted.",
+    "replica.lag.time.max.ms": "How long a follower may be behind and count as in sync.",
     "replica.socket.receive.buffer.bytes": "Receive buffer of a follower's connection to its "
     "leader; by default what the system chooses.",
     "replica.socket.timeout.ms": "How long a follower waits for its leader's answer.",

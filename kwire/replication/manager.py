@@ -1,0 +1,315 @@
+"""What the controller tells this broker to do: LeaderAndIsr, StopReplica, UpdateMetadata.
+
+All three say from which controller they are and for which registration of this broker.  What comes
+from a controller of old, or was meant for this broker before it came back, is refused:
+
+    controller epoch below the highest heard   STALE_CONTROLLER_EPOCH, and nothing is done
+    broker epoch below this broker's (-1: any) STALE_BROKER_EPOCH, and nothing is done
+
+and of LeaderAndIsr, partition by partition, in this order (Apache Kafka 3.9):
+
+    its disk has failed, or it may be on one that has   KAFKA_STORAGE_ERROR
+    another topic id than its log's                     INCONSISTENT_TOPIC_ID
+    a leader epoch that is known here already, or older STALE_CONTROLLER_EPOCH
+    this broker is no replica                           UNKNOWN_TOPIC_OR_PARTITION
+
+StopReplica: a leader epoch below the known one is FENCED_LEADER_EPOCH; -1 and -2 (the topic is
+being deleted) are taken whatever is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from kwire.codecs.messages.update_metadata import UpdateMetadataResponse
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.log import Log, LogError
+from kwire.metadata.image import PartitionImage
+from kwire.partitions.partition import Partition
+from kwire.replication.fetchers import Fetchers
+from kwire.replication.isr import IsrChanges
+from kwire.replication.leading import LeaderContext, Leading
+from kwire.replication.metadata_update import delta_of_update
+
+if TYPE_CHECKING:
+    from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+    from kwire.replication.host import ReplicationHost
+
+log = logging.getLogger("kwire.replication")
+
+NO_BROKER_EPOCH: Final = -1
+NO_LEADER_EPOCH: Final = -1
+EPOCH_DURING_DELETE: Final = -2
+TOPICS_SINCE: Final = 5
+"""LeaderAndIsr: errors are told by topic id."""
+
+Key = tuple[str, int]
+
+
+class ReplicaManager:
+    """See the module.  What it is told it does before it answers; nothing in it waits."""
+
+    def __init__(self, host: ReplicationHost, nursery: trio.Nursery) -> None:
+        self._host = host
+        self._fetchers = Fetchers(host, nursery)
+        self._changes = IsrChanges(host)
+        self._leaders = LeaderContext(
+            self._changes,
+            now_ms=host.now_ms,
+            is_alive=lambda broker_id: broker_id in host.image.brokers,
+            is_eligible=lambda broker_id: broker_id in host.image.brokers,
+            lag_max_ms=host.config.replica_lag_time_max_ms,
+        )
+        self._fetchers_wanted = host.config.num_replica_fetchers
+        self.controller_epoch = 0
+        nursery.start_soon(self._changes.run)
+        nursery.start_soon(self._watch_isr)
+
+    async def _watch_isr(self) -> None:
+        """Who fell behind is noticed after 1.5 times replica.lag.time.max.ms at the latest."""
+        while True:
+            await trio.sleep(self._leaders.lag_max_ms / 2 / 1000)
+            for partition in self.partitions():
+                if partition.leading is not None:
+                    partition.leading.maybe_shrink()
+
+    def partitions(self) -> list[Partition]:
+        """All that are hosted here."""
+        return [each for hosted in self._host.partitions.values() for each in hosted.values()]
+
+    def config_changed(self) -> None:
+        """This broker's dynamic settings may be others."""
+        wanted = self._host.config.num_replica_fetchers
+        if wanted != self._fetchers_wanted:
+            self._fetchers_wanted = wanted
+            self._fetchers.rearrange()
+
+    def _refused(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
+        """Why a request is not for this broker as it is, or of a controller that is none."""
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self._host.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if controller_epoch < self.controller_epoch:
+            log.warning(
+                "the controller of epoch %d is none any longer: %d is known",
+                controller_epoch,
+                self.controller_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        self.controller_epoch = controller_epoch
+        return ErrorCode.NONE
+
+    # -- LeaderAndIsr
+
+    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+        """Lead or follow the partitions of `request`."""
+        error = self._refused(request.controller_epoch, request.broker_epoch)
+        answers: dict[bytes, list[LeaderAndIsrPartitionError]] = {}
+        for name, topic_id, state in _states(request):
+            answers.setdefault(topic_id, []).append(
+                LeaderAndIsrPartitionError(
+                    name,
+                    state.partition_index,
+                    error or self._become(name, topic_id, state),
+                )
+            )
+        self._fetchers.end_idle()
+        if version < TOPICS_SINCE:
+            flat = [each for told in answers.values() for each in told]
+            return LeaderAndIsrResponse(error, partition_errors=flat)
+        topics = [LeaderAndIsrTopicError(topic_id, told) for topic_id, told in answers.items()]
+        return LeaderAndIsrResponse(error, topics=topics)
+
+    def _become(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> ErrorCode:
+        """Leader or follower of one partition, as it is told."""
+        index = state.partition_index
+        partition = self._host.partitions.get(topic, {}).get(index)
+        if partition is not None and partition.log.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        found = self._host.logs.logs.get((topic, index))
+        if found is not None and _differ(topic_id, found.topic_id):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if partition is not None and state.leader_epoch <= partition.leader_epoch:
+            return self._known_epoch(partition, topic_id, state)
+        if self._host.node_id not in state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        try:
+            if partition is None:
+                partition = self._open(topic, topic_id, state)
+            self._follow(partition, image_of(state))
+        except LogError as problem:
+            log.error("%s-%d cannot be taken over: %s", topic, index, problem)
+            return problem.error
+        return ErrorCode.NONE
+
+    @staticmethod
+    def _known_epoch(
+        partition: Partition, topic_id: bytes, state: LeaderAndIsrPartitionState
+    ) -> ErrorCode:
+        """Nothing new, but perhaps the topic's id, which it has had none of."""
+        same = state.leader_epoch == partition.leader_epoch
+        if not same or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        partition.log.adopt_topic_id(topic_id)
+        partition.topic_id = topic_id
+        return ErrorCode.NONE
+
+    def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
+        """The partition, on its log.  LogError."""
+        host, index = self._host, state.partition_index
+        opened = host.logs.logs.get((topic, index))
+        if opened is None:
+            if not state.is_new and host.logs.offline_dirs:
+                # An empty log in its place would be taken for the partition.
+                raise LogError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a directory that failed"
+                )
+            opened = host.logs.create(topic, topic_id, index, host.log_config(topic))
+        elif opened.topic_id == ZERO_UUID != topic_id:
+            opened.adopt_topic_id(topic_id)
+        partition = Partition(opened, host.node_id, host.flusher, self._checkpointed(opened))
+        host.partitions.setdefault(topic, {})[index] = partition
+        return partition
+
+    def _checkpointed(self, opened: Log) -> int:
+        """Up to where the log was committed, as far as the last checkpoint knew."""
+        known = self._host.logs.high_watermarks.get((opened.topic, opened.partition), 0)
+        return max(known, opened.log_start_offset)
+
+    def _follow(self, partition: Partition, image: PartitionImage) -> None:
+        """Lead it or follow its leader in a new epoch.  LogError."""
+        was_leader = partition.is_leader
+        self._fetchers.forget(partition.topic, partition.index)
+        partition.follow(image)
+        if partition.is_leader:
+            self._lead(partition, image, new_leader=not was_leader)
+        elif partition.leader >= 0:
+            partition.following = True
+            self._fetchers.follow(partition)
+        if was_leader or partition.is_leader:
+            self._host.leadership_changed(partition)
+
+    def _lead(self, partition: Partition, image: PartitionImage, *, new_leader: bool) -> None:
+        if len(image.replicas) == 1:
+            partition.leading = None
+            partition.advance_high_watermark(partition.log.log_end_offset, 0)
+            return
+        leading = partition.leading
+        if not isinstance(leading, Leading):
+            leading = partition.leading = Leading(partition, self._leaders)
+        leading.follow(image, new_leader=new_leader, new_epoch=True)
+
+    # -- StopReplica
+
+    def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Follow the partitions of `request` no longer, or remove them."""
+        error = self._refused(request.controller_epoch, request.broker_epoch)
+        answers = []
+        for name, state in _stopped(request):
+            if error is ErrorCode.STALE_CONTROLLER_EPOCH:
+                break
+            told = error or self._stop(name, state)
+            answers.append(StopReplicaPartitionError(name, state.partition_index, told))
+        self._fetchers.end_idle()
+        return StopReplicaResponse(error, answers)
+
+    def _stop(self, topic: str, state: StopReplicaPartitionState) -> ErrorCode:
+        index = state.partition_index
+        partition = self._host.partitions.get(topic, {}).get(index)
+        if partition is not None:
+            if partition.log.offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            named = state.leader_epoch not in (NO_LEADER_EPOCH, EPOCH_DURING_DELETE)
+            if named and state.leader_epoch < partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+        self._fetchers.forget(topic, index)
+        if not state.delete_partition:
+            return ErrorCode.NONE
+        if partition is not None:
+            self._drop(partition)
+        if (topic, index) in self._host.logs.logs:
+            self._host.logs.delete(topic, index)
+        return ErrorCode.NONE
+
+    def _drop(self, partition: Partition) -> None:
+        hosted = self._host.partitions[partition.topic]
+        del hosted[partition.index]
+        if not hosted:
+            del self._host.partitions[partition.topic]
+        partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._host.leadership_changed(partition)
+
+    # -- UpdateMetadata
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Know of topics and brokers what `request` says."""
+        error = self._refused(request.controller_epoch, request.broker_epoch)
+        if not error:
+            before = self._host.image
+            delta = delta_of_update(before, request)
+            self._host.apply_metadata(delta.applied_to(before), delta)
+        return UpdateMetadataResponse(error)
+
+
+def _states(
+    request: LeaderAndIsrRequest,
+) -> Iterator[tuple[str, bytes, LeaderAndIsrPartitionState]]:
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, topic.topic_id, state
+    for state in request.ungrouped_partition_states:
+        yield state.topic_name, ZERO_UUID, state
+
+
+def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPartitionState]]:
+    """What the three forms of the request say."""
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, state
+    delete = request.delete_partitions
+    for old in request.topics:
+        for index in old.partition_indexes:
+            yield old.name, StopReplicaPartitionState(index, NO_LEADER_EPOCH, delete)
+    for oldest in request.ungrouped_partitions:
+        yield (
+            oldest.topic_name,
+            StopReplicaPartitionState(oldest.partition_index, NO_LEADER_EPOCH, delete),
+        )
+
+
+def _differ(topic_id: bytes, known_id: bytes) -> bool:
+    """Whether these are two topics; without an id it may be any."""
+    return ZERO_UUID not in (topic_id, known_id) and topic_id != known_id
+
+
+def image_of(state: LeaderAndIsrPartitionState) -> PartitionImage:
+    """What LeaderAndIsr says of a partition."""
+    return PartitionImage(
+        state.leader,
+        state.leader_epoch,
+        state.partition_epoch,
+        tuple(state.replicas),
+        tuple(state.isr),
+        (),
+        tuple(state.adding_replicas),
+        tuple(state.removing_replicas),
+        state.leader_recovery_state == 1,
+        state.controller_epoch,
+    )

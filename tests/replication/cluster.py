@@ -1,0 +1,303 @@
+"""Brokers of one cluster on the test's own loop, told over sockets what a controller tells."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from kwire.broker import Broker
+from kwire.codecs.batches import Record, build, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from kwire.codecs.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
+from kwire.codecs.primitives import Message
+from kwire.partitions.partition import Partition
+from kwire.replication.broker_host import BrokerHost
+from kwire.replication.manager import ReplicaManager
+from tests.inside import RawClient, Response, port_of, running_broker, until
+
+TOPIC, TOPIC_ID = "t", b"topic-id-16bytes"
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass
+class Member:
+    """One broker, and the way to it."""
+
+    broker: Broker
+    host: BrokerHost
+    stop: trio.Event
+    gone: trio.Event = field(default_factory=trio.Event)
+
+    def partition(self, index: int = 0, topic: str = TOPIC) -> Partition:
+        found = self.broker.partition(topic, index)
+        assert found is not None
+        return found
+
+
+async def ask(member: Member, request: Message, version: int, kind: type[Response]) -> Response:
+    """Over a connection of its own: the end of one broker closes all that a test has."""
+    async with await trio.open_tcp_stream("127.0.0.1", port_of(member.broker)) as stream:
+        return await RawClient(stream).ask(request, version, kind)
+
+
+@dataclass
+class State:
+    """What the controller says of the partition."""
+
+    leader: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+
+
+class Controller:
+    """What a test makes of the one partition `t-0`; it answers AlterPartition as asked."""
+
+    def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
+        self.members: dict[int, Member] = {}
+        self.epoch = 1
+        self.state = State(-1, (), ())
+        self.asked: list[AlterPartitionRequest] = []
+        self.refusal = ErrorCode.NONE
+        self.answers = trio.Event()
+        self.answers.set()
+        self._directory = directory
+        self._nursery = nursery
+
+    async def start(self, *ids: int, settings: Mapping[str, str] | None = None) -> None:
+        """Start brokers, and tell all who is there."""
+        for number in ids:
+            await self._nursery.start(self._run, number, settings or {})
+        await self.tell_brokers()
+
+    async def _run(
+        self,
+        number: int,
+        settings: Mapping[str, str],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        stop = trio.Event()
+        base = {
+            "node.id": str(number),
+            "replica.fetch.wait.max.ms": "100",
+            "replica.fetch.backoff.ms": "20",
+            "replica.lag.time.max.ms": "60000",
+        }
+        directory = self._directory / f"broker-{number}"
+        async with (
+            running_broker(directory, {**base, **settings}, stop) as broker,
+            trio.open_nursery() as nursery,
+        ):
+            host = Host(broker, self)
+            broker.replication = ReplicaManager(host, nursery)
+            member = Member(broker, host, stop)
+            self.members[number] = member
+            task_status.started()
+            await stop.wait()
+            nursery.cancel_scope.cancel()
+        host.peers.close()
+        member.gone.set()
+
+    async def end(self, number: int) -> None:
+        """Stop a broker cleanly."""
+        member = self.members.pop(number)
+        member.stop.set()
+        await member.gone.wait()
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        self.asked.append(request)
+        await self.answers.wait()
+        topics = []
+        for topic in request.topics:
+            told = ResponseTopicData(topic.topic_id)
+            for asked in topic.partitions:
+                assert asked.leader_epoch <= self.state.leader_epoch
+                answer = ResponsePartitionData(asked.partition_index, self.refusal)
+                if not self.refusal and asked.partition_epoch != self.state.partition_epoch:
+                    answer.error_code = ErrorCode.INVALID_UPDATE_VERSION
+                elif not self.refusal:
+                    self.state.isr = tuple(asked.new_isr)
+                    self.state.partition_epoch += 1
+                    answer.leader_id = self.state.leader
+                    answer.leader_epoch = self.state.leader_epoch
+                    answer.isr = list(self.state.isr)
+                    answer.partition_epoch = self.state.partition_epoch
+                told.partitions.append(answer)
+            topics.append(told)
+        return AlterPartitionResponse(topics=topics)
+
+    async def tell_brokers(self) -> None:
+        """UpdateMetadata to all: who is alive."""
+        live = [
+            UpdateMetadataBroker(
+                number,
+                endpoints=[
+                    UpdateMetadataEndpoint(port_of(member.broker), "127.0.0.1", "PLAINTEXT", 0)
+                ],
+            )
+            for number, member in self.members.items()
+        ]
+        state = self.state
+        states = []
+        if state.replicas:
+            told = UpdateMetadataPartitionState(
+                partition_index=0,
+                controller_epoch=self.epoch,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                zk_version=state.partition_epoch,
+                replicas=list(state.replicas),
+            )
+            states = [UpdateMetadataTopicState(TOPIC, TOPIC_ID, [told])]
+        request = UpdateMetadataRequest(
+            controller_id=9, controller_epoch=self.epoch, topic_states=states, live_brokers=live
+        )
+        for member in self.members.values():
+            answer = await ask(member, request, 7, UpdateMetadataResponse)
+            assert not answer.error_code
+
+    async def elect(
+        self,
+        leader: int,
+        isr: Sequence[int],
+        replicas: Sequence[int] | None = None,
+        *,
+        only: Sequence[int] = (),
+    ) -> None:
+        """Another leader, in the next epoch, told to all replicas that are there (or `only`)."""
+        state = self.state
+        state.leader, state.isr = leader, tuple(isr)
+        state.replicas = tuple(replicas) if replicas is not None else state.replicas or tuple(isr)
+        state.leader_epoch += 1
+        state.partition_epoch += 1
+        for number in only or state.replicas:
+            if number in self.members:
+                assert await self.tell(number) == ErrorCode.NONE
+        await self.tell_brokers()
+
+    async def tell(self, number: int) -> int:
+        """LeaderAndIsr with the present state; the partition's error."""
+        state = self.state
+        told = LeaderAndIsrPartitionState(
+            partition_index=0,
+            controller_epoch=self.epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=list(state.replicas),
+            is_new=True,
+        )
+        request = LeaderAndIsrRequest(
+            controller_id=9,
+            controller_epoch=self.epoch,
+            topic_states=[LeaderAndIsrTopicState(TOPIC, TOPIC_ID, [told])],
+        )
+        answer = await ask(self.members[number], request, 6, LeaderAndIsrResponse)
+        assert not answer.error_code
+        return answer.topics[0].partition_errors[0].error_code
+
+    async def stop_replica(self, number: int, *, delete: bool) -> int:
+        request = StopReplicaRequest(
+            controller_id=9,
+            controller_epoch=self.epoch,
+            topic_states=[StopReplicaTopicState(TOPIC, [StopReplicaPartitionState(0, -1, delete)])],
+        )
+        answer = await ask(self.members[number], request, 3, StopReplicaResponse)
+        assert not answer.error_code
+        return answer.partition_errors[0].error_code
+
+    # -- what clients do
+
+    async def produce(self, number: int, *values: bytes, acks: int = -1) -> tuple[int, int]:
+        """A batch to that broker: the error and the first offset."""
+        records = build([Record(at, NOW_MS, None, value) for at, value in enumerate(values)])
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=15_000,
+            topic_data=[TopicProduceData(TOPIC, b"", [PartitionProduceData(0, records)])],
+        )
+        answer = await ask(self.members[number], request, 9, ProduceResponse)
+        told = answer.responses[0].partition_responses[0]
+        return told.error_code, told.base_offset
+
+    async def until_equal(self, *ids: int) -> None:
+        """Wait until all those have the same bytes, up to the same high watermark."""
+        await until(lambda: len({self.bytes_of(number) for number in ids}) == 1)
+        await until(
+            lambda: len({self.members[number].partition().high_watermark for number in ids}) == 1
+        )
+
+    def bytes_of(self, number: int) -> bytes:
+        """The partition's records as they are in the files."""
+        log = self.members[number].partition().log
+        return b"".join(segment.path.read_bytes() for segment in log.segments)
+
+    def epochs_of(self, number: int) -> list[tuple[int, int]]:
+        """(leader epoch, base offset) of each batch."""
+        data = memoryview(self.bytes_of(number))
+        return [(each.partition_leader_epoch, each.base_offset) for _, each in iter_batches(data)]
+
+
+class Host(BrokerHost):
+    """A broker whose controller is the test."""
+
+    def __init__(self, broker: Broker, controller: Controller) -> None:
+        super().__init__(broker)
+        self._controller = controller
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._controller.alter_partition(request)
+
+
+@asynccontextmanager
+async def cluster(
+    directory: Path, *ids: int, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Controller]:
+    """A controller with brokers; all are stopped at the end."""
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        controller = Controller(directory, nursery)
+        await controller.start(*ids, settings=settings)
+        try:
+            yield controller
+        finally:
+            for number in list(controller.members):
+                await controller.end(number)
