@@ -7,13 +7,13 @@ what all must do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kwire.metadata.changes import Change
 from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import BrokerImage, ClusterImage
+from kwire.metadata.image import BrokerImage, ClusterImage, ResourceKey
 
 Watcher = Callable[[ClusterImage, ClusterDelta], None]
 """Called on the trio loop with each new image and what is new in it, in the order of versions."""
@@ -137,11 +137,32 @@ class ClusterStore(MetadataStore, Protocol):
     and configs from the start, of topics while this broker is the controller.
 
     `commit` takes changes of topics and partitions from the controller alone, each fenced by its
-    epoch: Fenced if there is a later one.  Any broker may set configs.
+    epoch: Fenced if there is a later one.  Any broker may set configs.  The partition epochs of an
+    image that comes back are the store's own, whatever a change said they would be; a partition
+    whose epoch is -1 has been made by another broker, and waits for the controller to say who
+    leads it.  Where the office is lost, by another's election or with the session, the topics leave
+    the image, and the delta says so: nobody but the controller may take that for a deletion.
     """
 
     on_event: Callable[[StoreEvent], None] | None
-    """Called on the loop with what is no change of the image."""
+    """Called on the loop with what is no change of the image; ControllerGone may come again."""
+
+    async def register(self, broker: BrokerImage) -> ClusterImage:
+        """See MetadataStore: its epoch is that of the broker in the image.
+
+        To be called again after SessionLost.  Waits while the registration of an earlier process of
+        this broker has not expired; a StoreError names the broker that has this id for good.
+        """
+
+    async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
+        """The image, with what is set on these now: to be called for a topic that comes to this
+        broker, for what is set on a new topic is told to nobody (as in Apache Kafka)."""
+
+    async def drop_reassignments(self, places: Iterable[Place]) -> None:
+        """Those of a ReassignmentsAsked that are refused: they are asked for no more.
+
+        The others go by themselves, once the image has them under way.
+        """
 
     async def campaign(self) -> bool:
         """Try to become the controller.

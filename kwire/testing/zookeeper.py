@@ -27,8 +27,9 @@ from kwire.testing.process import hold_lifeline
 
 JARS_VARIABLE: Final = "KWIRE_ZOOKEEPER_JARS"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"
-JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx64m")
-"""It starts with a quarter of a second of processor time, and takes some 50 MB."""
+JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xms16m", "-Xmx256m")
+"""It starts with a quarter of a second of processor time, and takes some 50 MB; tens of thousands
+of partitions need more than 64 MB of heap."""
 
 NEEDED_JARS: Final = ("zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar")
 USED_JARS: Final = ("metrics-core-*.jar", "snappy-java-*.jar", "commons-io-*.jar", "netty-*.jar")

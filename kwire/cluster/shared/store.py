@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from kwire.cluster.shared.lines import Said, encoded, lines
 from kwire.cluster.store import (
     ControllerGone,
     Fenced,
+    Place,
     SessionLost,
     StoreError,
     StoreEvent,
@@ -20,7 +21,7 @@ from kwire.cluster.store import (
 from kwire.metadata.change_records import decode, encode
 from kwire.metadata.changes import Change, Conflict, RegisterBroker, apply_all
 from kwire.metadata.delta import delta_of
-from kwire.metadata.image import BrokerImage, ClusterImage
+from kwire.metadata.image import BrokerImage, ClusterImage, ResourceKey
 
 
 class _Question:
@@ -95,6 +96,13 @@ class SharedStore:
         if elected:
             self._epoch = self._image.controller_epoch
         return elected
+
+    async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
+        """All that is set is told to all."""
+        return self._image
+
+    async def drop_reassignments(self, places: Iterable[Place]) -> None:
+        """Nobody can ask for one here but by the API."""
 
     async def resign(self) -> None:
         self._epoch = -1

@@ -1,0 +1,64 @@
+"""How to reach ZooKeeper, and as whom: the settings zookeeper.*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.cluster.store import StoreError
+
+SESSION_TIMEOUT_MS = 18_000
+"""zookeeper.session.timeout.ms of Apache Kafka 3.9."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperTls:
+    """Files in PEM: whom to trust (zookeeper.ssl.truststore.location), and who this broker is
+    (zookeeper.ssl.keystore.location: a key and its certificates)."""
+
+    truststore: str | None = None
+    keystore: str | None = None
+    keystore_password: str | None = None
+    check_hostname: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperConfig:
+    """`connect` is zookeeper.connect: servers with commas between, and a chroot behind the last.
+
+    `connection_timeout_ms` is how long whoever needs ZooKeeper waits until it is reached.
+    `auth` are pairs of a scheme and a credential: ("digest", "user:password").
+    With `set_acl` only who created a znode may change it.
+    """
+
+    connect: str
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    connection_timeout_ms: int = SESSION_TIMEOUT_MS
+    set_acl: bool = False
+    auth: tuple[tuple[str, str], ...] = ()
+    tls: ZooKeeperTls | None = None
+
+    @property
+    def servers(self) -> str:
+        return self.connect.partition("/")[0]
+
+    @property
+    def chroot(self) -> str:
+        """What all paths begin with; empty without one.  Raises StoreError."""
+        path = self.connect.partition("/")[2].rstrip("/")
+        if "" in path.split("/") and path:
+            raise StoreError(f"zookeeper.connect: /{path} is no path of ZooKeeper")
+        return f"/{path}" if path else ""
+
+    def tls_arguments(self) -> dict[str, Any]:
+        """As kazoo's client takes them."""
+        if self.tls is None:
+            return {}
+        return {
+            "use_ssl": True,
+            "ca": self.tls.truststore,
+            "certfile": self.tls.keystore,
+            "keyfile": self.tls.keystore,
+            "keyfile_password": self.tls.keystore_password,
+            "check_hostname": self.tls.check_hostname,
+        }

@@ -1,0 +1,482 @@
+"""Following the cluster: what changed is marked by watches, read in turn, and published.
+
+Every broker follows the controller, the brokers and the configs; the controller also the topics,
+and what administrators and brokers ask of it by znodes, which go when they have been heard.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import trio
+from kazoo.exceptions import NoNodeError
+
+from kwire.cluster.store import (
+    ControllerGone,
+    ElectionsAsked,
+    Fenced,
+    IsrChanged,
+    LogDirsFailed,
+    Place,
+    ReassignmentsAsked,
+    StoreError,
+    StoreEvent,
+)
+from kwire.cluster.zookeeper import reading, znodes
+from kwire.cluster.zookeeper.link import log
+from kwire.cluster.zookeeper.session import Operation, OutcomeUnknown, Refused, Session, State
+from kwire.cluster.zookeeper.writing import Versions
+from kwire.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    MarkForDeletion,
+    RegisterBroker,
+    SetConfigs,
+    UnregisterBroker,
+)
+from kwire.metadata.image import NO_CONTROLLER, ClusterImage, ResourceKey, TopicImage
+
+EVERYTHING = "/"
+CHANGES_KEPT_S = 15 * 60
+"""How long a notification of changed configs stays, as in Apache Kafka: for who was away."""
+REFUSED_PAUSE_S = 1.0
+
+_ASKED = (
+    znodes.REASSIGN_PARTITIONS,
+    znodes.PREFERRED_ELECTION,
+    znodes.ISR_CHANGES,
+    znodes.LOG_DIR_EVENTS,
+)
+_SUBJECTS = {
+    znodes.CONTROLLER,
+    znodes.BROKER_IDS,
+    znodes.CONFIG_CHANGES,
+    znodes.TOPICS,
+    znodes.DELETE_TOPICS,
+    *_ASKED,
+}
+
+
+def subject_of(path: str) -> str | None:
+    """What is to be read when this path has changed; None if nothing."""
+    if path in _SUBJECTS:
+        return path
+    above, _, _ = path.rpartition("/")
+    if above == znodes.BROKER_IDS:
+        return above
+    return path if above == znodes.TOPICS else None
+
+
+class Followed(Protocol):
+    """What the follower is to its store (kwire.cluster.zookeeper.store)."""
+
+    session: Session
+    versions: Versions
+
+    @property
+    def image(self) -> ClusterImage:
+        """As of now."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this broker is the controller."""
+
+    def holds(self, controller_id: int, epoch: int, session_id: int) -> bool:
+        """Whether what ZooKeeper says of the controller is this broker, as it knows itself."""
+
+    def fence(self) -> Operation:
+        """Raises Fenced."""
+
+    def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
+        """The image is `after`, by changes of what these are about."""
+
+    def leave_office(self, controller_id: int, epoch: int) -> None:
+        """Another is the controller, or nobody."""
+
+    def tell(self, event: StoreEvent) -> None:
+        """Whoever listens."""
+
+
+class Follower:
+    """See the module.  `read` and its like want the store's turn."""
+
+    def __init__(self, store: Followed, turn: trio.Lock) -> None:
+        self._store = store
+        self._session = store.session
+        self._turn = turn
+        self._marks: set[str] = set()
+        self._work = trio.Event()
+        self._told: Mapping[Place, tuple[int, ...]] = {}
+        self._dropped: set[Place] = set()
+
+    # -- marks
+
+    def mark(self, subject: str) -> None:
+        self._marks.add(subject)
+        self._work.set()
+
+    def mark_what_is_asked(self) -> None:
+        """Of the controller, also before it was that."""
+        for subject in _ASKED:
+            self.mark(subject)
+
+    def wake(self) -> None:
+        self._work.set()
+
+    async def run(self) -> None:
+        """Read what is marked, until the session is closed."""
+        while self._session.state is not State.CLOSED:
+            await self._work.wait()
+            self._work = trio.Event()
+            async with self._turn:
+                marks, self._marks = self._marks, set()
+                try:
+                    await self.read(marks)
+                except StoreError as problem:
+                    self._marks |= marks
+                    if self._session.state is State.UP:
+                        log.warning("ZooKeeper is not followed: %s", problem)
+                        self._work.set()
+            if self._work.is_set() and self._marks & marks:
+                await trio.sleep(REFUSED_PAUSE_S)
+
+    async def read(self, subjects: set[str]) -> None:
+        """Read them, publish what is new, and leave watches.  Raises StoreError."""
+        everything = EVERYTHING in subjects
+        if everything or znodes.CONTROLLER in subjects:
+            await self._read_controller()
+        if everything or znodes.BROKER_IDS in subjects:
+            await self._read_brokers()
+        if everything:
+            await self._read_all_configs()
+        elif znodes.CONFIG_CHANGES in subjects:
+            await self._read_config_changes()
+        if not self._store.leads:
+            return
+        named = {each.rpartition("/")[2] for each in subjects if each.count("/") == 3}
+        if everything or znodes.TOPICS in subjects:
+            await self._read_all_topics(named)
+        elif named:
+            await self._read_topics(sorted(named))
+        steps = {
+            znodes.DELETE_TOPICS: self._read_deletions,
+            znodes.REASSIGN_PARTITIONS: self._read_reassignments,
+            znodes.PREFERRED_ELECTION: self._read_elections,
+            znodes.ISR_CHANGES: self._read_isr_changes,
+            znodes.LOG_DIR_EVENTS: self._read_log_dir_events,
+        }
+        for subject, step in steps.items():
+            if (everything or subject in subjects) and self._store.leads:
+                await step()
+
+    # -- what every broker follows
+
+    async def _read_controller(self) -> None:
+        store = self._store
+        controller_id, epoch, owner = await reading.controller(self._session)
+        if store.leads and not store.holds(controller_id, epoch, owner):
+            store.leave_office(controller_id, epoch)
+        else:
+            store.publish(store.image.with_controller(controller_id, epoch), ())
+        if controller_id == NO_CONTROLLER:
+            store.tell(ControllerGone())
+
+    async def _read_brokers(self) -> None:
+        image = self._store.image
+        registered = await reading.brokers(self._session)
+        changes: list[Change] = []
+        for broker_id in image.brokers:
+            if broker_id not in registered:
+                changes.append(UnregisterBroker(broker_id))
+                image = image.without_broker(broker_id)
+        for broker in registered.values():
+            if image.brokers.get(broker.id) != broker:
+                changes.append(RegisterBroker(broker))
+                image = image.with_broker(broker)
+        self._store.publish(image, changes)
+
+    async def _read_all_configs(self) -> None:
+        await self._session.children(znodes.CONFIG_CHANGES, watch=True)
+        found = await reading.all_configs(self._session, self._store.versions)
+        gone: reading.Configs = {key: {} for key in self._store.image.configs if key not in found}
+        self.publish_configs({**found, **gone})
+
+    async def _read_config_changes(self) -> None:
+        """Of each notification what it is about, and not what it says: that may be old by now."""
+        folder = znodes.CONFIG_CHANGES
+        names = await self._session.children(folder, watch=True)
+        paths = [f"{folder}/{name}" for name in names]
+        found = await self._session.get_all(paths)
+        keys: dict[ResourceKey, None] = {}
+        outdated = []
+        for path, each in zip(paths, found, strict=True):
+            if each is None:
+                continue
+            if time.time() - each[1].ctime / 1000 > CHANGES_KEPT_S:
+                outdated.append(path)
+            try:
+                if (key := znodes.decode_config_change(each[0])) is not None:
+                    keys[key] = None
+            except (ValueError, TypeError, LookupError) as problem:
+                log.warning("%s is damaged: %r", path, problem)
+        self.publish_configs(
+            await reading.configs_of(self._session, list(keys), self._store.versions)
+        )
+        for path in outdated:
+            await self._remove([path])
+
+    def publish_configs(self, found: Mapping[ResourceKey, Mapping[str, str]]) -> None:
+        """What is set now on these."""
+        image, changes = self._store.image, []
+        for (resource, name), configs in found.items():
+            before = image.configs_of(resource, name)
+            if before != configs:
+                changes.append(SetConfigs(resource, name, before, configs))
+                image = image.with_configs(resource, name, configs)
+        self._store.publish(image, changes)
+
+    # -- topics: of the controller alone
+
+    async def prepare_office(self) -> None:
+        """What was told to an earlier controller is in the state that is read now."""
+        for folder in (znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS):
+            names = await self._session.children(folder)
+            await self._remove([f"{folder}/{name}" for name in names])
+        found = await self._session.get(znodes.FEATURE)
+        if found is None:
+            await self._session.make(znodes.FEATURE, znodes.encode_feature({}))
+        self._told, self._dropped = {}, set()
+
+    async def _read_all_topics(self, also: Iterable[str]) -> None:
+        """Of all the assignments; of those that are new, or named, the states as well."""
+        image = self._store.image
+        names = await self._session.children(znodes.TOPICS, watch=True)
+        gone = [name for name in image.topics if name not in set(names)]
+        new = [name for name in names if name not in image.topics]
+        await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
+
+    async def read_whole(self) -> Mapping[str, TopicImage | None]:
+        """All topics, at the beginning of an office."""
+        names = await self._session.children(znodes.TOPICS, watch=True)
+        return await self._topics(names)
+
+    async def _topics(self, names: Sequence[str]) -> dict[str, TopicImage | None]:
+        store = self._store
+        read = await reading.topics(self._session, names, store.versions)
+        await reading.give_ids(self._session, read, store.versions, store.fence())
+        return read
+
+    async def _read_topics(self, names: Sequence[str]) -> None:
+        store = self._store
+        read = await self._topics(names)
+        new = [name for name, each in read.items() if each and name not in store.image.topics]
+        # Whoever makes a topic sets its configs first, and tells nobody.
+        configs = await reading.configs_of(self._session, reading.topic_keys(new), store.versions)
+        image, changes = with_topics(store.image, read)
+        for (resource, name), values in configs.items():
+            image = image.with_configs(resource, name, values)
+        store.publish(image, changes)
+        if changes and self._told:
+            self.mark(znodes.REASSIGN_PARTITIONS)
+
+    async def read_again(self, changes: Iterable[Change]) -> None:
+        """What these are about: one of them could not be made."""
+        topics: dict[str, None] = {}
+        keys: dict[ResourceKey, None] = {}
+        for change in changes:
+            match change:
+                case CreateTopic(topic):
+                    topics[topic.name] = None
+                    keys.update(dict.fromkeys(reading.topic_keys([topic.name])))
+                case AddPartitions(name) | AlterPartition(name):
+                    topics[name] = None
+                case MarkForDeletion(name) | DeleteTopic(name):
+                    topics[name] = None
+                case SetConfigs(resource, name):
+                    keys[resource, name] = None
+        self.publish_configs(
+            await reading.configs_of(self._session, list(keys), self._store.versions)
+        )
+        if self._store.leads and topics:
+            await self._read_topics(list(topics))
+            await self._read_deletions()
+
+    async def _read_deletions(self) -> None:
+        store, folder = self._store, znodes.DELETE_TOPICS
+        names = await self._session.children(folder, watch=True)
+        known = frozenset(name for name in names if name in store.image.topics)
+        unknown = [name for name in names if name not in known]
+        if unknown:  # unless they were made a moment ago
+            await self._read_topics(unknown)
+            known |= frozenset(name for name in unknown if name in store.image.topics)
+        store.publish(replace(store.image, deleting=known), ())
+        for name in names:
+            if name not in known:
+                await self._remove([znodes.deletion_path(name)])
+
+    # -- what is asked of the controller
+
+    async def _read_reassignments(self) -> None:
+        path = znodes.REASSIGN_PARTITIONS
+        found = await self._watched(path)
+        if found is None:
+            self._told, self._dropped = {}, set()
+            return
+        try:
+            asked = znodes.decode_reassignments(found[0])
+        except (ValueError, TypeError, LookupError) as problem:
+            log.warning("%s is damaged: %r", path, problem)
+            asked = {}
+        image = self._store.image
+        left = {
+            place: replicas
+            for place, replicas in asked.items()
+            if place not in self._dropped and not _is_settled(image, place, replicas)
+        }
+        if not left:
+            await self._remove([path])
+        elif left != asked:
+            content = znodes.encode_reassignments(left)
+            await self._fenced([self._session.set_data(path, content, found[1].version)])
+        new = {place: each for place, each in left.items() if self._told.get(place) != each}
+        self._told = left
+        if new:
+            self._store.tell(ReassignmentsAsked(new))
+
+    async def drop_reassignments(self, places: Iterable[Place]) -> None:
+        self._dropped.update(places)
+        await self._read_reassignments()
+
+    async def _read_elections(self) -> None:
+        path = znodes.PREFERRED_ELECTION
+        found = await self._watched(path)
+        if found is None:
+            return
+        places = _places(path, found[0])
+        if places:
+            self._store.tell(ElectionsAsked(places))
+        await self._remove([path])
+
+    async def _read_isr_changes(self) -> None:
+        told = await self._notifications(znodes.ISR_CHANGES)
+        places = [place for path, content in told for place in _places(path, content)]
+        known = self._store.image.topics
+        topics = dict.fromkeys(topic for topic, _ in places if topic in known)
+        if topics:
+            await self._read_topics(list(topics))
+        if places and self._store.leads:
+            self._store.tell(IsrChanged(tuple(dict.fromkeys(places))))
+        await self._remove([path for path, _ in told])
+
+    async def _read_log_dir_events(self) -> None:
+        told = await self._notifications(znodes.LOG_DIR_EVENTS)
+        ids: dict[int, None] = {}
+        for path, content in told:
+            try:
+                ids[znodes.decode_log_dir_event(content)] = None
+            except (ValueError, TypeError, LookupError) as problem:
+                log.warning("%s is damaged: %r", path, problem)
+        if ids:
+            self._store.tell(LogDirsFailed(tuple(ids)))
+        await self._remove([path for path, _ in told])
+
+    async def _notifications(self, folder: str) -> list[tuple[str, bytes]]:
+        names = await self._session.children(folder, watch=True)
+        paths = [f"{folder}/{name}" for name in names]
+        found = await self._session.get_all(paths)
+        return [(path, each[0]) for path, each in zip(paths, found, strict=True) if each]
+
+    async def _watched(self, path: str) -> tuple[bytes, Any] | None:
+        """The znode, with a watch also where it is not there."""
+        found = await self._session.get(path, watch=True)
+        if found is None and await self._session.exists(path, watch=True) is not None:
+            found = await self._session.get(path)
+        return found
+
+    async def _remove(self, paths: Iterable[str]) -> None:
+        """What was heard, or is outdated: each on its own, for it may be gone by now."""
+        for path in paths:
+            operations = [self._session.delete(path)]
+            if path.startswith(znodes.CONFIG_CHANGES):
+                await self._unfenced(operations)
+            else:
+                await self._fenced(operations)
+
+    async def _fenced(self, operations: Sequence[Operation]) -> None:
+        """By the controller, if it still is; what was not made comes again, or is another's."""
+        try:
+            await self._session.multi([self._store.fence(), *operations])
+        except Fenced:
+            return
+        except Refused as refused:
+            if refused.at == 0:
+                self.mark(znodes.CONTROLLER)
+            elif not isinstance(refused.reason, NoNodeError):
+                log.info("a notification was not removed: %s", refused)
+        except OutcomeUnknown:
+            return  # all is read anew when the connection is back
+
+    async def _unfenced(self, operations: Sequence[Operation]) -> None:
+        try:
+            await self._session.multi(operations)
+        except (Refused, OutcomeUnknown) as problem:
+            log.debug("a notification was not removed: %s", problem)
+
+
+def with_topics(
+    image: ClusterImage, read: Mapping[str, TopicImage | None]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with topics as they were read, and changes of the same topics."""
+    changes: list[Change] = []
+    present = []
+    for name, topic in read.items():
+        known = image.topics.get(name)
+        if topic is None:
+            if known is not None:
+                changes.append(DeleteTopic(name, known.id))
+            continue
+        if known is not None and known.id != topic.id:
+            changes.append(DeleteTopic(name, known.id))
+        elif known is not None:
+            topic = _with_offline(topic, known)
+        if topic != known:
+            changes.append(CreateTopic(topic))
+            present.append(topic)
+    image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
+    return image.with_topics(present), changes
+
+
+def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
+    """Who is offline is the controller's own knowledge: no znode has it."""
+    kept = [
+        replace(state, offline=before.offline)
+        for state, before in zip(topic.partitions, known.partitions, strict=False)
+    ]
+    return replace(topic, partitions=(*kept, *topic.partitions[len(kept) :]))
+
+
+def _is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
+    """Whether a reassignment that was asked for is under way, done, or of nothing.
+
+    One that is under way is in the topic's znode, by which the next controller goes on.
+    """
+    name, index = place
+    topic = image.topics.get(name)
+    if topic is None or name in image.deleting or index >= len(topic.partitions):
+        return True
+    state = topic.partitions[index]
+    return bool(state.adding or state.removing) or state.replicas == replicas
+
+
+def _places(path: str, content: bytes) -> tuple[Place, ...]:
+    try:
+        return znodes.decode_places(content)
+    except (ValueError, TypeError, LookupError) as problem:
+        log.warning("%s is damaged: %r", path, problem)
+        return ()

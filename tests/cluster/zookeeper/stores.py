@@ -1,0 +1,121 @@
+"""Stores in a real ZooKeeper, for tests: opened, watched, and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+
+from kwire.cluster.store import StoreEvent
+from kwire.cluster.zookeeper.config import ZooKeeperConfig
+from kwire.cluster.zookeeper.store import ZooKeeperStore
+from kwire.metadata.changes import Change
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import BrokerImage, ClusterImage
+
+PATIENCE_S = 120.0
+"""Of whoever waits for what must come: the machine may be busy."""
+
+Event = TypeVar("Event")
+
+
+class Observed(ZooKeeperStore):
+    """A store, and all that it told."""
+
+    def __init__(self, config: ZooKeeperConfig, broker_id: int = 1) -> None:
+        super().__init__(config, broker_id)
+        self.events: list[StoreEvent] = []
+        self.seen: list[tuple[ClusterImage, ClusterDelta]] = []
+        self.on_event = self._note
+        self._heard = trio.Event()
+        self.watch(self._see)
+
+    def _note(self, event: StoreEvent) -> None:
+        self.events.append(event)
+        self._heard.set()
+
+    def _see(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self.seen.append((image, delta))
+        self._heard.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Until it holds, asked after each image and each event."""
+        with trio.fail_after(PATIENCE_S):
+            while not condition():
+                self._heard = trio.Event()
+                await self._heard.wait()
+
+    async def told(self, kind: type[Event]) -> Event:
+        """The first event of a kind that was not waited for yet."""
+        await self.until(lambda: any(isinstance(event, kind) for event in self.events))
+        found = next(event for event in self.events if isinstance(event, kind))
+        self.events = self.events[self.events.index(found) + 1 :]
+        return found
+
+
+@asynccontextmanager
+async def opened(
+    connect: str,
+    broker_id: int = 1,
+    *,
+    session_timeout_ms: int = 30_000,
+    connection_timeout_ms: int = 120_000,
+) -> AsyncIterator[Observed]:
+    """A store that runs for this block; its session has ended behind it."""
+    config = ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms)
+    async with trio.open_nursery() as nursery:
+        store = Observed(config, broker_id)
+        await nursery.start(store.run)
+        yield store
+        store.close()
+
+
+class Leading(ZooKeeperStore):
+    """A store that becomes the controller when it is first asked for anything."""
+
+    def __init__(self, config: ZooKeeperConfig, before: Leading | None) -> None:
+        super().__init__(config, 1)
+        self._before = before
+        self.ended = trio.Event()
+
+    async def live(self) -> None:
+        if self._before is not None:
+            self._before.close()
+            await self._before.ended.wait()
+        try:
+            await self.run()
+        finally:
+            self.ended.set()
+
+    async def load(self) -> ClusterImage:
+        image = await super().load()
+        if not self.leads and not self.session_is_over:
+            assert await self.campaign()
+        return self.image if self.leads else image
+
+    async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        await self.load()
+        return await super().commit(changes)
+
+    async def register(self, broker: BrokerImage) -> ClusterImage:
+        await self.load()
+        return await super().register(broker)
+
+    @property
+    def session_is_over(self) -> bool:
+        return self.ended.is_set() or self.session.state.value == "closed"
+
+
+def leading_stores(connect: str) -> Callable[[], Leading]:
+    """Opens the same store again at each call; the one before ends first."""
+    stores: list[Leading | None] = [None]
+
+    def open_next() -> Leading:
+        store = Leading(ZooKeeperConfig(connect, 30_000, 120_000), stores[-1])
+        stores.append(store)
+        trio.lowlevel.spawn_system_task(store.live)
+        return store
+
+    return open_next

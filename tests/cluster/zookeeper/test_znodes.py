@@ -1,0 +1,200 @@
+"""What stands in znodes: as a cluster of Apache Kafka 3.9.2 wrote it (vectors.jsonl), and odd."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.cluster.zookeeper import znodes
+from kwire.cluster.zookeeper.java_json import string_hash, text_of
+from kwire.metadata.image import (
+    TOPIC_RESOURCE,
+    BrokerImage,
+    Endpoint,
+    PartitionImage,
+    ResourceKey,
+    TopicImage,
+)
+
+VECTORS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("vectors.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def written_again(path: str, content: bytes, version: int) -> bytes:
+    """What kwire makes of what it reads in a znode."""
+    said = json.loads(content)
+    if found := re.fullmatch(r"/brokers/ids/(\d+)", path):
+        broker = znodes.decode_broker(int(found[1]), content)
+        return znodes.encode_broker(broker, int(said["timestamp"]))
+    if re.fullmatch(r"/brokers/topics/[^/]+", path):
+        topic = znodes.decode_topic(content)
+        assert topic.id is not None
+        states = tuple(znodes.unborn(each) for _, each in sorted(topic.assignments.items()))
+        return znodes.encode_topic(TopicImage("any", topic.id, states))
+    if path.endswith("/state"):
+        return znodes.encode_state(
+            znodes.decode_state(content, version, znodes.Assignment((1, 2, 3)))
+        )
+    if path.startswith(znodes.CONFIG_CHANGE):
+        key = znodes.decode_config_change(content)
+        assert key is not None
+        return znodes.encode_config_change(key)
+    if path.startswith("/config/"):
+        return znodes.encode_configs(znodes.decode_configs(content))
+    if path == znodes.PRODUCER_ID_BLOCK:
+        end = znodes.decode_next_producer_id(content)
+        return znodes.encode_producer_ids(said["broker"], range(int(said["block_start"]), end))
+    if path == znodes.CONTROLLER:
+        return znodes.encode_controller(znodes.decode_controller(content), int(said["timestamp"]))
+    if path == znodes.CONTROLLER_EPOCH:
+        return znodes.encode_controller_epoch(znodes.decode_controller_epoch(content))
+    if path == znodes.CLUSTER_ID:
+        return znodes.encode_cluster_id(znodes.decode_cluster_id(content))
+    assert path == znodes.FEATURE
+    return znodes.encode_feature(znodes.decode_feature(content))
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["path"])
+def test_what_apache_kafka_wrote_is_read_and_written_alike(vector: dict[str, str]) -> None:
+    content = vector["content"].encode()
+    assert written_again(vector["path"], content, int(vector["version"])) == content
+
+
+def test_there_is_a_vector_of_each_kind() -> None:
+    paths = [vector["path"] for vector in VECTORS]
+    for part in (
+        *("/brokers/ids/", "/state", "/config/topics/", "/config/brokers/<default>"),
+        *("/config/users/al%20", "/config/users/<default>/clients/<default>", "/config/clients/"),
+        *("/config/ips/", "/config/changes/", "/controller", "/controller_epoch", "/cluster/id"),
+        *("/feature", "/latest_producer_id_block"),
+    ):
+        assert any(part in path for path in paths), part
+    assert any('"leader_recovery_state":1' in vector["content"] for vector in VECTORS)
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ((TOPIC_RESOURCE, "t.a_b-1"), "topics/t.a_b-1"),
+        ((znodes.BROKER_RESOURCE, "1"), "brokers/1"),
+        ((znodes.BROKER_RESOURCE, ""), "brokers/<default>"),
+        ((znodes.CLIENT_METRICS_RESOURCE, "a b/\u00e9~*"), "client-metrics/a%20b%2F%C3%A9%7E%2A"),
+        ((znodes.ENTITY_RESOURCE, "users/bob/clients/<default>"), "users/bob/clients/<default>"),
+    ],
+)
+def test_paths_of_what_is_configured(key: ResourceKey, path: str) -> None:
+    assert znodes.entity_path(key) == path
+    assert znodes.resource_of(path) == key
+
+
+def test_what_is_no_resource() -> None:
+    assert znodes.resource_of("changes/config_change_1") is None
+    assert znodes.resource_of("topics") is None
+    assert znodes.decode_config_change(b'{"version":2,"entity_path":"moons/io"}') is None
+
+
+def test_changes_of_configs_as_before_version_2() -> None:
+    said = b'{"version":1,"entity_type":"topics","entity_name":"t"}'
+    assert znodes.decode_config_change(said) == (TOPIC_RESOURCE, "t")
+
+
+def test_registrations_of_older_and_newer_brokers() -> None:
+    first = b'{"version":1,"host":"h","port":9092,"jmx_port":-1,"timestamp":"1"}'
+    plain = Endpoint("PLAINTEXT", "h", 9092)
+    assert znodes.decode_broker(3, first, 7) == BrokerImage(3, (plain,), None, 7)
+    second = b'{"version":2,"host":null,"port":-1,"endpoints":["SSL://h:1"],"jmx_port":-1}'
+    assert znodes.decode_broker(3, second).endpoints == (Endpoint("SSL", "h", 1, "SSL"),)
+    later = (
+        b'{"version":6,"endpoints":["in://[::1]:9"],"listener_security_protocol_map":{"IN":'
+        b'"SASL_SSL"},"rack":"r","features":{"f":{"min_version":1,"max_version":2}},"new":[1]}'
+    )
+    listener = Endpoint("IN", "::1", 9, "SASL_SSL")
+    expected = BrokerImage(1, (listener,), "r", -1, {"f": (1, 2)})
+    assert znodes.decode_broker(1, later) == expected
+    assert znodes.decode_broker(1, znodes.encode_broker(expected, 1)) == expected
+
+
+def test_topics_of_older_brokers() -> None:
+    assert znodes.decode_topic(b'{"version":1,"partitions":{"0":[2,1]}}') == znodes.TopicZnode(
+        None, {0: znodes.Assignment((2, 1))}
+    )
+
+
+def test_a_partition_that_is_reassigned() -> None:
+    state = PartitionImage(1, 4, 9, (3, 1, 2), (1, 2), (), (3,), (2,), False, 5)
+    topic = TopicImage("t", bytes(range(16)), (state,))
+    read = znodes.decode_topic(znodes.encode_topic(topic))
+    assert read.id == topic.id
+    assert znodes.decode_state(znodes.encode_state(state), 9, read.assignments[0]) == state
+    assert znodes.encode_topic(topic) == (
+        b'{"partitions":{"0":[3,1,2]},"topic_id":"AAECAwQFBgcICQoLDA0ODw",'
+        b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[2]},"version":3}'
+    )
+
+
+def test_what_is_asked_by_administrators_and_told_by_brokers() -> None:
+    asked = {("t", 0): (1, 2), ("u", 3): (2,)}
+    assert znodes.decode_reassignments(znodes.encode_reassignments(asked)) == asked
+    spaced = b'{"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [1, 3]}]}'
+    assert znodes.decode_reassignments(spaced) == {("t", 2): (1, 3)}
+    places = (("t", 0), ("u", 1))
+    assert znodes.decode_places(znodes.encode_places(places)) == places
+    assert znodes.decode_log_dir_event(znodes.encode_log_dir_event(7)) == 7
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b"null", b"7", b"[]", b'{"version":1}'])
+def test_damaged_znodes_are_told_from_empty_ones(damaged: bytes) -> None:
+    assert znodes.decode_configs(damaged) == {}
+    for decode in (
+        znodes.decode_controller,
+        znodes.decode_cluster_id,
+        znodes.decode_places,
+        znodes.decode_reassignments,
+        lambda content: znodes.decode_broker(1, content),
+        lambda content: znodes.decode_state(content, 0, znodes.Assignment(())),
+    ):
+        with pytest.raises((ValueError, TypeError, LookupError)):
+            decode(damaged)
+
+
+def test_control_characters_are_written_as_jackson_does() -> None:
+    assert text_of({"a": '\x00\x1f\n"\\/\u2028\u00e9'}) == (
+        b'{"a":"\\u0000\\u001F\\n\\"\\\\/\xe2\x80\xa8\xc3\xa9"}'
+    )
+    assert text_of("\\u001f") == b'"\\\\u001f"'
+
+
+def test_java_hashes_text_by_its_utf_16_units() -> None:
+    assert string_hash("version") == 351608024
+    assert string_hash("\U0001f600") == 1772899
+
+
+@given(
+    st.builds(
+        PartitionImage,
+        leader=st.integers(-1, 9),
+        leader_epoch=st.integers(0, 99),
+        partition_epoch=st.just(5),
+        replicas=st.just((1, 2)),
+        isr=st.lists(st.integers(0, 9)).map(tuple),
+        recovering=st.booleans(),
+        controller_epoch=st.integers(0, 99),
+    )
+)
+def test_any_state_is_read_as_it_was_written(state: PartitionImage) -> None:
+    assignment = znodes.Assignment((1, 2))
+    assert znodes.decode_state(znodes.encode_state(state), 5, assignment) == state
+    assert replace(state, offline=(1,)) != state  # who is away is not written
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_any_configs_are_read_as_they_were_written(configs: dict[str, str]) -> None:
+    assert znodes.decode_configs(znodes.encode_configs(configs)) == configs
