@@ -92,6 +92,7 @@ class Log:
     first_unstable_offset: int | None = field(default=None, init=False)
     first_dirty_offset: int | None = field(default=None, init=False)
     """Up to where it has been compacted (`cleaner-offset-checkpoint`); None: it never was."""
+    upkeep: dict[Log, None] = field(default_factory=dict, init=False)  # see `LogDirs.changed`
     cancel_swap: Callable[[], None] | None = field(default=None, init=False)
     """Where cleaned segments are on their way in: called before any are removed."""
     _plain: PlainBatches = field(init=False)
@@ -128,6 +129,7 @@ class Log:
     def update_config(self, config: LogConfig) -> None:
         """Take over altered topic configs; they hold from the next append on."""
         self.config = config
+        self.upkeep[self] = None
         self.flushes_by_messages = config.flush_messages < LONG_MAX
         self._segment_bytes = config.segment_bytes
         self.rolling.configure(config)
@@ -347,6 +349,7 @@ class Log:
             raise self.storage.refused(error) from error
         segment.note_batch(position, size, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
+        self.upkeep[self] = None
         return segment, last_offset, flush
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
@@ -463,18 +466,17 @@ class Log:
 
     def flush(self) -> None:
         """Make everything written so far durable, here and now."""
-        flush = self.prepare_flush()
-        if flush is not None:
-            flush.run()
-            self.flushed(flush)
+        self._carry_out(self.prepare_flush())
 
     def close(self) -> None:
         """Write what is only in memory and make all of it durable, for a clean stop."""
-        flush = self.prepare_close()
+        self._carry_out(self.prepare_close())
+        self.segments.close()
+
+    def _carry_out(self, flush: Flush | None) -> None:
         if flush is not None:
             flush.run()
             self.flushed(flush)
-        self.segments.close()
 
     def prepare_close(self) -> Flush | None:
         """Write what is only in memory; gives what makes it durable, None if all is."""

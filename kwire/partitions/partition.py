@@ -293,7 +293,7 @@ class Partition:
             if self.leading is not None:
                 self.leading.appended(size_bytes)
         elif self.leading is None:
-            self.advance_high_watermark(self.log.log_end_offset, size_bytes)
+            self._advance(self.log.log_end_offset, size_bytes)  # the log knows it has changed
         else:
             self.leading.appended(size_bytes)
 
@@ -381,6 +381,10 @@ class Partition:
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""
+        self.log.upkeep[self.log] = None  # for the checkpoint
+        self._advance(offset, size_bytes)
+
+    def _advance(self, offset: int, size_bytes: int) -> None:
         if offset > self.high_watermark:
             self.high_watermark = offset
             if self.log.producers.unreplicated:  # markers that move the last stable offset

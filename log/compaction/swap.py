@@ -68,6 +68,7 @@ class Swap:
             log.storage.remove_later(paths, now_ms + log.config.file_delete_delay_ms)
         log.segments.add(segment)
         log.reader.forget()
+        log.upkeep[log] = None
         for name in self.cleaned.files:
             path = log.dir / _base_name(name)
             log.storage.files.rename(path.with_name(path.name + names.SWAP), path)

@@ -38,6 +38,9 @@ class LogDirs:
         self.clock = clock
         self.logs: dict[TopicPartition, Log] = {}
         self._logs_in: dict[LogDir, dict[TopicPartition, Log]] = {}
+        self.changed: dict[Log, None] = {}
+        """Those that were written to, cut, rolled, flushed or given other configs since
+        `Maintenance` last looked: whatever does that puts the log down.  An ordered set."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """What `replication-offset-checkpoint` said when the logs were loaded."""
         self.online_dirs: list[LogDir] = []
@@ -94,6 +97,8 @@ class LogDirs:
             self.dir_failed(directory, error)
 
         log.on_storage_failure = failed
+        log.upkeep = self.changed
+        log.upkeep[log] = None
         self.logs[key] = log
         self._logs_in.setdefault(directory, {})[key] = log
 

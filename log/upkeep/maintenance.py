@@ -1,7 +1,8 @@
 """What a broker does with its logs in the background, and when.
 
 `Maintenance.due` decides on the loop what is to be done and hands out jobs for a thread.  It is
-cheap enough to be called every second.
+cheap enough to be called every second: it looks at logs that have put themselves down as changed,
+and at those with something to come (files to be removed, a flush by time), not at all there are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.log.config import LONG_MAX
 from kwire.log.directory.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -46,12 +48,13 @@ class Intervals:
     producer_id_expiration_check_interval_ms: int = 600_000
 
 
-_CHECKPOINTS = (
-    ("log_flush_offset_checkpoint_interval_ms", RECOVERY_POINTS),
-    ("log_flush_start_offset_checkpoint_interval_ms", LOG_START_OFFSETS),
-    ("replica_high_watermark_checkpoint_interval_ms", HIGH_WATERMARKS),
-)
-"""With the interval of each; the cleaner's is written after each cleaning."""
+_CHECKPOINTS = {
+    "log_flush_offset_checkpoint_interval_ms": RECOVERY_POINTS,
+    "log_flush_start_offset_checkpoint_interval_ms": LOG_START_OFFSETS,
+    "replica_high_watermark_checkpoint_interval_ms": HIGH_WATERMARKS,
+}
+"""By the interval of each; the cleaner's is written after each cleaning."""
+_OF_ALL_LOGS = frozenset(_CHECKPOINTS.values())
 
 
 class Maintenance:
@@ -65,6 +68,10 @@ class Maintenance:
         self._flushing: set[int] = set()
         self._writing: set[Path] = set()
         self.deleted: list[DeletedFolder] = []
+        self._awaited: dict[Log, None] = {}
+        """Logs with something to come, to be looked at each time."""
+        self._stale = set(_OF_ALL_LOGS)
+        """Checkpoints that may say something else than the logs do."""
         self.cleaner_offsets_changed = False
         self.high_watermark_of: Callable[[Log], int] = _log_end_offset
 
@@ -77,19 +84,31 @@ class Maintenance:
 
     def due(self, now_ms: int, high_watermark_of: Callable[[Log], int]) -> list[Job]:
         """Do what needs no waiting; gives the rest."""
-        logs = list(self._dirs.logs.values())
         if self._is_time("log_retention_check_interval_ms", now_ms):
-            for log in logs:
+            for log in list(self._dirs.logs.values()):
                 _guarded(log, partial(_retain, log, now_ms, high_watermark_of(log)))
         if self._is_time("producer_id_expiration_check_interval_ms", now_ms):
-            for log in logs:
+            for log in self._dirs.logs.values():
                 log.producers.remove_expired(now_ms)
+        logs = self._to_look_at()
         jobs = self._removals(logs, now_ms)
         for log in logs:
             if _must_flush(log, now_ms) and (job := self.flush_job(log, now_ms)) is not None:
                 jobs.append(job)
+            if _has_more_to_come(log, now_ms):
+                self._awaited[log] = None
         self.high_watermark_of = high_watermark_of
         return jobs + self._checkpoints(now_ms)
+
+    def _to_look_at(self) -> list[Log]:
+        """The logs that have changed or wait for something, as far as they are still served."""
+        changed, served = self._dirs.changed, self._dirs.logs
+        if changed:
+            self._stale |= _OF_ALL_LOGS
+        found = changed | self._awaited
+        changed.clear()
+        self._awaited.clear()
+        return [log for log in found if served.get((log.topic, log.partition)) is log]
 
     # Flushing
 
@@ -108,6 +127,7 @@ class Maintenance:
 
     def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
         self._flushing.discard(id(log))
+        log.upkeep[log] = None
         if log.offline:
             return  # deleted meanwhile, so that its folder has another name; or failed already
         _guarded(log, partial(log.flushed, flush))
@@ -153,7 +173,12 @@ class Maintenance:
 
         One that is being written just now is left out: its turn comes again.
         """
-        due = {name for interval, name in _CHECKPOINTS if self._is_time(interval, now_ms)}
+        due = {
+            name
+            for interval, name in _CHECKPOINTS.items()
+            if name in self._stale and self._is_time(interval, now_ms)
+        }
+        self._stale -= due
         jobs = []
         cleaned, self.cleaner_offsets_changed = self.cleaner_offsets_changed, False
         if cleaned:
@@ -164,6 +189,8 @@ class Maintenance:
                     jobs.append(self._checkpoint(directory, name))
                 elif name == CLEANER_OFFSETS:
                     self.cleaner_offsets_changed = cleaned
+                else:
+                    self._stale.add(name)
         return jobs
 
     def _checkpoint(self, directory: LogDir, name: str) -> Job:
@@ -206,12 +233,14 @@ class Maintenance:
             return
         if passes(error):
             _logger.warning("%s is not written this time: %s", path, error)
+            self._stale.add(path.name)
         else:
             self._dirs.dir_failed(directory, error)
 
 
 def _retain(log: Log, now_ms: int, high_watermark: int) -> None:
-    log.rolling.roll_if_due(log.log_end_offset, now_ms)
+    if log.rolling.roll_if_due(log.log_end_offset, now_ms):
+        log.upkeep[log] = None
     delete_expired_segments(log, now_ms, high_watermark)
 
 
@@ -239,6 +268,12 @@ def _must_flush(log: Log, now_ms: int) -> bool:
     rolled = durable < log.segments.active.base_offset
     deleted = durable < log.log_start_offset
     return rolled or deleted or now_ms - log.durability.last_flush_ms >= log.config.flush_ms
+
+
+def _has_more_to_come(log: Log, now_ms: int) -> bool:
+    """Whether a log that stays as it is will need something later."""
+    by_time = log.config.flush_ms < LONG_MAX and log.log_end_offset > log.recovery_point
+    return bool(log.storage.removals) or by_time or _must_flush(log, now_ms)
 
 
 def _remove(files: Files, paths: list[Path]) -> None:

@@ -28,3 +28,4 @@ def remove_segments(log: Log, segments: Iterable[Segment], now_ms: int) -> None:
         segment.discard()
         log.storage.remove_later(paths, due_ms)
     log.reader.forget()
+    log.upkeep[log] = None

@@ -36,6 +36,7 @@ def delete_records(log: Log, offset: int, high_watermark: int) -> int:
             f"{offset} is behind the high watermark, {high_watermark}",
         )
     log.increment_log_start_offset(offset)
+    log.upkeep[log] = None
     return log.log_start_offset
 
 
