@@ -276,16 +276,24 @@ def generate(tree: Path) -> None:
         raise SystemExit("mutmut could not make the mutants")
 
 
-def chosen(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
-    """Those to be tried now: of the sample, if there is one, what was not noticed before."""
+def sampled(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
+    """Of a module's mutants those that this run is about: that mypy lets pass, drawn by chance."""
     names = sorted(name for name, code in results.items() if code != REFUSED)
     if options.sample and options.sample < len(names):
         draw = random.Random(f"{options.seed}:{module}")
         names = sorted(draw.sample(names, options.sample))
+    return names
+
+
+def chosen(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
+    """Those to be tried now: of a sample whatever was not noticed before, else what is new."""
+    names = sampled(results, module, options)
     if options.all:
         return names
     if options.again:
         return [name for name in names if results[name] not in NOTICED | {NEW}]
+    if options.sample:
+        return [name for name in names if results[name] not in NOTICED]
     return [name for name in names if results[name] in (NEW, STOPPED)]
 
 
@@ -345,7 +353,7 @@ def mutants_of(tree: Path, module: Path, keys: Iterable[str]) -> Iterator[Mutant
 WORDS = re.compile(
     r"""(?:\bmessage=)?(?:f?"(?:[^"\\]|\\.)* (?:[^"\\]|\\.)*"|\bstr\((?:error|problem)\))"""
 )
-"""What people read of an error: a literal with spaces in it, or another error's message."""
+"""What people read of an error: a literal with spaces, or another error's message."""
 NO_WORDS = ("", "None", "message=None", "str(None)")
 """What a mutant may have instead."""
 
@@ -384,17 +392,20 @@ def known_equivalents() -> set[Equivalent]:
     return {Equivalent(*(each[name] for name in Equivalent._fields)) for each in told}
 
 
-def tally(tree: Path, module: str, path: Path, equivalents: set[Equivalent]) -> Tally:
-    """Count what was tried of one module, in this run and before."""
+def tally(
+    tree: Path, module: str, path: Path, known: set[Equivalent], options: argparse.Namespace
+) -> Tally:
+    """Count what was tried of one module, or of the sample of it, in this run and before."""
     results = results_of(tree, path)
-    tried = {key: code for key, code in results.items() if code not in (NEW, STOPPED, REFUSED)}
+    about = {name: results[name] for name in sampled(results, module, options)}
+    tried = {key: code for key, code in about.items() if code not in (NEW, STOPPED)}
     refused = sum(code == REFUSED for code in results.values())
     noticed = sum(code in NOTICED for code in tried.values())
     found = Tally(module, len(results), refused, noticed)
     unnoticed = [key for key, code in tried.items() if code not in NOTICED]
     for mutant in mutants_of(tree, path, unnoticed):
         change = Equivalent(module, mutant.function, mutant.before, mutant.after)
-        if is_wording(mutant) or change in equivalents:
+        if is_wording(mutant) or change in known:
             found.equivalent += 1
         else:
             found.left.append(mutant)
@@ -480,7 +491,7 @@ def main() -> int:
             keys = [key for name in names for key in chosen(found[name], name, options)]
             if keys:
                 run(tree, keys, options)
-        tallies += [tally(tree, name, paths[name], equivalents) for name in names]
+        tallies += [tally(tree, name, paths[name], equivalents, options) for name in names]
     return 0 if tell(tallies, options.at_least) else 1
 
 

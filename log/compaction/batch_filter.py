@@ -103,10 +103,9 @@ class BatchFilter:
 
     def _control(self, data: bytes, at: int, header: BatchHeader) -> Bytes:
         marker, has_record = marker_at(data, at, header)
-        is_empty = self._transactions.is_empty(header, marker, has_record=has_record)
         if not has_record:
             return _NOTHING
-        if not is_empty:
+        if not self._transactions.is_empty(header, marker):
             return _whole(data, at, header)
         if header.has_delete_horizon:
             passed = header.base_timestamp <= self._now_ms

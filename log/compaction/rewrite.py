@@ -168,7 +168,8 @@ def aborted_batches(task: CleaningTask, source: Source, bases: list[int]) -> set
         for data, at, header in source.batches(base):
             if header.is_control:
                 marker, has_record = marker_at(data, at, header)
-                transactions.is_empty(header, marker, has_record=has_record)
+                if has_record:
+                    transactions.is_empty(header, marker)
             elif transactions.is_aborted(header):
                 found.add(header.base_offset)
     return found

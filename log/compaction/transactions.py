@@ -60,13 +60,9 @@ class CleanedTransactions:
         ongoing.met = True
         return True
 
-    def is_empty(
-        self, header: BatchHeader, marker: EndTxnMarker | None, *, has_record: bool
-    ) -> bool:
-        """For a control batch: whether nothing is left of the transaction that it ends."""
+    def is_empty(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
+        """For a control batch with a record: is nothing left of the transaction that it ends?"""
         self._begin(header.last_offset)
-        if not has_record:
-            return True
         if marker is None:
             return False  # a control record of another kind
         if marker.kind is ControlType.COMMIT:

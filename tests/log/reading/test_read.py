@@ -15,6 +15,7 @@ from kwire.log import (
     append_as_follower,
     delete_expired_segments,
     delete_records,
+    max_timestamp_offset,
     offset_for_timestamp,
 )
 from tests.log.configs import log_config
@@ -198,3 +199,15 @@ def test_a_disk_that_fails_a_look_up_by_time(open_log: OpenLog, append: Append) 
         offset_for_timestamp(log, NOW_MS + 1)
     assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.offline
+
+
+def test_the_largest_timestamp_may_be_anywhere(open_log: OpenLog, append: Append) -> None:
+    """Also before segments of older records, and before one that is empty."""
+    log = open_log()
+    assert max_timestamp_offset(log) is None
+    for number, timestamp in enumerate([5, 3, 9, 9, 2], 1):
+        append(log, timestamp=NOW_MS + timestamp)
+        log.roll(NOW_MS + number)
+    found = max_timestamp_offset(log)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (NOW_MS + 9, 2)

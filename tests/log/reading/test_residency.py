@@ -50,6 +50,14 @@ def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
     assert is_resident(cold_file, 0, middle)
 
 
+def test_a_hole_at_the_very_end_is_seen(cold_file: int) -> None:
+    read_in(cold_file, 0, SIZE_BYTES)
+    end = SIZE_BYTES - 2 * PROBE_EVERY_BYTES
+    os.posix_fadvise(cold_file, SIZE_BYTES - 4096, 4096, os.POSIX_FADV_DONTNEED)
+    assert not is_resident(cold_file, end, SIZE_BYTES - end)
+    assert is_resident(cold_file, end, SIZE_BYTES - end - 4096)
+
+
 def test_reading_in_ends_with_the_file(tmp_path: Path) -> None:
     with open(tmp_path / "file", "wb+", buffering=0) as file:
         file.write(bytes(10))

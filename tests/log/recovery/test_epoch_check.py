@@ -44,3 +44,56 @@ def test_making_the_epochs_anew_keeps_that_leader(
     assert "does not fit the log" in caplog.text
     again.close()
     assert path.read_text() == "0\n3\n0 0\n2 2\n5 4\n"
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ("0 0\n", "nothing of the last batch's"),
+        ("2 2\n", "nothing of the first batch's"),
+        ("0 0\n3 2\n", "another epoch than the batch there has"),
+        ("1 0\n2 2\n", "another epoch than the first batch has"),
+        ("0 0\n2 1\n", "begins too soon"),
+        ("0 0\n2 3\n", "begins too late"),
+        ("", "nothing"),
+    ],
+)
+def test_what_does_not_fit_is_made_anew(
+    open_log: OpenLog,
+    append: Append,
+    caplog: pytest.LogCaptureFixture,
+    entries: str,
+    why: str,
+) -> None:
+    log = open_log()
+    for epoch in (0, 0, 2, 2):
+        append(log, leader_epoch=epoch)
+    log.close()
+    path = log.epochs.path
+    path.write_text(f"0\n{entries.count(chr(10))}\n{entries}")
+    again = open_log(clean=True)
+    assert [end_offset_for_epoch(again, epoch) for epoch in (0, 1, 2, 3)] == [
+        (0, 2),
+        (0, 2),
+        (2, 4),
+        (-1, -1),
+    ], why
+    assert again.epochs.entries == [(0, 0), (2, 2)]
+
+
+def test_the_batches_are_looked_at_once(
+    open_log: OpenLog, append: Append, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log()
+    for epoch in (0, 2):
+        append(log, leader_epoch=epoch)
+    log.close()
+    again = open_log(clean=True)
+    assert end_offset_for_epoch(again, 0) == (0, 1)
+
+    def fail(_: object, offset: int) -> None:
+        raise AssertionError(f"looks at {offset} again")
+
+    monkeypatch.setattr("kwire.log.segments.Segments.batch_at", fail)
+    assert end_offset_for_epoch(again, 0) == (0, 1)
+    assert end_offset_for_epoch(again, 2) == (2, 2)

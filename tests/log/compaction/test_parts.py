@@ -1,0 +1,67 @@
+"""What the cleaner's parts promise one another, apart from what is left of a log in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, read_header
+from kwire.log.compaction.task import (
+    Answer,
+    CleaningTask,
+    GroupCleaned,
+    PassDone,
+    PassFailed,
+    decode_answer,
+    encode_answer,
+)
+from kwire.log.compaction.transactions import CleanedTransactions
+
+TASK = CleaningTask(
+    directory="/data/ü/t-0",
+    segments=[(0, 100), (7, 2**33)],
+    later_segments=[90, 2**40],
+    first_dirty=3,
+    end_offset=80,
+    upper_bound=90,
+    now_ms=1_700_000_000_000,
+    delete_retention_ms=1,
+    segment_bytes=2,
+    segment_index_bytes=4,
+    index_interval_bytes=5,
+    producers=[(1, 2, 3), (2**60, -1, 0)],
+    map_bytes_max=6,
+)
+
+
+def test_a_task_travels_whole_on_one_line() -> None:
+    line = TASK.encode()
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert CleaningTask.decode(line) == TASK
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        GroupCleaned([0, 7], 2**33, ["a.log.cleaned", "a.index.cleaned"], 5, 6),
+        PassDone(1, 2, 3, 4, 5, 6),
+        PassFailed(28, "No space\nleft"),
+    ],
+)
+def test_so_does_an_answer(answer: Answer) -> None:
+    line = encode_answer(answer)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert decode_answer(line) == answer
+
+
+def test_a_marker_of_which_nothing_is_left_is_empty() -> None:
+    """However it ended its transaction; a control record of another kind ends none."""
+    transactions = CleanedTransactions()
+    for kind in (ControlType.ABORT, ControlType.COMMIT):
+        batch = control_batch(kind, 0, producer_id=7, producer_epoch=0, timestamp=0)
+        header = read_header(batch)
+        assert transactions.is_empty(header, EndTxnMarker(kind, 0))
+        assert not transactions.is_empty(header, None)
+    assert transactions.kept == []
+    assert not transactions.has_open

@@ -1,0 +1,98 @@
+"""A transaction index read from disk: what is right stays, what is not is made anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.control import ControlType
+from kwire.log import Log, LogConfig, aborted_transactions
+from kwire.log.index.txn_index import ENTRY
+from tests.log.conftest import MakeBatch, OpenLog
+from tests.log.producers.test_producer_state import Producer
+
+CONFIG = LogConfig(segment_bytes=500)
+ABORTED = [(2, 1), (1, 0), (3, 5), (1, 11)]
+"""(producer, first offset) in the order of their markers."""
+
+
+def filled(open_log: OpenLog, make_batch: MakeBatch) -> Log:
+    """Over several segments: nested transactions, an open one before, a committed one between."""
+    log = open_log(CONFIG)
+    first, second, third = (Producer(log, make_batch, number) for number in (1, 2, 3))
+    first.send(0, transactional=True)  # offset 0
+    second.send(0, transactional=True)  # 1
+    second.end(ControlType.ABORT)  # 2, while the first is open
+    first.send(1, 2, transactional=True)  # 3, 4
+    third.send(0, transactional=True)  # 5
+    first.end(ControlType.ABORT)  # 6, while the third is open
+    third.end(ControlType.ABORT)  # 7, while none is
+    second.send(1, transactional=True)  # 8
+    second.end(ControlType.COMMIT)  # 9
+    second.send(2)  # 10
+    first.send(3, transactional=True)  # 11
+    log.roll(first.send(4, transactional=True).log_append_time_ms)  # 12
+    first.end(ControlType.ABORT)  # 13
+    assert len(list(log.segments)) > 2
+    assert told(log) == ABORTED
+    return log
+
+
+def told(log: Log) -> list[tuple[int, int]]:
+    return aborted_transactions(log, 0, log.log_end_offset)
+
+
+def test_what_is_right_stays(
+    open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(open_log, make_batch).close()
+    log = open_log(CONFIG, clean=True)
+    assert told(log) == ABORTED
+    assert "does not fit the log" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (1, 9),  # another producer
+        (1, 3),  # one that has a transaction elsewhere
+        (2, 1),  # begins where another's does
+        (2, 2),  # begins with a marker
+        (2, -1),
+        (3, 5),  # ends where there is no marker
+        (3, 9),  # ends with a marker that commits
+        (3, 99),  # ends behind the log
+        (4, 2),  # stable up to a marker
+        (4, 10),  # stable up to a plain batch
+        (4, 99),
+    ],
+)
+def test_what_is_not_is_made_anew(
+    open_log: OpenLog,
+    make_batch: MakeBatch,
+    log_dir: Path,
+    caplog: pytest.LogCaptureFixture,
+    field: int,
+    value: int,
+) -> None:
+    """Of the first transaction that producer 1 aborted; and it is told as it was."""
+    filled(open_log, make_batch).close()
+    spoiled = 0
+    for path in log_dir.glob("*.txnindex"):
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), ENTRY.size):
+            entry = list(ENTRY.unpack_from(data, at))
+            if entry[1:3] == [1, 0]:
+                entry[field] = value
+                ENTRY.pack_into(data, at, *entry)
+                spoiled += 1
+        path.write_bytes(data)
+    assert spoiled == 1
+    log = open_log(CONFIG, clean=True)
+    assert told(log) == ABORTED
+    assert "does not fit the log" in caplog.text
+    log.close()
+    caplog.clear()
+    assert told(open_log(CONFIG, clean=True)) == ABORTED
+    assert caplog.text == "", "it was written, too"

@@ -1,0 +1,90 @@
+"""What a look-up would wait for is asked of the disk, and no more: by a thread, beforehand."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from kwire.log import Log, LogConfig
+from kwire.log.reading import residency
+from kwire.log.recovery.scan import WINDOW_BYTES
+from tests.log.conftest import Append, OpenLog
+
+CONFIG = LogConfig(segment_bytes=1 << 22, index_interval_bytes=4096)
+SIZE = 10_000
+
+
+@pytest.fixture
+def log(open_log: OpenLog, append: Append) -> Log:
+    """A segment of some 2 MB with an entry for each batch, and a short one behind it."""
+    log = open_log(CONFIG)
+    for _ in range(200):
+        append(log, size=SIZE)
+    log.roll(1_700_000_000_000)
+    append(log)
+    return log
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """What was looked at or read in: (position, bytes).  Nothing is in memory."""
+    found: list[tuple[int, int]] = []
+
+    def note(_fd: int, position: int, size_bytes: int) -> bool:
+        found.append((position, size_bytes))
+        return False
+
+    monkeypatch.setattr(residency, "is_resident", note)
+    monkeypatch.setattr(residency, "read_in", note)
+    return found
+
+
+@pytest.mark.parametrize("offset", [0, 1, 77, 150, 199])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_the_batches_around_the_offset(
+    log: Log, asked: list[tuple[int, int]], offset: int, is_open: bool
+) -> None:
+    segment = log.segments.first
+    batch = log.read(offset, 1, max_offset=200, min_one_batch=True)
+    assert batch is not None
+    if not is_open:
+        segment.release()
+    asked.clear()
+    cold = log.reader.cold_lookup(offset)
+    assert cold is not None
+    assert len(asked) == is_open
+    cold.read_in()
+    assert len(asked) == is_open + 1
+    for position, size_bytes in asked:
+        assert position <= batch.position < position + size_bytes <= segment.size_bytes
+        assert batch.position - position <= 2 * SIZE
+        assert size_bytes == min(WINDOW_BYTES, segment.size_bytes - position)
+
+
+def test_a_disk_that_cannot_say_is_asked_when_it_is_read(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    assert log.read(77, 1, max_offset=200, min_one_batch=True) is not None
+    monkeypatch.setattr(residency, "is_resident", fail)
+    monkeypatch.setattr(residency, "read_in", fail)
+    assert log.reader.cold_lookup(77) is None
+    log.segments.first.release()
+    cold = log.reader.cold_lookup(77)
+    assert cold is not None
+    cold.read_in()  # whoever reads then is told
+
+
+def test_a_piece_of_a_region_is_where_it_is_in_its_file(
+    log: Log, asked: list[tuple[int, int]]
+) -> None:
+    region = log.read(77, 50_000, max_offset=200, min_one_batch=True)
+    assert region is not None
+    asked.clear()
+    assert not region.is_resident(1000, 2000)
+    region.read_in(1000, 2000)
+    assert asked == [(region.position + 1000, 2000)] * 2
