@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -121,6 +123,30 @@ def test_a_moved_log_start_is_told(t: Node) -> None:
     assert client.fetch() == [(0, 0, 5, 0)]
     assert client.reply.responses[0].partitions[0].log_start_offset == 3
     assert client.fetch() == []
+
+
+def test_a_moved_high_watermark_is_told_to_who_has_skipped_the_records(t: Node) -> None:
+    """A consumer that seeks to the end has read nothing of them."""
+    client = Client(t)
+    client.fetch(p0=0, p1=0)
+    assert client.fetch() == []
+    t.append("t")
+    assert client.fetch(p0=5) == [(0, 0, 5, 0)]
+    assert client.fetch() == []
+
+
+@pytest.mark.parametrize(("replica_id", "opened"), [(-1, False), (0, True), (7, True)])
+def test_a_replica_takes_a_consumers_slot_at_any_time(
+    make_node: Callable[..., Node], replica_id: int, opened: bool
+) -> None:
+    """Number 0 is one as well."""
+    node = make_node({"max.incremental.fetch.session.cache.slots": "1"})
+    node.create("t", 3)
+    Client(node).fetch(p0=0, p1=0, p2=0)
+    topic = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=100)])
+    asked = FetchRequest(replica_id=replica_id, session_epoch=0, topics=[topic])
+    reply = node.call(asked, 12)
+    assert (reply.session_id != 0) == opened
 
 
 def test_a_moved_high_watermark_is_told_though_a_reader_is_held_back(t: Node) -> None:

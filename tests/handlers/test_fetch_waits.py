@@ -144,6 +144,15 @@ async def test_limits_of_partitions_add_up(t: Node, autojump_clock: MockClock) -
     assert seconds == 1.0
 
 
+def test_what_is_held_back_between_others_counts_with_them(t: Node) -> None:
+    """As Apache Kafka counts: a batch that is larger than its partition's limit fills it."""
+    for index in range(3):
+        t.append("t", index)
+    partitions = ((0, 0), (1, 0, 100), (2, 0))
+    reply = t.call(fetch(*partitions, min_bytes=2 * BATCH + 100), 12)
+    assert told(reply) == [(0, 0, BATCH), (1, 0, 0), (2, 0, BATCH)]
+
+
 def test_min_bytes_is_no_more_than_max_bytes(t: Node) -> None:
     for _ in range(3):
         t.append("t", 0)

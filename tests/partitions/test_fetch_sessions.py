@@ -283,6 +283,17 @@ def test_a_session_counts_as_old_from_its_first_use_after_two_minutes() -> None:
     assert open_session(sessions, larger, now_ms=EVICTION_MS + 12) != NO_SESSION
 
 
+def test_a_young_session_is_safe_at_any_hour() -> None:
+    hour = 1_700_000_000_000
+    sessions = new_sessions(1)
+    number = open_session(sessions, topic("a", p0=0), now_ms=hour)
+    plan(sessions, session=number, epoch=1, now_ms=hour + EVICTION_MS)
+    larger = topic("a", p0=0, p1=0)
+    assert open_session(sessions, larger, now_ms=hour + EVICTION_MS) == NO_SESSION
+    plan(sessions, session=number, epoch=2, now_ms=hour + EVICTION_MS + 1)
+    assert open_session(sessions, larger, now_ms=hour + EVICTION_MS + 1) != NO_SESSION
+
+
 def test_a_follower_takes_the_place_of_any_consumer_and_yields_to_none() -> None:
     sessions = new_sessions(1)
     open_session(sessions, topic("a", p0=0, p1=0, p2=0))

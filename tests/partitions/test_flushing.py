@@ -224,3 +224,17 @@ async def test_a_shortage_is_waited_for(
             assert error_of(await client.ask(produce(), 7, ProduceResponse)) == 0
         assert tries == 3
         assert await high_watermark(client) == 1
+
+
+async def test_each_write_is_flushed_before_it_is_answered(tmp_path: Path) -> None:
+    """One after the other; and a flush counts for `flush.ms` as any other."""
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        partition = broker.partition(TOPIC, 0)
+        assert partition is not None
+        for count in range(1, 4):
+            before_ms = Broker.now_ms()
+            with trio.fail_after(PATIENCE_S):
+                assert error_of(await client.ask(produce(), 7, ProduceResponse)) == 0
+            assert partition.log.recovery_point == count
+            assert partition.log.durability.last_flush_ms >= before_ms

@@ -117,6 +117,20 @@ def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
     assert partition.high_watermark == 1, "the other has not fetched it yet"
 
 
+def test_what_is_committed_is_told_at_once(make_log: MakeLog) -> None:
+    partition = Partition(make_log(log_config()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    for _ in range(3):
+        append(partition)
+    partition.advance_high_watermark(2, 0)
+    told: list[list[ErrorCode]] = [[], [], [], []]
+    for offset in (3, 2, 1):
+        partition.when_replicated(offset, told[offset].append)
+    assert told == [[], [ErrorCode.NONE], [ErrorCode.NONE], []]
+    partition.advance_high_watermark(3, 0)
+    assert told[3] == [ErrorCode.NONE]
+
+
 def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
     """And whoever waits is told so at once, also for what lies before the high watermark."""
     partition = Partition(make_log(DEFAULTS), 1)

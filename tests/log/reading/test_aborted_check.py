@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.control import ControlType
-from kwire.log import Log, LogConfig, aborted_transactions
+from kwire.log import Log, aborted_transactions
 from kwire.log.index.txn_index import ENTRY
+from tests.log.configs import log_config
 from tests.log.conftest import MakeBatch, OpenLog
 from tests.log.producers.test_producer_state import Producer
 
-CONFIG = LogConfig(segment_bytes=500)
+CONFIG = log_config(segment_bytes=500)
 ABORTED = [(2, 1), (1, 0), (3, 5), (1, 11)]
 """(producer, first offset) in the order of their markers."""
 

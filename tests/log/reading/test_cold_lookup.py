@@ -7,12 +7,13 @@ import os
 
 import pytest
 
-from kwire.log import Log, LogConfig
+from kwire.log import Log
 from kwire.log.reading import residency
 from kwire.log.recovery.scan import WINDOW_BYTES
+from tests.log.configs import log_config
 from tests.log.conftest import Append, OpenLog
 
-CONFIG = LogConfig(segment_bytes=1 << 22, index_interval_bytes=4096)
+CONFIG = log_config(segment_bytes=1 << 22, index_interval_bytes=4096)
 SIZE = 10_000
 
 
