@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from kwire.conformance import java
+from kwire.conformance import class_archive, java
 from kwire.testing.ports import free_port
 from kwire.testing.process import answers
 
@@ -185,10 +185,12 @@ def command(
     log_level: str = "WARN",
 ) -> list[str]:
     """The command line that runs `class_name` with the jars of `version`."""
+    archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
     return [
         str(java.executable()),
         _logging(version),
         *jvm,
+        *archived,
         f"-Dkwire.log.level={log_level}",
         "-cp",
         f"{libs(version)}/*",
@@ -418,6 +420,27 @@ class ZooKeeperBroker(ApacheKafka):
         if process is not None:
             process.kill()
             process.wait()
+
+
+def archive_classes() -> None:
+    """Have what starts from now on map the classes of Apache Kafka instead of loading them anew.
+
+    Takes a start and a stop of a node, once; nothing where another process is about it.
+    """
+    jars = libs()
+    with open(class_archive.path(jars).with_suffix(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if class_archive.path(jars).exists():
+            return
+        with tempfile.TemporaryDirectory(dir=jars.parent, prefix="archive.new-") as folder:
+            written = Path(folder, "classes.jsa")
+            jvm = (*QUICK_JVM, *class_archive.writing(written))
+            with ApacheKafka(Path(folder, "node"), jvm=jvm):
+                pass
+            class_archive.keep(written, jars)
 
 
 def lock_exclusively(file: IO[str]) -> None:

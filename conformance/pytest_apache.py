@@ -24,6 +24,7 @@ from kwire.conformance.apache_kafka import (
     ZOOKEEPER_VERSION,
     ApacheKafka,
     ZooKeeperBroker,
+    archive_classes,
     libs,
     lock_exclusively,
     run,
@@ -93,8 +94,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def apache_kafka_libs() -> Path:
-    """The folder of Apache Kafka's jars."""
-    return _libs_or_skip()
+    """The folder of Apache Kafka's jars; what a session starts on them starts quickly."""
+    found = _libs_or_skip()
+    archive_classes()
+    return found
 
 
 def _libs_or_skip(version: str = VERSION) -> Path:

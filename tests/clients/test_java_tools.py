@@ -1,6 +1,7 @@
 """Apache Kafka's own console tools, with their default settings.
 
-Each call starts a Java machine, one or two seconds: what belongs together is one test.
+Each call starts a Java machine, one or two seconds: what belongs together is one test, and what
+only has to be there is made by librdkafka.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
+from tests.clients.librdkafka import create_topic, produce
 
 TOOLS = "org.apache.kafka.tools"
 TOPICS = f"{TOOLS}.TopicCommand"
@@ -42,8 +45,10 @@ def lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def test_console_producer_and_consumer_commit_and_resume(tool: Tool, unique: str) -> None:
-    tool(TOPICS, "--create", "--topic", unique)
+def test_console_producer_and_consumer_commit_and_resume(
+    tool: Tool, bootstrap: str, unique: str
+) -> None:
+    create_topic(bootstrap, unique)
     consume = [CONSUMER, "--topic", unique, "--group", unique, "--from-beginning"]
     tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
     assert lines(tool(*consume, "--max-messages", 2)) == ["one", "two"]
@@ -92,8 +97,10 @@ def test_topics_are_created_altered_described_and_deleted(tool: Tool, unique: st
     assert unique not in lines(tool(TOPICS, "--list"))
 
 
-def test_configs_of_topics_are_altered_and_described(tool: Tool, unique: str) -> None:
-    tool(TOPICS, "--create", "--topic", unique, "--config", "retention.ms=100000")
+def test_configs_of_topics_are_altered_and_described(
+    tool: Tool, bootstrap: str, unique: str
+) -> None:
+    create_topic(bootstrap, unique, config={"retention.ms": "100000"})
     of_topic = ["--entity-type", "topics", "--entity-name", unique]
     change = ["--add-config", "max.message.bytes=2000", "--delete-config", "retention.ms"]
     tool(CONFIGS, "--alter", *of_topic, *change)
@@ -107,9 +114,9 @@ def test_configs_of_topics_are_altered_and_described(tool: Tool, unique: str) ->
     assert "  log.segment.bytes=1073741824 sensitive=false" in broker
 
 
-def test_groups_are_described_reset_and_deleted(tool: Tool, unique: str) -> None:
-    tool(TOPICS, "--create", "--topic", unique)
-    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+def test_groups_are_described_reset_and_deleted(tool: Tool, bootstrap: str, unique: str) -> None:
+    create_topic(bootstrap, unique)
+    produce(bootstrap, unique, 3)
     tool(CONSUMER, "--topic", unique, "--group", unique, "--from-beginning", "--max-messages", 3)
     _, row = lines(tool(GROUPS, "--describe", "--group", unique))
     assert row.split() == [unique, unique, "0", "3", "3", "0", "-", "-", "-"]
@@ -122,9 +129,11 @@ def test_groups_are_described_reset_and_deleted(tool: Tool, unique: str) -> None
     assert "was successful" in tool(GROUPS, "--delete", "--group", unique)
 
 
-def test_offsets_log_dirs_and_deleted_records(tool: Tool, unique: str, tmp_path: Path) -> None:
-    tool(TOPICS, "--create", "--topic", unique)
-    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+def test_offsets_log_dirs_and_deleted_records(
+    tool: Tool, bootstrap: str, unique: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, unique)
+    produce(bootstrap, unique, 3)
     plan = tmp_path / "delete.json"
     partition = {"topic": unique, "partition": 0, "offset": 2}
     plan.write_text(json.dumps({"partitions": [partition], "version": 1}))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -9,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from kwire.conformance import apache_kafka as apache
-from kwire.conformance import java
+from kwire.conformance import class_archive, java
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import ZooKeeperProcess
 
@@ -26,6 +28,34 @@ def test_session_node_answers_its_own_tools(
     listed = java_class(topics, [*server, "--list"])
     assert "fixture-topic" in listed.stdout.split()
     assert listed.stderr == ""
+
+
+def test_classes_are_mapped_not_loaded_and_stdout_is_the_tools_alone(
+    apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    archive = class_archive.path(apache_kafka_libs)
+    with open(archive.with_suffix(".lock"), "w") as lock:
+        apache.lock_exclusively(lock)  # another worker may be writing it
+    assert archive.is_file()
+    told = tmp_path / "classes"
+    java_command = apache.command("org.apache.kafka.tools.TopicCommand", ["--version"])
+    java_command.insert(java_command.index("-cp"), f"-Xlog:class+load:file={told}")
+    done = subprocess.run(java_command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.startswith(apache.VERSION)
+    assert done.stderr == ""
+    assert re.search(r"org\.apache\.kafka\.\S+ source: shared objects file", told.read_text())
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100_000)], ids=["empty", "zeros"])
+def test_an_archive_that_does_not_fit_is_as_good_as_none(
+    content: bytes, apache_kafka_libs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.jsa"
+    other.write_bytes(content)
+    monkeypatch.setattr(class_archive, "path", lambda libs: other)
+    done = apache.run("org.apache.kafka.tools.TopicCommand", ["--version"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(apache.VERSION)
 
 
 @pytest.mark.parametrize(

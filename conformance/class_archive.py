@@ -1,0 +1,52 @@
+"""Apache Kafka's classes as Java has them in memory: its tools and nodes start in half the time.
+
+Java's own sharing of class data: a node writes at its end what it has loaded, and whatever starts
+later on the same jars maps that file (`command` sees to it where it is there). Java looks whether
+it fits, and does without where it does not. It lies beside the jars, in the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from kwire.conformance import java
+
+QUIETLY = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""Java warns on stdout of classes that it leaves out, where a tool's answer is read."""
+
+
+def path(libs: Path) -> Path:
+    """Where the archive for a folder of jars and the Java in use is, or would be."""
+    return libs.parent / f"{libs.name}-{_kind(libs.resolve()):08x}.jsa"
+
+
+@cache
+def _kind(libs: Path) -> int:
+    """Another Java, and a folder of the same name elsewhere, have another archive."""
+    return zlib.crc32(f"{java.executable().resolve()} {_version()} {libs}".encode())
+
+
+@cache
+def _version() -> str:
+    return java.version(java.executable())
+
+
+def options(libs: Path) -> tuple[str, ...]:
+    """Java's options that use the archive, if there is one."""
+    archive = path(libs)
+    return (f"-XX:SharedArchiveFile={archive}", *QUIETLY) if archive.is_file() else ()
+
+
+def writing(archive: Path) -> tuple[str, ...]:
+    """Java's options that write the archive when the process ends."""
+    return (f"-XX:ArchiveClassesAtExit={archive}", *QUIETLY)
+
+
+def keep(written: Path, libs: Path) -> None:
+    """Take what a process has written for the archive; where it wrote none, there is none."""
+    with suppress(FileNotFoundError):
+        os.replace(written, path(libs))
