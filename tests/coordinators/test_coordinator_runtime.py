@@ -202,7 +202,7 @@ async def test_replies_wait_until_records_are_committed(
         node.create("t")
         node.create(TOPIC)
         partition = node.partition(TOPIC)
-        partition.isr = (1, 2)  # a follower that lags
+        node.lag(TOPIC)
         replies: list[AnyMessage] = []
 
         async def ask(request: AnyMessage) -> None:
@@ -227,7 +227,7 @@ async def test_replies_are_given_up_after_the_commit_timeout(
         node.create("t")
         node.create(TOPIC)
         partition = node.partition(TOPIC)
-        partition.isr = (1, 2)
+        node.lag(TOPIC)
         reply, seconds = await node.wait_for(commit(3), 8)
         error = reply.topics[0].partitions[0].error_code
         assert (error, seconds) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, 7.0)

@@ -172,7 +172,7 @@ async def test_a_marker_is_told_once_it_is_committed(
         node.create(TOPIC)
         txn_commit(node, 7, 5)
         partition = node.partition(TOPIC)
-        partition.isr = (1, 2)  # a follower that lags
+        node.lag(TOPIC)
         replies: list[AnyMessage] = []
 
         async def ask() -> None:

@@ -73,6 +73,15 @@ class Node:
         moved = replace(state, leader=leader, leader_epoch=leader_epoch, partition_epoch=epoch + 1)
         self.show(AlterPartition(topic, old.id, index, epoch, moved))
 
+    def lag(self, topic: str, index: int = 0) -> None:
+        """Give a partition a second replica that is in sync and from which nothing is heard."""
+        old = self.broker.image.topics[topic]
+        state = old.partitions[index]
+        both = (NODE_ID, NODE_ID + 1)
+        epoch = state.partition_epoch
+        lagging = replace(state, replicas=both, isr=both, partition_epoch=epoch + 1)
+        self.show(AlterPartition(topic, old.id, index, epoch, lagging))
+
     def partition(self, topic: str, index: int = 0) -> Partition:
         partition = self.broker.partition(topic, index)
         assert partition is not None

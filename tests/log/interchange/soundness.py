@@ -13,6 +13,7 @@ ALWAYS_SAID = re.compile(
     r"|RequestSendThread|NetworkClient"  # the controller tries the broker before it listens
     r"|__cluster_metadata"  # the node's own metadata log knows no clean stop
     r"|Performing controller activation"
+    r"|apiKey=CONTROLLER_REGISTRATION"  # a node to itself, while nobody is elected yet
 )
 
 
