@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kwire.metadata.image import ResourceKey
     from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
+    from kwire.peers.peers import Peers
     from kwire.replication.manager import ReplicaManager
     from kwire.settings import BrokerConfig
 
@@ -74,6 +75,8 @@ class Broker:
         self.flusher = Flusher(self.now_ms)
         self.replication: ReplicaManager | None = None
         """In a cluster: what its controller asks goes there.  A broker alone has none."""
+        self.peers: Peers | None = None
+        """In a cluster: the way to the other brokers.  A broker alone has none."""
         self.producer_ids = ProducerIds()
         self._restocking = trio.Lock()
         self._nursery: trio.Nursery | None = None
@@ -227,6 +230,9 @@ class Broker:
             self.groups.topics_deleted([*delta.deleted.items()])
         for topic in delta.topics.values():
             self.topic_names[topic.id] = topic.name
+        offsets = delta.topics.get(GROUP_METADATA_TOPIC)
+        if offsets is not None and "groups" in self.__dict__:
+            self.groups.partitions = len(offsets.partitions)
 
     def _note_absent(self, image: ClusterImage) -> None:
         """Partitions whose logs may be in a directory that is offline: they are not made anew.
@@ -347,10 +353,20 @@ class Broker:
             partition = self.partition(found.topic, found.partition)
             if partition is not None:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
+                self._give_up_coordinating(partition)
         if self._nursery is not None:
             self._nursery.start_soon(self._tell_offline)
         if not self.logs.online_dirs or path == Path(self.config.log_dirs[0]):
             self.storage_lost.set()
+
+    def _give_up_coordinating(self, partition: Partition) -> None:
+        """Another broker leads what this one has lost, and coordinates what lives in it.
+
+        No request of the controller says so: it answers them with KAFKA_STORAGE_ERROR.
+        """
+        coordinator = self._coordinator_in(partition.topic)
+        if coordinator is not None and self.replication is not None:
+            coordinator.resign(partition.index)
 
     # -- configs
 

@@ -306,13 +306,28 @@ class CoordinatorRuntime(Generic[M]):
         self._machine = machine
 
     def lead(self, partition: Partition) -> Shard[M] | None:
-        """The broker leads `partition` now.  Returns the shard if it has records to `load`."""
+        """The broker leads `partition` now.  Returns the shard if it has records to `load`.
+
+        One that is served stays as it is in a later epoch: nobody has written to it meanwhile.  So
+        do Apache Kafka's on ZooKeeper, where each follower that dies gives its leaders an epoch.
+        """
+        if self.serves(partition):
+            return None
         self.resign(partition.index)
         shard = self.shards[partition.index] = Shard(partition, self._machine(), self)
         if partition.log_start_offset == partition.log_end_offset:
             shard.activate()
             return None
         return shard
+
+    def serves(self, partition: Partition) -> bool:
+        """Whether it is led here already, and replayed or about to be."""
+        shard = self.shards.get(partition.index)
+        return (
+            shard is not None
+            and shard.partition is partition
+            and shard.state is not ShardState.FAILED
+        )
 
     def resign(self, index: int) -> None:
         """The broker does not lead the partition any longer."""

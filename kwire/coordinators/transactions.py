@@ -27,7 +27,7 @@ from kwire.codecs.messages.list_transactions import TransactionState as ListedTr
 from kwire.coordinator.effects import Ticket
 from kwire.coordinators.markers import MarkerSender, Settle, Write
 from kwire.coordinators.promise import Promise
-from kwire.coordinators.runtime import CoordinatorRuntime, Shard, ShardState
+from kwire.coordinators.runtime import CoordinatorRuntime, ShardState
 from kwire.groups.java import partition_for
 from kwire.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.partitions.partition import Partition
@@ -86,21 +86,20 @@ class TransactionCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker leads a partition of `__transaction_state`: replay and serve it."""
+        if self.runtime.serves(partition):
+            return
         self._forget_markers(partition.index)
         shard = self.runtime.lead(partition)
         if shard is not None:
             assert self._nursery is not None, "start() comes first"
-            self._nursery.start_soon(self._load, shard)
+            # Timed-out transactions may need producer ids as soon as they are known.
+            self._nursery.start_soon(self._restock_producer_ids)
+            self._nursery.start_soon(shard.load)
 
     def resign(self, index: int) -> None:
         """This broker does not lead that partition any longer: its next leader goes on."""
         self.runtime.resign(index)
         self._forget_markers(index)
-
-    async def _load(self, shard: Shard[TransactionMachine]) -> None:
-        """Timed-out transactions may need producer ids as soon as they are known."""
-        await self._restock_producer_ids()
-        await shard.load()
 
     def partition_for(self, transactional_id: str) -> int:
         """Where the id lives; without the topic it is of no importance: no partition is led."""

@@ -75,8 +75,9 @@ def committed(node: Node) -> list[int]:
 
 
 def lead(node: Node) -> Partition:
-    """Have the node take up the offsets partition as after an election."""
+    """Have the node take up the offsets partition as after others have led it."""
     partition = node.partition(TOPIC)
+    node.broker.groups.resign(partition.index)
     node.broker.groups.lead(partition)
     return partition
 
@@ -259,6 +260,42 @@ async def test_who_waits_is_sent_to_the_new_coordinator(
         assert replies[0].error_code == ErrorCode.NOT_COORDINATOR
         assert node.call(join, 3).error_code == ErrorCode.NOT_COORDINATOR
         await trio.sleep(120)  # its timers are gone with it
+
+
+async def test_who_leads_in_a_later_epoch_goes_on(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Whoever waits in a group goes on waiting: so Apache Kafka on ZooKeeper when a follower dies.
+
+    Had another broker led in between, all would have to be read again.
+    """
+    async with running(tmp_path) as node:
+        node.create(TOPIC)
+        shard = node.broker.groups.runtime.shards[0]
+        node.change_leader(TOPIC, 0, leader=NODE_ID, leader_epoch=1)
+        node.broker.leadership_changed(node.partition(TOPIC))
+        assert node.broker.groups.runtime.shards[0] is shard
+        node.change_leader(TOPIC, 0, leader=NODE_ID + 1, leader_epoch=2)
+        assert 0 not in node.broker.groups.runtime.shards
+        node.change_leader(TOPIC, 0, leader=NODE_ID, leader_epoch=3)
+        assert node.broker.groups.runtime.shards[0] is not shard
+
+
+async def test_a_partition_that_could_not_be_read_is_tried_in_a_later_epoch(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with running(tmp_path) as node:
+        node.create(TOPIC)
+        node.broker.groups.runtime.shards[0].state = ShardState.FAILED
+        node.broker.leadership_changed(node.partition(TOPIC))
+        assert node.broker.groups.runtime.shards[0].state is ShardState.ACTIVE
+
+
+async def test_the_topic_says_how_many_partitions_groups_live_in(tmp_path: Path) -> None:
+    """Whichever broker of the cluster has made it, by its own settings."""
+    async with running(tmp_path) as node:
+        node.create(TOPIC, 7)
+        assert node.broker.groups.partition_for("some group") == partition_for("some group", 7)
 
 
 async def test_offsets_of_a_deleted_topic_are_forgotten(

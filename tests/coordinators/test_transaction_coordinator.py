@@ -129,11 +129,15 @@ def aborted_partitions(node: Node) -> list[int]:
     return found
 
 
+def lead_again(node: Node, index: int = 0) -> None:
+    """Have the node take up a partition as after others have led it."""
+    node.broker.transactions.resign(index)
+    node.broker.transactions.lead(node.partition(STATE_TOPIC, index))
+
+
 async def take_up_again(node: Node) -> None:
     """As after a kill: all that is left is in the log."""
-    partition = node.partition(STATE_TOPIC)
-    node.broker.transactions.resign(partition.index)
-    node.broker.transactions.lead(partition)
+    lead_again(node)
     await trio.testing.wait_all_tasks_blocked()
 
 
@@ -288,13 +292,43 @@ async def test_partitions_that_are_led_elsewhere_get_their_marker_later(
 async def test_while_it_loads_nothing_is_told(tmp_path: Path) -> None:
     async with running(tmp_path) as node:
         producer_id = await begin(node)
-        node.broker.transactions.lead(node.partition(STATE_TOPIC))
+        lead_again(node)
         busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert await end(node, producer_id, commit=True) is busy
         reply = node.call(ListTransactionsRequest(["nothing"]), 2)
         assert (reply.error_code, reply.unknown_state_filters) == (busy, [])
         await trio.testing.wait_all_tasks_blocked()
         assert await end(node, producer_id, commit=True) is ErrorCode.NONE
+
+
+async def test_without_producer_ids_it_loads_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives them may be away for long."""
+    async with running(tmp_path) as node:
+        producer_id = await begin(node)
+        monkeypatch.setattr(node.broker, "restock_producer_ids", trio.sleep_forever)
+        await take_up_again(node)
+        assert await end(node, producer_id, commit=True) is ErrorCode.NONE
+
+
+async def test_who_leads_in_a_later_epoch_goes_on(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Markers that wait for their partitions are written, by the epoch of now."""
+    async with running(tmp_path) as node:
+        producer_id = await begin(node)
+        node.change_leader(TOPIC, 1, leader=NODE_ID + 1, leader_epoch=1)
+        assert await end(node, producer_id, commit=True) is ErrorCode.NONE
+        shard = node.broker.transactions.runtime.shards[0]
+        node.change_leader(STATE_TOPIC, 0, leader=NODE_ID, leader_epoch=1)
+        node.broker.leadership_changed(node.partition(STATE_TOPIC))
+        assert node.broker.transactions.runtime.shards[0] is shard
+        assert shard.state is ShardState.ACTIVE
+        node.change_leader(TOPIC, 1, leader=NODE_ID, leader_epoch=2)
+        await trio.sleep(1)
+        assert state(node) == "CompleteCommit"
+        assert open_partitions(node) == []
 
 
 async def test_a_coordinator_that_resigned_says_so(tmp_path: Path) -> None:
@@ -340,7 +374,7 @@ async def test_what_is_part_of_a_transaction(tmp_path: Path) -> None:
         ):
             told = transactions.verify(transactional_id, producer_id, 0, asked)
             assert told == dict.fromkeys(everywhere, error)
-        transactions.lead(node.partition(STATE_TOPIC))
+        lead_again(node)
         busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         told = transactions.verify(ID, producer_id, 0, asked)
         assert told == dict.fromkeys(everywhere, busy)
@@ -363,7 +397,7 @@ async def test_ids_of_all_partitions_are_listed(
             return ErrorCode(reply.error_code), told
 
         assert listed() == (ErrorCode.NONE, set(ids))
-        transactions.lead(node.partition(STATE_TOPIC, 1))
+        lead_again(node, 1)
         assert listed() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, set())
         await trio.testing.wait_all_tasks_blocked()
         assert listed() == (ErrorCode.NONE, set(ids))
