@@ -151,6 +151,36 @@ def zookeeper_broker(
 
 
 @pytest.fixture(scope="session")
+def zookeeper_cluster(
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[int, ZooKeeperBroker]]:
+    """Three Apache Kafka 3.9.2 brokers in racks of their own, by id: for this worker.
+
+    A test that stops one starts it again.  Leaders stay where they are until somebody elects.
+    """
+    directory = tmp_path_factory.mktemp("zookeeper-cluster")
+    brokers = {
+        broker_id: ZooKeeperBroker(
+            directory / str(broker_id),
+            zookeeper.connect("/cluster"),
+            broker_id,
+            settings={"broker.rack": rack, "auto.leader.rebalance.enable": "false"},
+        )
+        for broker_id, rack in ((1, "a"), (2, "b"), (3, "c"))
+    }
+    try:
+        for broker in brokers.values():
+            broker.format()
+            broker.spawn()
+        for broker in brokers.values():
+            broker.wait_until_up()
+        yield brokers
+    finally:
+        for broker in brokers.values():
+            broker.stop()
+
+
+@pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """The broker that stock clients are tested on: of `--bootstrap`, else a kwire of this worker.
 

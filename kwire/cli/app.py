@@ -23,6 +23,7 @@ COMMANDS = {
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
     "log": "Look into the files of a log directory, and check them.",
+    "cluster": "Look after a cluster of several brokers.",
     "ping": "Tell whether a cluster answers.",
     "conformance": "Compare a broker with Apache Kafka, request by request.",
     "pipeline": "Archive, replay, mirror, audit and query topics with Spark.",
@@ -31,6 +32,7 @@ COMMANDS = {
 imports none of them."""
 
 BOOTSTRAP_DEFAULT = "localhost:9092"
+TIMEOUT_S = 30.0
 EXIT_FAILURE = 1
 """The cluster refused or cannot be reached.  Where the command line is wrong click exits with 2."""
 EXIT_READER_GONE = 0
@@ -129,14 +131,26 @@ def in_words(run: Callable[[], R]) -> R:
 
 def connected(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command the options that say where the cluster is, and the cluster itself."""
+    return connected_within(TIMEOUT_S)(command)
 
+
+def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """As `connected`, for a command whose --timeout is another unless somebody says so."""
+
+    def decorated(command: Callable[..., R]) -> Callable[..., R]:
+        return _connected(command, timeout_s)
+
+    return decorated
+
+
+def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
     @click.option(
         "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
         default=BOOTSTRAP_DEFAULT, show_default=True,
         help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
     )  # fmt: skip
     @click.option(
-        "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=30.0,
+        "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=timeout_s,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
     def run(

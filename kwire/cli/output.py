@@ -105,3 +105,16 @@ def say(sentence: str) -> None:
 def counted(number: int, noun: str) -> str:
     """`1 record`, `2 records`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(count: int) -> str:
+    """`512 B`, `4 kB`, `1.5 MB`: powers of 1024."""
+    size = float(count)
+    for unit in UNITS:
+        if size < 1024 or unit == UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.1f}".removesuffix(".0") + f" {unit}"

@@ -132,6 +132,11 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join(str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs)
 
 
+def partitions_text(topic: str, partitions: Iterable[int]) -> str:
+    """`orders:0,4-7`, as `topic_partitions` takes it."""
+    return f"{topic}:{ranges(partitions)}"
+
+
 def separator(text: str) -> str:
     r"""A separator, in which `\t`, `\n`, `\0` and `\x1f` stand for what they say."""
 

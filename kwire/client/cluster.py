@@ -110,14 +110,16 @@ class Cluster:
         return self._first
 
     def _connect_first(self) -> Connection:
-        failures: list[str] = []
+        failures: list[ClientError] = []
         known = [(node.host, node.port) for node in self.nodes.values()]
         for host, port in dict.fromkeys([*self.bootstrap, *known]):
             try:
                 return self._connect(host, port)
-            except BrokerUnreachable as error:
-                failures.append(str(error))
-        raise BrokerUnreachable("; ".join(failures))
+            except (BrokerUnreachable, RequestTimedOut) as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise BrokerUnreachable("; ".join(map(str, failures)))
 
     def _connect(self, host: str, port: int) -> Connection:
         return Connection(host, port, client_id=self.client_id, timeout_s=self.timeout_s)

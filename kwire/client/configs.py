@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kwire.client.cluster import Cluster
 from kwire.client.connection import Connection
 from kwire.client.errors import Misuse, check
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -125,6 +126,33 @@ def describe_configs(
         return sorted(result.configs, key=lambda config: config.name)
 
     return cluster.retrying(ask)
+
+
+def topic_settings(
+    cluster: Cluster, topics: Iterable[str], names: Iterable[str]
+) -> dict[str, dict[str, str | None]]:
+    """The settings `names` of many topics; topics that are gone by now are left out."""
+    keys, asked = list(names), list(topics)
+
+    def ask() -> dict[str, dict[str, str | None]]:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=ResourceType.TOPIC, resource_name=topic, configuration_keys=keys
+                )
+                for topic in asked
+            ]
+        )
+        found: dict[str, dict[str, str | None]] = {}
+        for result in cluster.any().call(request).results:
+            if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            what = f"settings of topic {result.resource_name}"
+            check(result.error_code, what, result.error_message, topic=result.resource_name)
+            found[result.resource_name] = {each.name: each.value for each in result.configs}
+        return found
+
+    return cluster.retrying(ask) if asked else {}
 
 
 def alter_configs(

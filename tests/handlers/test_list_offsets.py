@@ -214,6 +214,18 @@ def test_a_partition_led_elsewhere(empty: Node) -> None:
     assert ask(empty, (1, -1)) == {1: (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)}
 
 
+def test_a_follower_tells_the_debugging_replica_where_its_log_ends(filled: Node) -> None:
+    """tests/cli/test_cluster.py asks a follower of Apache Kafka the same."""
+    filled.change_leader("t", 0, leader=2, leader_epoch=1)
+    assert ask(filled, (0, -1), replica_id=-2) == {0: (0, -1, 20, 1)}
+    assert ask(filled, (0, -2), replica_id=-2) == {0: (0, -1, 0, 0)}
+    unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
+    assert ask(filled, (9, -1), replica_id=-2) == {9: unknown}
+    for replica_id in (-1, -3, 5):
+        refused = (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+        assert ask(filled, (0, -1), replica_id=replica_id) == {0: refused}
+
+
 def test_log_append_time_is_what_is_found(node: Node) -> None:
     node.create("t", message_timestamp_type="LogAppendTime")
     node.append("t", timestamps=(1, 2, 3))

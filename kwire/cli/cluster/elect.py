@@ -1,0 +1,89 @@
+"""`kwire cluster elect`: have partitions led by whom they should be led."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.cluster.choosing import ALL_OR_SOME, Choice, chosen_partitions
+from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.values import topic_partitions
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster
+    from kwire.client.elections import Election
+
+
+@click.command("elect")
+@click.argument("choices", metavar="[TOPIC[:LIST]...]", nargs=-1, type=topic_partitions)
+@click.option("--all", "all_topics", is_flag=True, help="All partitions of the cluster.")
+@click.option(
+    "--preferred/--unclean", "preferred", default=True, show_default=True,
+    help="By whom: the first replica, or, where nobody leads, one that is not in sync.",
+)  # fmt: skip
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before an unclean election.")
+@json_option
+@connected
+def command(
+    cluster: Cluster,
+    choices: tuple[Choice, ...],
+    all_topics: bool,
+    preferred: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Have the controller elect leaders.
+
+    The preferred leader of a partition is its first replica; after a broker was away another leads.
+    An unclean election gives a partition whose in-sync replicas are all gone to one that lacks
+    records: THEY ARE LOST, also where they were acknowledged.
+
+    \b
+      kwire cluster elect --all
+      kwire cluster elect orders payments:0,2
+      kwire cluster elect --unclean orders:3
+
+    Exits with 1 if a partition is not led as was asked for.
+    """
+    from kwire.client.elections import ElectionType, elect_leaders
+
+    if bool(choices) == all_topics:
+        raise click.UsageError(ALL_OR_SOME)
+    kind = ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN
+    if not preferred and not yes:
+        click.confirm("Records that the new leader lacks are lost. Elect it?", abort=True, err=True)
+    places = None if all_topics else chosen_partitions(cluster, choices)
+    elections = elect_leaders(cluster, kind, places)
+    leaders = _leaders(cluster)
+    rows = [_row(each, leaders) for each in elections]
+    if as_json:
+        print_json(rows)
+    elif told := [row for row in rows if row["elected"] or row["error"]]:
+        print_table(["partition", "leader", "error"], [_cells(row) for row in told])
+    say(f"{counted(sum(row['elected'] for row in rows), 'leader')} elected")
+    if any(each.failed for each in elections):
+        raise SystemExit(EXIT_FAILURE)
+
+
+def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:
+    from kwire.client.survey import all_topics, partitions_of
+
+    states = partitions_of(all_topics(cluster))
+    return {place: state.leader_id for place, state in states.items()}
+
+
+def _row(election: Election, leaders: dict[tuple[str, int], int]) -> dict[str, Any]:
+    leader = leaders.get(election.partition, -1)
+    return {
+        "topic": election.partition.topic,
+        "partition": election.partition.partition,
+        "elected": not election.code,
+        "leader": leader if leader >= 0 else None,
+        "error": election.why if election.failed else None,
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, int | None, str | None]:
+    return f"{row['topic']}-{row['partition']}", row["leader"], row["error"]

@@ -1,0 +1,244 @@
+"""`kwire cluster status`: is all well, and if not, what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE, connected_within
+from kwire.cli.output import (
+    Cell,
+    bytes_text,
+    counted,
+    json_option,
+    json_text,
+    print_json,
+    print_table,
+    say,
+)
+from kwire.cli.values import partitions_text
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster, TopicPartition
+    from kwire.client.health import BrokerHealth, ClusterHealth
+    from kwire.client.reassignments import Reassignment
+
+PATIENCE_S = 5.0
+"""For each broker: who looks after a cluster wants to know which one hangs."""
+INTERVAL_S = 2.0
+TOPICS_SHOWN_MAX = 20
+LAGS_SHOWN_MAX = 20
+
+
+@click.command("status")
+@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "-i", "--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", default=INTERVAL_S,
+    show_default=True, help="With --watch: the pause between two looks.",
+)  # fmt: skip
+@json_option
+@connected_within(PATIENCE_S)
+def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> None:
+    """Show the brokers of a cluster, what each leads and holds, and what is not well.
+
+    \b
+      kwire cluster status
+      kwire cluster status --watch --interval 1
+      kwire cluster status --json | jq .under_replicated
+
+    Every broker is asked, all at the same time, and given --timeout seconds: one that hangs is
+    named.  LED BY OTHERS counts the partitions that a broker leads when all is as it should be
+    (their first replica), and that another leads now: kwire cluster elect gives them back.  LAG is
+    by how many records a broker's followers are behind together.
+
+    Exits with 1 if a broker is away or hangs or has lost a log directory, if there is no
+    controller, or if a partition is offline, under its min.insync.replicas or under-replicated.
+    With --json and --watch each look is one line.
+    """
+    from kwire.client.health import health_of
+    from kwire.client.survey import survey
+
+    if watch:
+        _watched(cluster, interval, as_json)
+    health = health_of(survey(cluster))
+    if as_json:
+        print_json(as_object(health))
+    else:
+        show(health)
+    if health.ailments:
+        raise SystemExit(EXIT_FAILURE)
+
+
+def _watched(cluster: Cluster, interval_s: float, as_json: bool) -> None:
+    """Until Ctrl-C; a cluster that does not answer is asked again."""
+    from kwire.client.errors import ClientError
+    from kwire.client.health import health_of
+    from kwire.client.survey import survey
+
+    while True:
+        try:
+            health = health_of(survey(cluster))
+        except ClientError as error:
+            say(f"kwire: {error}")
+        else:
+            if as_json:
+                click.echo(json_text(as_object(health)))
+            else:
+                click.clear()  # nothing where the output is no terminal
+                click.echo(time.strftime("%H:%M:%S  "), nl=False)
+                show(health)
+        time.sleep(interval_s)
+
+
+# -- for people
+
+
+def show(health: ClusterHealth) -> None:
+    """As tables, and a last line that says whether all is well."""
+    click.echo(
+        f"cluster {health.cluster_id}: {counted(len(health.brokers), 'broker')},"
+        f" {counted(health.topics, 'topic')}, {counted(health.partitions, 'partition')}"
+    )
+    columns = [
+        "broker", "address", "rack", "controller", "leaders", "led by others", "replicas", "lag",
+        "size", "trouble",
+    ]  # fmt: skip
+    print_table(columns, [_row(each, health) for each in health.brokers])
+    for places, what in (
+        (health.offline, "offline, without a leader"),
+        (health.under_min_isr, "under min.insync.replicas, where acks=all is refused"),
+        (health.under_replicated, "under-replicated"),
+        (health.not_preferred, "not led by their first replica, which is in sync"),
+    ):
+        _name(what, places)
+    _show_lags(health)
+    _show_reassignments(health.reassignments)
+    verdict = "; ".join(health.ailments)
+    click.echo(f"not well: {verdict}" if verdict else "all is well")
+
+
+def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
+    trouble = [] if broker.address else ["away"]
+    trouble += [broker.trouble] if broker.trouble else []
+    trouble += [f"lost {directory}" for directory in broker.failed_dirs]
+    return (
+        broker.broker,
+        broker.address,
+        broker.rack,
+        "yes" if broker.broker == health.controller_id else "",
+        broker.leaders,
+        broker.preferred_led_by_others,
+        broker.replicas,
+        broker.lag_records,
+        None if broker.size_bytes is None else bytes_text(broker.size_bytes),
+        "; ".join(trouble),
+    )
+
+
+def _name(what: str, places: Iterable[TopicPartition]) -> None:
+    by_topic: dict[str, list[int]] = {}
+    for place in places:
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    if not by_topic:
+        return
+    click.echo(f"{what}:")
+    for topic in list(by_topic)[:TOPICS_SHOWN_MAX]:
+        click.echo(f"  {partitions_text(topic, by_topic[topic])}")
+    if len(by_topic) > TOPICS_SHOWN_MAX:
+        click.echo(f"  and {len(by_topic) - TOPICS_SHOWN_MAX} more topics (--json has all)")
+
+
+def _show_lags(health: ClusterHealth) -> None:
+    worst = sorted(health.lags, key=lambda lag: (lag.in_sync, -lag.records))[:LAGS_SHOWN_MAX]
+    rows: list[tuple[Cell, ...]] = [
+        (str(lag.partition), lag.broker, lag.records, "yes" if lag.in_sync else "no")
+        for lag in worst
+    ]
+    if rows:
+        print_table(["partition", "follower", "records behind", "in sync"], rows)
+    if len(health.lags) > len(worst):
+        click.echo(f"and {len(health.lags) - len(worst)} more (--json has all)")
+
+
+def _show_reassignments(reassignments: list[Reassignment] | None) -> None:
+    if reassignments is None:
+        click.echo("reassignments: the controller does not say")
+    elif reassignments:
+        print_table(
+            ["reassigned", "replicas now", "adding", "removing"],
+            [
+                (str(each.partition), *(_listed(ids) for ids in each[1:]))
+                for each in reassignments[:LAGS_SHOWN_MAX]
+            ],
+        )
+    if reassignments and len(reassignments) > LAGS_SHOWN_MAX:
+        click.echo(f"and {len(reassignments) - LAGS_SHOWN_MAX} more (--json has all)")
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(map(str, ids))
+
+
+# -- for programs
+
+
+def as_object(health: ClusterHealth) -> dict[str, Any]:
+    """As JSON has it."""
+    reassignments = health.reassignments
+    return {
+        "cluster": health.cluster_id,
+        "well": not health.ailments,
+        "ailments": health.ailments,
+        "controller": health.controller_id if health.controller_id >= 0 else None,
+        "topics": health.topics,
+        "partitions": health.partitions,
+        "brokers": [_broker_object(each) for each in health.brokers],
+        "offline": _places(health.offline),
+        "under_min_isr": _places(health.under_min_isr),
+        "under_replicated": _places(health.under_replicated),
+        "not_preferred": _places(health.not_preferred),
+        "reassignments": None
+        if reassignments is None
+        else [_reassignment_object(each) for each in reassignments],
+        "lags": [
+            {**_place(lag.partition), "broker": lag.broker, "records": lag.records,
+             "in_sync": lag.in_sync}
+            for lag in health.lags
+        ],
+    }  # fmt: skip
+
+
+def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
+    return {
+        "broker": broker.broker,
+        "address": broker.address,
+        "rack": broker.rack,
+        "leaders": broker.leaders,
+        "preferred": broker.preferred,
+        "preferred_led_by_others": broker.preferred_led_by_others,
+        "replicas": broker.replicas,
+        "size_bytes": broker.size_bytes,
+        "lag_records": broker.lag_records,
+        "failed_dirs": broker.failed_dirs,
+        "trouble": broker.trouble,
+    }
+
+
+def _reassignment_object(each: Reassignment) -> dict[str, Any]:
+    return {
+        **_place(each.partition),
+        "replicas": list(each.replicas),
+        "adding": list(each.adding),
+        "removing": list(each.removing),
+    }
+
+
+def _place(place: TopicPartition) -> dict[str, Any]:
+    return {"topic": place.topic, "partition": place.partition}
+
+
+def _places(places: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+    return [_place(place) for place in places]

@@ -1,0 +1,180 @@
+"""What is well in a cluster and what is not, by what its brokers said; without I/O.
+
+The terms are those of kafka-topics --describe: a partition is offline without a leader,
+under-replicated if fewer replicas are in sync than it is to have (those that a reassignment adds
+are not counted yet), and under its min ISR if fewer are than acks=all asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kwire.client.cluster import Node, TopicPartition
+from kwire.client.reassignments import Reassignment
+from kwire.client.survey import Said, Survey
+from kwire.codecs.messages.metadata import MetadataResponsePartition
+
+NOBODY = -1
+
+
+@dataclass(slots=True)
+class Lag:
+    """A follower that is behind: by how many records, and whether it counts as in sync."""
+
+    partition: TopicPartition
+    broker: int
+    records: int
+    in_sync: bool
+
+
+@dataclass(slots=True)
+class BrokerHealth:
+    """One broker, and what it has to do."""
+
+    broker: int
+    address: str | None
+    """None where it is not registered, and yet has replicas."""
+    rack: str | None
+    leaders: int = 0
+    preferred: int = 0
+    """Partitions whose first replica it is: which it leads when all is as it should be."""
+    preferred_led_by_others: int = 0
+    replicas: int = 0
+    size_bytes: int | None = None
+    lag_records: int | None = None
+    """Of all its followers together."""
+    failed_dirs: list[str] = field(default_factory=list)
+    trouble: str | None = None
+
+
+@dataclass(slots=True)
+class ClusterHealth:
+    """A cluster at one moment."""
+
+    cluster_id: str | None
+    controller_id: int
+    topics: int
+    partitions: int
+    brokers: list[BrokerHealth]
+    offline: list[TopicPartition]
+    under_min_isr: list[TopicPartition]
+    under_replicated: list[TopicPartition]
+    not_preferred: list[TopicPartition]
+    """Led by another than the first replica, though that one is in sync."""
+    reassignments: list[Reassignment] | None
+    """None where the controller does not say."""
+    lags: list[Lag]
+
+    @property
+    def ailments(self) -> list[str]:
+        """Each as a few words; none if all is well.
+
+        A reassignment under way, a leader that is not the preferred one and a follower that is a
+        little behind belong to a healthy cluster.
+        """
+        found = [] if self.controller_id != NOBODY else ["no controller"]
+        for each in self.brokers:
+            if each.address is None:
+                found.append(f"broker {each.broker} is away")
+            elif each.trouble:
+                found.append(f"broker {each.broker}: {each.trouble}")
+            found += [f"broker {each.broker} has lost {failed}" for failed in each.failed_dirs]
+        for places, what in (
+            (self.offline, "offline"),
+            (self.under_min_isr, "under min.insync.replicas"),
+            (self.under_replicated, "under-replicated"),
+        ):
+            if places:
+                found.append(f"{len(places)} of {self.partitions} partitions {what}")
+        return found
+
+
+def health_of(survey: Survey) -> ClusterHealth:
+    """Draw the conclusions."""
+    states = survey.partitions
+    moving = {each.partition: each for each in survey.reassignments or ()}
+    lags = _lags(survey)
+    return ClusterHealth(
+        survey.cluster_id,
+        survey.controller_id if survey.controller_id in survey.nodes else NOBODY,
+        topics=len({place.topic for place in states}),
+        partitions=len(states),
+        brokers=_brokers(survey, lags),
+        offline=[place for place, state in states.items() if state.leader_id < 0],
+        under_min_isr=[
+            place
+            for place, state in states.items()
+            if len(state.isr_nodes) < _acks_needed(state, survey.min_isr.get(place.topic, 1))
+        ],
+        under_replicated=[
+            place
+            for place, state in states.items()
+            if len(state.isr_nodes) < _replicas_due(state, moving.get(place))
+        ],
+        not_preferred=[place for place, state in states.items() if _could_be_led_better(state)],
+        reassignments=survey.reassignments,
+        lags=[lag for lag in lags if lag.records > 0],
+    )
+
+
+def _acks_needed(state: MetadataResponsePartition, min_isr: int) -> int:
+    """A partition with fewer replicas than min.insync.replicas takes acks=all from all it has."""
+    return min(min_isr, len(state.replica_nodes))
+
+
+def _replicas_due(state: MetadataResponsePartition, moving: Reassignment | None) -> int:
+    adding = () if moving is None else moving.adding
+    return len([each for each in state.replica_nodes if each not in adding])
+
+
+def _could_be_led_better(state: MetadataResponsePartition) -> bool:
+    preferred = state.replica_nodes[0] if state.replica_nodes else NOBODY
+    return state.leader_id != preferred and preferred in state.isr_nodes
+
+
+def _brokers(survey: Survey, lags: Iterable[Lag]) -> list[BrokerHealth]:
+    found = {
+        node_id: _broker(node, survey.said.get(node_id)) for node_id, node in survey.nodes.items()
+    }
+    for state in survey.partitions.values():
+        for each in state.replica_nodes:
+            found.setdefault(each, BrokerHealth(each, None, None)).replicas += 1
+        if state.leader_id in found:
+            found[state.leader_id].leaders += 1
+        if state.replica_nodes:
+            first = found[state.replica_nodes[0]]
+            first.preferred += 1
+            first.preferred_led_by_others += state.leader_id != first.broker
+    for lag in lags:
+        broker = found[lag.broker]
+        broker.lag_records = (broker.lag_records or 0) + lag.records
+    return [found[node_id] for node_id in sorted(found)]
+
+
+def _broker(node: Node, said: Said | None) -> BrokerHealth:
+    health = BrokerHealth(node.node_id, f"{node.host}:{node.port}", node.rack)
+    if said is None:
+        return health
+    if said.trouble is not None:
+        health.trouble = str(said.trouble)
+    if said.sizes is not None:
+        health.size_bytes = sum(said.sizes.size_bytes.values())
+        health.failed_dirs = said.sizes.failed_dirs
+    return health
+
+
+def _lags(survey: Survey) -> list[Lag]:
+    """Of each follower that said where it ends, and whose leader did."""
+    found = []
+    for place, state in survey.partitions.items():
+        leader = survey.said.get(state.leader_id)
+        end = None if leader is None else leader.end_offsets.get(place)
+        for broker in state.replica_nodes:
+            own = survey.said[broker].end_offsets if broker in survey.said else {}
+            if end is None or broker == state.leader_id or place not in own:
+                continue
+            # The leader may have been asked first, and have got records since.
+            behind = max(0, end - own[place])
+            found.append(Lag(place, broker, behind, broker in state.isr_nodes))
+    return found

@@ -1,0 +1,211 @@
+"""What all brokers of a cluster say at one moment, each asked by itself.
+
+A broker that hangs costs no more than one timeout, in which the others answer: each is asked on a
+thread and a connection of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
+
+from kwire.client.cluster import Cluster, Node, TopicPartition
+from kwire.client.configs import topic_settings
+from kwire.client.connection import Connection
+from kwire.client.errors import ClientError, RequestTimedOut, UnsupportedRequest, check
+from kwire.client.offsets import LATEST
+from kwire.client.reassignments import Reassignment, reassignments_of
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_log_dirs import DescribeLogDirsRequest
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.codecs.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+T = TypeVar("T")
+
+ROLE: Final = "survey"
+AT_ONCE_MAX: Final = 64
+"""Brokers that are asked at the same time; a thread each."""
+DEBUGGING_REPLICA_ID: Final = -2
+"""Who asks ListOffsets as this is told of a replica that does not lead, and of all of its log."""
+MIN_ISR: Final = "min.insync.replicas"
+
+
+class Sizes(NamedTuple):
+    """What DescribeLogDirs tells: bytes of each replica, and the directories that failed."""
+
+    size_bytes: dict[TopicPartition, int]
+    failed_dirs: list[str]
+
+
+@dataclass(slots=True)
+class Said:
+    """What one broker said; `trouble` is why it said no more."""
+
+    sizes: Sizes | None = None
+    end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    """Where its own replicas end, whoever leads; those it does not tell are missing."""
+    reassignments: list[Reassignment] | None = None
+    trouble: ClientError | None = None
+
+
+@dataclass(slots=True)
+class Survey:
+    """A cluster as its brokers describe it."""
+
+    cluster_id: str | None
+    controller_id: int
+    nodes: dict[int, Node]
+    partitions: dict[TopicPartition, MetadataResponsePartition]
+    said: dict[int, Said]
+    min_isr: dict[str, int]
+    """Of the topics; empty where nobody would tell."""
+
+    @property
+    def reassignments(self) -> list[Reassignment] | None:
+        """Those under way; None where the controller does not say."""
+        said = self.said.get(self.controller_id)
+        return None if said is None else said.reassignments
+
+
+def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int, T | ClientError]:
+    """What `ask` gives for each broker, or why it could not; all are asked at the same time."""
+
+    def asked(node_id: int) -> T | ClientError:
+        try:
+            return ask(node_id, cluster.node(node_id, ROLE))
+        except ClientError as error:
+            return error
+
+    brokers = sorted(cluster.nodes)
+    with ThreadPoolExecutor(max_workers=min(AT_ONCE_MAX, max(1, len(brokers)))) as pool:
+        return dict(zip(brokers, pool.map(asked, brokers), strict=True))
+
+
+def survey(cluster: Cluster) -> Survey:
+    """Ask all brokers.  Raises ClientError where none tells what the cluster is."""
+    topics = all_topics(cluster)
+    partitions = partitions_of(topics)
+    controller_id = cluster.controller_id
+
+    def ask(node_id: int, connection: Connection) -> Said:
+        return _asked(node_id, connection, partitions, is_controller=node_id == controller_id)
+
+    said = {
+        node_id: Said(trouble=found) if isinstance(found, ClientError) else found
+        for node_id, found in from_each(cluster, ask).items()
+    }
+    nodes = dict(cluster.nodes)
+    return Survey(
+        cluster.cluster_id, controller_id, nodes, partitions, said, _min_isr(cluster, topics)
+    )
+
+
+def all_topics(cluster: Cluster) -> list[MetadataResponseTopic]:
+    """All topics, by whichever broker tells first; one that took too long is not asked again."""
+    for _ in range(len(cluster.nodes) + len(cluster.bootstrap)):
+        try:
+            return _topics(cluster)
+        except RequestTimedOut as error:
+            cluster.tell_of_trouble(error)
+    return _topics(cluster)
+
+
+def _topics(cluster: Cluster) -> list[MetadataResponseTopic]:
+    reply = cluster.retrying(lambda: cluster.refresh(None))
+    return [topic for topic in reply.topics if not topic.error_code]
+
+
+def partitions_of(
+    topics: Iterable[MetadataResponseTopic],
+) -> dict[TopicPartition, MetadataResponsePartition]:
+    """The partitions of topics, in the order of their names."""
+    found = {
+        TopicPartition(topic.name or "", partition.partition_index): partition
+        for topic in topics
+        for partition in topic.partitions
+    }
+    return dict(sorted(found.items()))
+
+
+def _asked(
+    node_id: int,
+    connection: Connection,
+    partitions: Mapping[TopicPartition, MetadataResponsePartition],
+    *,
+    is_controller: bool,
+) -> Said:
+    """Until something cannot be told; a broker that lacks a request is not in trouble for it."""
+    said = Said()
+    replicated = [
+        place
+        for place, state in partitions.items()
+        if node_id in state.replica_nodes and len(state.replica_nodes) > 1
+    ]
+    try:
+        said.sizes = sizes_on(connection)
+        said.end_offsets = own_end_offsets(connection, replicated)
+        if is_controller:
+            said.reassignments = reassignments_of(connection)
+    except UnsupportedRequest:
+        return said
+    except ClientError as error:
+        said.trouble = error
+    return said
+
+
+def sizes_on(connection: Connection) -> Sizes:
+    """The bytes of all replicas on one broker, without copies that are on their way elsewhere."""
+    reply = connection.call(DescribeLogDirsRequest(topics=None))
+    check(reply.error_code, f"log directories of {connection.address}")
+    sizes: dict[TopicPartition, int] = {}
+    failed = []
+    for directory in reply.results:
+        if directory.error_code:
+            failed.append(directory.log_dir)
+        for topic in directory.topics:
+            for each in topic.partitions:
+                if not each.is_future_key:
+                    sizes[TopicPartition(topic.name, each.partition_index)] = each.partition_size
+    return Sizes(sizes, failed)
+
+
+def own_end_offsets(
+    connection: Connection, places: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where replicas on one broker end, whether or not it leads them."""
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for place in places:
+        asked = ListOffsetsPartition(partition_index=place.partition, timestamp=LATEST)
+        by_topic.setdefault(place.topic, []).append(asked)
+    if not by_topic:
+        return {}
+    reply = connection.call(
+        ListOffsetsRequest(
+            replica_id=DEBUGGING_REPLICA_ID,
+            topics=[ListOffsetsTopic(name=name, partitions=own) for name, own in by_topic.items()],
+        )
+    )
+    return {
+        TopicPartition(topic.name, answer.partition_index): answer.offset
+        for topic in reply.topics
+        for answer in topic.partitions
+        if answer.error_code == ErrorCode.NONE
+    }
+
+
+def _min_isr(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> dict[str, int]:
+    names = [topic.name or "" for topic in topics]
+    try:
+        settings = topic_settings(cluster, names, [MIN_ISR])
+    except ClientError as error:
+        cluster.tell_of_trouble(error)
+        return {}
+    return {
+        name: int(value) for name, of_topic in settings.items() if (value := of_topic.get(MIN_ISR))
+    }

@@ -1,0 +1,214 @@
+"""`kwire cluster` on three Apache Kafka brokers, and on a broker that is alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+from kwire.client.connection import Connection
+from kwire.client.producer import Producer
+from kwire.client.survey import own_end_offsets
+from kwire.client.topics import create_topic, delete_topic
+from kwire.conformance.apache_kafka import ZooKeeperBroker
+
+Kwire = Callable[..., CompletedProcess[str]]
+Brokers = dict[int, ZooKeeperBroker]
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 240.0
+
+
+@pytest.fixture
+def cluster(zookeeper_cluster: Brokers) -> Iterator[Cluster]:
+    addresses = ",".join(broker.bootstrap for broker in zookeeper_cluster.values())
+    with Cluster(addresses, timeout_s=60) as found:
+        yield found
+
+
+@contextmanager
+def topic(
+    cluster: Cluster, name: str, assignment: list[list[int]], configs: dict[str, str] | None = None
+) -> Iterator[str]:
+    """A topic that the next test does not see."""
+    create_topic(cluster, name, assignment=assignment, configs=configs)
+    try:
+        yield name
+    finally:
+        delete_topic(cluster, name)
+
+
+def status_of(kwire: Kwire, address: str, status: int = 0, *more: str) -> dict[str, Any]:
+    done = kwire("cluster", "status", "--json", "-b", address, *more, status=status)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def await_status(
+    kwire: Kwire, address: str, holds: Callable[[dict[str, Any]], bool], status: int
+) -> dict[str, Any]:
+    """The first status of which `holds` is true; the command must have ended with `status`."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        done = kwire("cluster", "status", "--json", "-b", address, status=None)
+        found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
+        if found and holds(found):
+            assert done.returncode == status, done
+            return found
+        assert time.monotonic() < deadline, done
+        time.sleep(0.1)
+
+
+def names(places: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(each["topic"], each["partition"]) for each in places]
+
+
+def fill(cluster: Cluster, name: str, partition: int, size_bytes: int) -> None:
+    producer = Producer(cluster, acks=1)
+    for _ in range(size_bytes // 10_000):
+        producer.send(name, b"v" * 10_000, partition=partition)
+    producer.flush()
+
+
+def throttle(cluster: Cluster, name: str, rate: str | None) -> None:
+    """What each follower may fetch of a topic, in bytes a second; None: all it wants."""
+    operation = Operation.DELETE if rate is None else Operation.SET
+    limit = {"follower.replication.throttled.rate": (operation, rate)}
+    alter_configs(cluster, Resource(ResourceType.BROKER, ""), limit)
+    who = {"follower.replication.throttled.replicas": (operation, rate and "*")}
+    alter_configs(cluster, Resource(ResourceType.TOPIC, name), who)
+
+
+def test_a_broker_alone(kwire: Kwire, bootstrap: str, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "3")
+    found = status_of(kwire, bootstrap)
+    assert (found["well"], found["ailments"], len(found["brokers"])) == (True, [], 1)
+    told = kwire("cluster", "status").stdout
+    assert told.endswith("all is well\n")
+    assert f"cluster {found['cluster']}: 1 broker" in told
+
+
+def test_a_cluster_through_the_loss_of_a_broker(
+    kwire: Kwire, cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    first, last = zookeeper_cluster[1], zookeeper_cluster[3]
+    ours, wide, lone = f"{unique}-ours", f"{unique}-wide", f"{unique}-lone"
+    with (
+        topic(cluster, wide, [[3, 1, 2], [1, 2, 3]], {"min.insync.replicas": "3"}),
+        topic(cluster, lone, [[1], [2], [3]]),
+        topic(cluster, ours, [[1, 2]]),
+    ):
+        well = await_status(kwire, first.bootstrap, lambda found: found["well"], 0)
+        assert {each["broker"]: each["rack"] for each in well["brokers"]} == {
+            1: "a",
+            2: "b",
+            3: "c",
+        }
+        assert well["controller"] in (1, 2, 3)
+        assert well["reassignments"] == []
+
+        last.stop()
+        away = await_status(kwire, first.bootstrap, lambda found: bool(found["offline"]), 1)
+        assert names(away["offline"]) == [(lone, 2)]
+        assert names(away["under_min_isr"]) == [(wide, 0), (wide, 1)]
+        assert set(names(away["under_replicated"])) >= {(wide, 0), (wide, 1)}
+        assert "broker 3 is away" in away["ailments"]
+        told = kwire("cluster", "status", "-b", first.bootstrap, status=1).stdout
+        assert f"under-replicated:\n  {wide}:0-1\n" in told.replace(f"  {lone}:2\n", "")
+        assert "broker 3 is away" in told.splitlines()[-1]
+
+        fill(cluster, wide, 0, 3_000_000)
+        throttle(cluster, wide, "1")
+        last.start()
+        behind = await_status(kwire, first.bootstrap, lambda found: bool(found["lags"]), 1)
+        (lag,) = behind["lags"]
+        assert (lag["topic"], lag["partition"], lag["broker"]) == (wide, 0, 3)
+        assert (0 < lag["records"] <= 300, lag["in_sync"]) == (True, False)
+
+        throttle(cluster, wide, None)
+        again = await_status(kwire, first.bootstrap, lambda found: found["well"], 0)
+        assert names(again["not_preferred"]) == [(wide, 0)]
+        assert [each["preferred_led_by_others"] for each in again["brokers"]] == [0, 0, 1]
+
+        elected = kwire("cluster", "elect", "--all", "-b", first.bootstrap)
+        assert elected.stdout.splitlines()[1].split() == [f"{wide}-0", "3", "-"]
+        assert elected.stderr == "1 leader elected\n"
+        assert status_of(kwire, first.bootstrap)["not_preferred"] == []
+
+
+def test_a_broker_that_hangs_is_named(kwire: Kwire, zookeeper_cluster: Brokers) -> None:
+    hanging = zookeeper_cluster[2]
+    addresses = ",".join(broker.bootstrap for broker in zookeeper_cluster.values())
+    hanging.pause()
+    try:
+        found = status_of(kwire, addresses, 1, "--timeout", "2")
+    finally:
+        hanging.resume()
+    trouble = {each["broker"]: each["trouble"] for each in found["brokers"]}
+    assert trouble == {1: None, 2: f"127.0.0.1:{hanging.port} did not reply in 2 s", 3: None}
+    assert f"broker 2: {trouble[2]}" in found["ailments"]
+
+
+def test_what_needs_no_election_and_what_cannot_have_one(
+    kwire: Kwire, cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    address = zookeeper_cluster[1].bootstrap
+    with topic(cluster, unique, [[1, 2], [2, 3]]):
+        done = kwire("cluster", "elect", unique, "--json", "-b", address)
+        assert [(row["elected"], row["error"]) for row in json.loads(done.stdout)] == [
+            (False, None), (False, None),
+        ]  # fmt: skip
+        done = kwire("cluster", "elect", f"{unique}:7", "-b", address, status=1)
+        assert done.stderr == f"kwire: topic {unique} has no partition 7: it has 2\n"
+        done = kwire("cluster", "elect", unique, "--unclean", "-b", address, status=130)
+        assert "are lost" in done.stderr
+        kwire("cluster", "elect", unique, "--unclean", "--yes", "-b", address)
+    assert "give --all" in kwire("cluster", "elect", "-b", address, status=2).stderr
+
+
+@pytest.mark.long  # two brokers stop and start; the election that is asked for above is the same
+def test_an_unclean_election_gives_up_what_was_lost(
+    kwire: Kwire, cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    """The follower leaves the ISR, gets nothing more, and leads after the leader is gone."""
+    address = zookeeper_cluster[1].bootstrap
+    place = TopicPartition(unique, 0)
+    with topic(cluster, unique, [[3, 2]]):
+        zookeeper_cluster[2].stop()
+        await_status(
+            kwire, address, lambda found: (unique, 0) in names(found["under_replicated"]), 1
+        )
+        fill(cluster, unique, 0, 30_000)
+        zookeeper_cluster[3].stop()
+        zookeeper_cluster[2].start()
+        await_status(kwire, address, lambda found: (unique, 0) in names(found["offline"]), 1)
+        refused = kwire("cluster", "elect", unique, "-b", address, status=1)
+        assert "PREFERRED_LEADER_NOT_AVAILABLE" in refused.stdout
+        done = kwire("cluster", "elect", unique, "--unclean", "-y", "-b", address)
+        assert done.stdout.splitlines()[1].split() == [str(place), "2", "-"]
+        zookeeper_cluster[3].start()
+        await_status(kwire, address, lambda found: found["well"], 0)
+
+
+def test_a_follower_tells_where_its_log_ends(
+    cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    """What tests/handlers/test_list_offsets.py says of kwire."""
+    place = TopicPartition(unique, 0)
+    with topic(cluster, unique, [[1, 2]]):
+        producer = Producer(cluster)
+        producer.send(unique, b"v", partition=0)
+        producer.flush()
+        follower = Connection(
+            "127.0.0.1", zookeeper_cluster[2].port, client_id="test", timeout_s=60
+        )
+        assert own_end_offsets(follower, [place]) == {place: 1}
+        follower.close()

@@ -1,0 +1,115 @@
+"""What is well in a cluster, by what its brokers said."""
+
+from __future__ import annotations
+
+from kwire.client.cluster import Node, TopicPartition
+from kwire.client.errors import RequestTimedOut
+from kwire.client.health import ClusterHealth, health_of
+from kwire.client.reassignments import Reassignment
+from kwire.client.survey import Said, Sizes, Survey
+from kwire.codecs.messages.metadata import MetadataResponsePartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def partition(leader: int, replicas: list[int], in_sync: list[int]) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        leader_id=leader, replica_nodes=replicas, isr_nodes=in_sync, offline_replicas=[]
+    )
+
+
+def surveyed(
+    partitions: dict[TopicPartition, MetadataResponsePartition],
+    *,
+    said: dict[int, Said] | None = None,
+    nodes: tuple[int, ...] = (1, 2, 3),
+    min_isr: int = 1,
+    controller_id: int = 1,
+    reassignments: list[Reassignment] | None = None,
+) -> ClusterHealth:
+    told = said or {each: Said() for each in nodes}
+    if controller_id in told:
+        told[controller_id].reassignments = reassignments
+    members = {each: Node(each, "h", each) for each in nodes}
+    return health_of(Survey("id", controller_id, members, partitions, told, {"t": min_isr}))
+
+
+def test_all_is_well() -> None:
+    health = surveyed({T0: partition(1, [1, 2], [2, 1]), T1: partition(2, [2, 3], [2, 3])})
+    assert health.ailments == []
+    assert (health.topics, health.partitions) == (1, 2)
+    assert [(b.leaders, b.replicas, b.preferred) for b in health.brokers] == [
+        (1, 1, 1), (1, 2, 1), (0, 1, 0),
+    ]  # fmt: skip
+    assert health.offline == health.under_replicated == health.not_preferred == []
+    assert health.lags == []
+
+
+def test_a_broker_that_is_away_is_named_by_its_replicas() -> None:
+    health = surveyed({T0: partition(1, [4, 1], [1])})
+    assert health.ailments == ["broker 4 is away", "1 of 1 partitions under-replicated"]
+    away = health.brokers[-1]
+    assert (away.broker, away.address, away.replicas, away.preferred_led_by_others) == (
+        4,
+        None,
+        1,
+        1,
+    )
+    assert health.not_preferred == []  # it could not lead now
+
+
+def test_a_partition_is_under_its_min_isr_where_acks_all_is_refused() -> None:
+    three = partition(1, [1, 2, 3], [1])
+    health = surveyed({T0: three, T1: partition(1, [1], [1])}, min_isr=2)
+    assert health.under_min_isr == [T0]
+    assert health.under_replicated == [T0]
+    assert "1 of 2 partitions under min.insync.replicas" in health.ailments
+
+
+def test_offline_comes_first() -> None:
+    health = surveyed({T0: partition(-1, [1], [1])})
+    assert (health.offline, health.ailments) == ([T0], ["1 of 1 partitions offline"])
+
+
+def test_replicas_that_are_being_added_are_not_missed_yet() -> None:
+    moving = Reassignment(T0, (1, 2, 3), adding=(3,), removing=(1,))
+    states = {T0: partition(1, [1, 2, 3], [1, 2])}
+    assert surveyed(states, reassignments=[moving]).ailments == []
+    assert surveyed(states, reassignments=[]).under_replicated == [T0]
+    assert moving.target == (2, 3)
+
+
+def test_a_leader_that_is_not_the_preferred_one_is_no_ailment() -> None:
+    health = surveyed({T0: partition(2, [1, 2], [1, 2])})
+    assert (health.not_preferred, health.ailments) == ([T0], [])
+    assert [each.preferred_led_by_others for each in health.brokers] == [1, 0, 0]
+
+
+def test_lag_is_what_a_follower_lacks_of_its_leader() -> None:
+    said = {
+        1: Said(end_offsets={T0: 10, T1: 5}),
+        2: Said(end_offsets={T0: 7, T1: 6}),
+        3: Said(trouble=RequestTimedOut("h:3 did not reply in 5 s")),
+    }
+    states = {T0: partition(1, [1, 2, 3], [1, 3]), T1: partition(1, [1, 2], [1, 2])}
+    health = surveyed(states, said=said)
+    assert [(lag.partition, lag.broker, lag.records, lag.in_sync) for lag in health.lags] == [
+        (T0, 2, 3, False)
+    ]
+    # Of the second partition the follower was asked after the leader.
+    assert [each.lag_records for each in health.brokers] == [None, 3, None]
+
+
+def test_trouble_and_lost_directories_are_named() -> None:
+    said = {
+        1: Said(sizes=Sizes({T0: 100, T1: 20}, ["/data/2"])),
+        2: Said(trouble=RequestTimedOut("h:2 did not reply in 5 s")),
+    }
+    health = surveyed({T0: partition(1, [1], [1])}, said=said, nodes=(1, 2))
+    assert health.brokers[0].size_bytes == 120
+    assert health.ailments == ["broker 1 has lost /data/2", "broker 2: h:2 did not reply in 5 s"]
+
+
+def test_a_controller_that_is_not_a_member_is_none() -> None:
+    assert surveyed({}, controller_id=9).ailments == ["no controller"]
+    assert surveyed({}, controller_id=9).reassignments is None
