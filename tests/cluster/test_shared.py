@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.server import StoreServer
 from kwire.cluster.shared.store import SharedStore
 from kwire.cluster.store import ControllerGone, Fenced, SessionLost, StoreError, StoreEvent
 from kwire.metadata.changes import (
@@ -24,64 +20,16 @@ from kwire.metadata.changes import (
 from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import (
     NO_CONTROLLER,
-    BrokerImage,
     ClusterImage,
-    Endpoint,
     PartitionImage,
     TopicImage,
 )
+from tests.cluster.observing import broker
+from tests.cluster.sharing import holding
 
 STATE = PartitionImage(1, 0, 0, (1, 2), (1, 2))
 TOPIC = TopicImage("t", b"t" * 16, (STATE,))
 GROUP_RESOURCE = 32
-
-
-class Holder:
-    """The process that holds the metadata, in this one."""
-
-    def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
-        self.path = directory / "s"
-        self.file = directory / "metadata.log"
-        self.nursery = nursery
-        self.scope = trio.CancelScope()
-
-    async def start(self) -> None:
-        local = LocalStore(self.file)
-        server = StoreServer(local, await local.load())
-        self.local = local
-
-        async def serve(task_status: trio.TaskStatus[None]) -> None:
-            with self.scope:
-                await server.serve(self.path, task_status)
-
-        await self.nursery.start(serve)
-
-    async def connect(self) -> SharedStore:
-        return await SharedStore.connect(self.path, self.nursery)
-
-    async def broker(self, broker_id: int) -> SharedStore:
-        store = await self.connect()
-        await store.register(broker(broker_id))
-        return store
-
-    async def end(self) -> None:
-        self.scope.cancel()
-        await trio.testing.wait_all_tasks_blocked()
-        self.local.close()
-
-
-@asynccontextmanager
-async def holding(directory: Path) -> AsyncIterator[Holder]:
-    async with trio.open_nursery() as nursery:
-        holder = Holder(directory, nursery)
-        await holder.start()
-        yield holder
-        nursery.cancel_scope.cancel()
-    holder.local.close()
-
-
-def broker(broker_id: int) -> BrokerImage:
-    return BrokerImage(broker_id, (Endpoint("PLAINTEXT", "localhost", 9000 + broker_id),), "rack")
 
 
 async def seen(store: SharedStore, wanted: object) -> ClusterImage:

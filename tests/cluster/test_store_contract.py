@@ -31,6 +31,7 @@ from kwire.metadata.image import (
     TopicImage,
 )
 from kwire.testing import ZooKeeperProcess
+from tests.cluster.sharing import shared_stores
 from tests.cluster.zookeeper.stores import leading_stores
 from tests.metadata.histories import change_of
 
@@ -42,7 +43,11 @@ def local_stores(directory: Path) -> OpenStore:
 
 
 @pytest.fixture(
-    params=["local", pytest.param("zookeeper", marks=[pytest.mark.java, pytest.mark.slow])]
+    params=[
+        "local",
+        "shared",
+        pytest.param("zookeeper", marks=[pytest.mark.java, pytest.mark.slow]),
+    ]
 )
 def open_store(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> OpenStore:
     """Opens the same store again at each call, as another start of the broker would.
@@ -51,6 +56,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> O
     """
     if request.param == "local":
         return local_stores(tmp_path)
+    if request.param == "shared":
+        return shared_stores(tmp_path)
     zookeeper: ZooKeeperProcess = request.getfixturevalue("zookeeper")
     return leading_stores(zookeeper.connect(f"/{unique}"))
 
@@ -166,7 +173,8 @@ async def test_watchers_see_every_commit_in_order_before_it_returns(
     await store.commit([DeleteTopic("a", creation("a").topic.id)])
     versions = [image.version for image in seen]
     assert versions == sorted(set(versions))
-    assert len(seen) == 4
+    topics = [sorted(image.topics) for image in seen if image.topics]
+    assert topics == [["a"], ["a", "b"], ["a", "b", "c"], ["b", "c"]]
 
 
 async def test_a_registered_broker_is_listed_until_the_store_is_closed(
@@ -182,7 +190,7 @@ async def test_a_registered_broker_is_listed_until_the_store_is_closed(
     assert image.brokers == {1: listed}
     assert image.controller_id == 1
     assert seen[-1][0] is image
-    assert seen[-1][1].brokers == {1: listed}
+    assert [delta.brokers for _, delta in seen if delta.brokers] == [{1: listed}]
     await store.commit([creation("a")])
     assert (await store.load()).brokers == {1: listed}
     store.close()

@@ -97,7 +97,7 @@ class StoreServer:
     async def elect(self, member: Member) -> bool:
         """Whether `member` is the controller from now on, as nobody else is."""
         if self.controller is not None:
-            return False
+            return self.controller is member
         assert member.broker_id is not None
         self.controller = member
         self.controller_epoch += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Self
 
 import trio
 
@@ -54,7 +55,7 @@ class SharedStore:
         """As which this broker is the controller."""
 
     @classmethod
-    async def connect(cls, path: Path, nursery: trio.Nursery) -> SharedStore:
+    async def connect(cls, path: Path, nursery: trio.Nursery) -> Self:
         """Join the process that listens on `path`; listening to it runs in `nursery`.
 
         Raises StoreError.

@@ -203,9 +203,13 @@ class Follower:
 
     async def _read_all_configs(self) -> None:
         await self._session.children(znodes.CONFIG_CHANGES, watch=True)
+        self.publish_configs(await self._all_configs())
+
+    async def _all_configs(self) -> reading.Configs:
+        """Also of what is known to have had some, and has none any more."""
         found = await reading.all_configs(self._session, self._store.versions)
         gone: reading.Configs = {key: {} for key in self._store.image.configs if key not in found}
-        self.publish_configs({**found, **gone})
+        return {**found, **gone}
 
     async def _read_config_changes(self) -> None:
         """Of each notification what it is about, and not what it says: that may be old by now."""
@@ -233,13 +237,7 @@ class Follower:
 
     def publish_configs(self, found: Mapping[ResourceKey, Mapping[str, str]]) -> None:
         """What is set now on these."""
-        image, changes = self._store.image, []
-        for (resource, name), configs in found.items():
-            before = image.configs_of(resource, name)
-            if before != configs:
-                changes.append(SetConfigs(resource, name, before, configs))
-                image = image.with_configs(resource, name, configs)
-        self._store.publish(image, changes)
+        self._store.publish(*with_configs(self._store.image, found))
 
     # -- topics: of the controller alone
 
@@ -261,10 +259,15 @@ class Follower:
         new = [name for name in names if name not in image.topics]
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
-    async def read_whole(self) -> Mapping[str, TopicImage | None]:
-        """All topics, at the beginning of an office."""
+    async def read_whole(self) -> tuple[ClusterImage, list[Change]]:
+        """The image with all topics, at the beginning of an office, and what is new in it.
+
+        With their configs: of those that others made nobody was told.
+        """
         names = await self._session.children(znodes.TOPICS, watch=True)
-        return await self._topics(names)
+        image, changes = with_topics(self._store.image, await self._topics(names))
+        image, set_since = with_configs(image, await self._all_configs())
+        return image, [*changes, *set_since]
 
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicImage | None]:
         store = self._store
@@ -450,6 +453,19 @@ def with_topics(
             present.append(topic)
     image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
     return image.with_topics(present), changes
+
+
+def with_configs(
+    image: ClusterImage, found: Mapping[ResourceKey, Mapping[str, str]]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with what is set now on these, and the changes that make it."""
+    changes: list[Change] = []
+    for (resource, name), configs in found.items():
+        before = image.configs_of(resource, name)
+        if before != configs:
+            changes.append(SetConfigs(resource, name, before, configs))
+            image = image.with_configs(resource, name, configs)
+    return image, changes
 
 
 def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:

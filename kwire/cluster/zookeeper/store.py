@@ -27,7 +27,7 @@ from kwire.cluster.store import (
 )
 from kwire.cluster.zookeeper import reading, znodes
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
-from kwire.cluster.zookeeper.following import EVERYTHING, Follower, subject_of, with_topics
+from kwire.cluster.zookeeper.following import EVERYTHING, Follower, subject_of
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.session import (
     EPHEMERAL,
@@ -313,8 +313,7 @@ class ZooKeeperStore:
         """Read all topics: then this broker is the controller, and is told so."""
         assert self.office is not None
         await self._follower.prepare_office()
-        read = await self._follower.read_whole()
-        image, changes = with_topics(self._image, read)
+        image, changes = await self._follower.read_whole()
         self.publish(image.with_controller(self._broker_id, self.office.epoch), changes)
         await self._follower.read({znodes.DELETE_TOPICS})
         self._follower.mark_what_is_asked()

@@ -149,7 +149,8 @@ class Writer:
         knows_topics: bool,
     ) -> None:
         self._session, self._image = session, image
-        self._fence, self._children, self._knows_topics = fence, children, knows_topics
+        self._fence, self._knows_topics = fence, knows_topics
+        self._children = {name: set(folders) for name, folders in children.items()}
         self._versions = Versions(dict(versions.topics), dict(versions.configs), versions.made)
         self._noted: list[Noted] = []
         self._assigned: set[str] = set()
@@ -211,6 +212,7 @@ class Writer:
         self, topic: str, first: int, states: Iterable[PartitionImage]
     ) -> Iterator[list[Operation]]:
         for index, state in enumerate(states, first):
+            self._children.setdefault(topic, set()).add(str(index))
             yield [
                 self._session.create(znodes.partition_path(topic, index)),
                 self._session.create(znodes.state_path(topic, index), znodes.encode_state(state)),
@@ -252,7 +254,7 @@ class Writer:
 
     def _gone(self, name: str) -> Iterator[list[Operation]]:
         session = self._session
-        for index in self._children.get(name, ()):
+        for index in sorted(self._children.get(name, ())):
             path = f"{znodes.partitions_path(name)}/{index}"
             state = [session.delete(f"{path}/state")] if self._has_state(name, index) else []
             yield [*state, session.delete(path)]

@@ -4,55 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 import trio
 
-from kwire.cluster.store import StoreEvent
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
 from kwire.cluster.zookeeper.store import ZooKeeperStore
 from kwire.metadata.changes import Change
-from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import BrokerImage, ClusterImage
-
-PATIENCE_S = 120.0
-"""Of whoever waits for what must come: the machine may be busy."""
-
-Event = TypeVar("Event")
+from tests.cluster.observing import Observing
 
 
-class Observed(ZooKeeperStore):
+class Observed(ZooKeeperStore, Observing):
     """A store, and all that it told."""
 
     def __init__(self, config: ZooKeeperConfig, broker_id: int = 1) -> None:
-        super().__init__(config, broker_id)
-        self.events: list[StoreEvent] = []
-        self.seen: list[tuple[ClusterImage, ClusterDelta]] = []
-        self.on_event = self._note
-        self._heard = trio.Event()
-        self.watch(self._see)
-
-    def _note(self, event: StoreEvent) -> None:
-        self.events.append(event)
-        self._heard.set()
-
-    def _see(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        self.seen.append((image, delta))
-        self._heard.set()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Until it holds, asked after each image and each event."""
-        with trio.fail_after(PATIENCE_S):
-            while not condition():
-                self._heard = trio.Event()
-                await self._heard.wait()
-
-    async def told(self, kind: type[Event]) -> Event:
-        """The first event of a kind that was not waited for yet."""
-        await self.until(lambda: any(isinstance(event, kind) for event in self.events))
-        found = next(event for event in self.events if isinstance(event, kind))
-        self.events = self.events[self.events.index(found) + 1 :]
-        return found
+        ZooKeeperStore.__init__(self, config, broker_id)
+        self.observe(self, lambda: self.image)
 
 
 @asynccontextmanager

@@ -1,0 +1,63 @@
+"""A store of which a test sees all that it tells, and for which it can wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from kwire.cluster.store import ClusterStore, StoreEvent
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint
+
+PATIENCE_S = 120.0
+"""Of whoever waits for what must come: the machine may be busy."""
+
+Event = TypeVar("Event")
+
+
+def broker(broker_id: int) -> BrokerImage:
+    return BrokerImage(broker_id, (Endpoint("PLAINTEXT", "localhost", 9000 + broker_id),), "rack")
+
+
+class Observing:
+    """Beside a store's class: notes its events, its images and what was new in each."""
+
+    def observe(self, store: ClusterStore, image: Callable[[], ClusterImage]) -> None:
+        """`store` is this object, as what it is besides; `image` the one that it has now."""
+        self._image_now = image
+        self.events: list[StoreEvent] = []
+        self.seen: list[tuple[ClusterImage, ClusterDelta]] = []
+        self._heard = trio.Event()
+        store.on_event = self._note
+        store.watch(self._see)
+
+    def _note(self, event: StoreEvent) -> None:
+        self.events.append(event)
+        self._heard.set()
+
+    def _see(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        if self.seen:
+            assert delta.applied_to(self.seen[-1][0]) == image, "a delta leads to its image"
+        self.seen.append((image, delta))
+        self._heard.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Until it holds, asked after each image and each event."""
+        with trio.fail_after(PATIENCE_S):
+            while not condition():
+                self._heard = trio.Event()
+                await self._heard.wait()
+
+    async def shows(self, condition: Callable[[ClusterImage], bool]) -> ClusterImage:
+        """The first of its images, from the one it has on, of which it holds."""
+        await self.until(lambda: condition(self._image_now()))
+        return self._image_now()
+
+    async def told(self, kind: type[Event]) -> Event:
+        """The first event of a kind that was not waited for yet."""
+        await self.until(lambda: any(isinstance(event, kind) for event in self.events))
+        found = next(event for event in self.events if isinstance(event, kind))
+        self.events = self.events[self.events.index(found) + 1 :]
+        return found
