@@ -9,7 +9,7 @@ _INT_MIN = -(1 << 31)
 
 def string_hash(text: str) -> int:
     """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
-    units = text.encode("utf-16-be", "surrogatepass")
+    units = text.encode("utf-16-be")
     value = 0
     for position in range(0, len(units), 2):
         value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF

@@ -140,7 +140,7 @@ class GroupMachine:
         return Effects(records=[*records], replies=[(ticket, response)], producer=producer)
 
     def fetch_offsets(
-        self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
         return offsets.fetch(self.offsets, request, require_stable)
 

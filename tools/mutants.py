@@ -3,7 +3,7 @@
     python tools/mutants.py                              every room, every mutant: hours
     python tools/mutants.py log                          a room of tests/mutants/rooms.toml
     python tools/mutants.py log/index/offset_index.py    a module
-    python tools/mutants.py log --sample 40 --seed 3     so many mutants of each module, by chance
+    python tools/mutants.py log --sample 80 --seed 3     so many mutants of the room, by chance
     python tools/mutants.py log --again --thorough       what went unnoticed, with slow tests
 
 mutmut wants packages where they are imported from, and `log/` is `kwire.log` here: so each room
@@ -15,7 +15,8 @@ Mutated are functions and methods; not module constants, properties and other de
 What mypy refuses (None for a number, an argument left out) no change could land with: such mutants
 are counted (`types`), and neither tried nor part of a share or sample.
 Results stay in the tree: a mutant that was noticed is tried again only when its function changes
-(or with --all).  The status is 1 where a module that was tried is below the share of --at-least.
+(or with --all).  The status is 1 where a module that was tried, or the sample of a room, is below
+the share of --at-least.
 """
 
 from __future__ import annotations
@@ -276,18 +277,19 @@ def generate(tree: Path) -> None:
         raise SystemExit("mutmut could not make the mutants")
 
 
-def sampled(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
-    """Of a module's mutants those that this run is about: that mypy lets pass, drawn by chance."""
+def sampled(room: str, results: dict[str, int | None], options: argparse.Namespace) -> list[str]:
+    """Of a room's mutants those that this run is about: that mypy lets pass, drawn by chance."""
     names = sorted(name for name, code in results.items() if code != REFUSED)
     if options.sample and options.sample < len(names):
-        draw = random.Random(f"{options.seed}:{module}")
+        draw = random.Random(f"{options.seed}:{room}")
         names = sorted(draw.sample(names, options.sample))
     return names
 
 
-def chosen(results: dict[str, int | None], module: str, options: argparse.Namespace) -> list[str]:
+def chosen(
+    results: dict[str, int | None], names: list[str], options: argparse.Namespace
+) -> list[str]:
     """Those to be tried now: of a sample whatever was not noticed before, else what is new."""
-    names = sampled(results, module, options)
     if options.all:
         return names
     if options.again:
@@ -386,18 +388,16 @@ def known_equivalents() -> set[Equivalent]:
     told = tomllib.loads((PLAN / "equivalent.toml").read_text()).get("equivalent", [])
     for each in told:
         if each.keys() != {*Equivalent._fields, "reason"} or not each["reason"].strip():
-            raise SystemExit(
-                f"equivalent.toml wants {', '.join(Equivalent._fields)} and reason: {each}"
-            )
+            raise SystemExit(f"equivalent.toml wants {Equivalent._fields} and reason: {each}")
     return {Equivalent(*(each[name] for name in Equivalent._fields)) for each in told}
 
 
 def tally(
-    tree: Path, module: str, path: Path, known: set[Equivalent], options: argparse.Namespace
+    tree: Path, module: str, path: Path, known: set[Equivalent], names: Iterable[str]
 ) -> Tally:
-    """Count what was tried of one module, or of the sample of it, in this run and before."""
+    """Count what was tried of one module, among these names, in this run and before."""
     results = results_of(tree, path)
-    about = {name: results[name] for name in sampled(results, module, options)}
+    about = {name: results[name] for name in names if name in results}
     tried = {key: code for key, code in about.items() if code not in (NEW, STOPPED)}
     refused = sum(code == REFUSED for code in results.values())
     noticed = sum(code in NOTICED for code in tried.values())
@@ -412,36 +412,33 @@ def tally(
     return found
 
 
-def tell(tallies: list[Tally], at_least: float) -> bool:
-    """Print the survivors and a table; whether every module has enough noticed."""
+def tell(room: str, tallies: list[Tally], options: argparse.Namespace) -> bool:
+    """Print the survivors and a table; whether every module, or the sample, has enough noticed."""
+    total = together(room, tallies)
     for each in tallies:
         for mutant in each.left:
             print(f"\n{each.module} {mutant.function}  {mutant.key}")
             print(f"  - {mutant.before}\n  + {mutant.after}")
     print(f"\n{'module':44} mutants  types  tried  noticed  equivalent  left   share")
-    for each in [*tallies, *sums(tallies)]:
+    for each in [*(each for each in tallies if each.tried or not options.sample), total]:
         print(
             f"{each.module:44} {each.total:7} {each.refused:6} {each.tried:6} {each.noticed:8} "
             f"{each.equivalent:11} {len(each.left):5}  {each.share:6.1%}"
         )
-    low = [each.module for each in tallies if each.tried and each.share < at_least]
+    judged = [total] if options.sample else tallies
+    low = [each.module for each in judged if each.tried and each.share < options.at_least]
     if low:
-        print(f"\nbelow {at_least:.0%}: {', '.join(low)}")
+        print(f"\nbelow {options.at_least:.0%}: {', '.join(low)}")
     return not low
 
 
-def sums(tallies: list[Tally]) -> list[Tally]:
-    """All of them together, where there are some."""
-    if len(tallies) < 2:
-        return []
-    total = Tally("together", 0)
+def together(room: str, tallies: list[Tally]) -> Tally:
+    """The sums of a room's modules."""
+    total = Tally(f"{room}, together", 0)
     for each in tallies:
-        total.total += each.total
-        total.refused += each.refused
-        total.noticed += each.noticed
-        total.equivalent += each.equivalent
-        total.left += each.left
-    return [total]
+        for name in ("total", "refused", "noticed", "equivalent", "left"):
+            setattr(total, name, getattr(total, name) + getattr(each, name))
+    return total
 
 
 def arguments() -> argparse.Namespace:
@@ -449,7 +446,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", nargs="*", help="rooms or modules; all of them by default")
-    parser.add_argument("--sample", type=int, help="so many mutants of each module")
+    parser.add_argument("--sample", type=int, help="so many mutants of each room's")
     parser.add_argument("--seed", default="1", help="draws the sample")
     parser.add_argument("--again", action="store_true", help="those that went unnoticed before")
     parser.add_argument("--all", action="store_true", help="also those that were tried before")
@@ -463,9 +460,25 @@ def arguments() -> argparse.Namespace:
 
 def wanted(room: Room, what: list[str]) -> list[str]:
     """The room's modules that were asked for."""
-    if not what or room.name in what:
-        return room.files()
-    return [name for name in room.files() if name in what]
+    everything = not what or room.name in what
+    return [name for name in room.files() if everything or name in what]
+
+
+def try_room(
+    room: Room, names: list[str], known: set[Equivalent], options: argparse.Namespace
+) -> bool:
+    """Try mutants of these modules and tell; whether enough were noticed."""
+    tree = TREES / room.name
+    paths = lay_out(tree, room, slow=room.slow or options.thorough)
+    if not options.only_tell:
+        generate(tree)
+        refuse_by_types(tree, [paths[name] for name in names])
+    found = {key: code for name in names for key, code in results_of(tree, paths[name]).items()}
+    about = sampled(room.name, found, options)
+    if not options.only_tell and (keys := chosen(found, about, options)):
+        run(tree, keys, options)
+    tallies = [tally(tree, name, paths[name], known, about) for name in names]
+    return tell(room.name, tallies, options)
 
 
 def main() -> int:
@@ -473,26 +486,14 @@ def main() -> int:
     options = arguments()
     rooms = {room.name: room for room in Room.read()}
     known = rooms.keys() | {name for room in rooms.values() for name in room.files()}
-    for name in options.what:
-        if name not in known:
-            raise SystemExit(f"{name} is no room or module of {PLAN / 'rooms.toml'}")
+    if unknown := set(options.what) - known:
+        raise SystemExit(f"not in {PLAN / 'rooms.toml'}: {', '.join(unknown)}")
     equivalents = known_equivalents()
-    tallies = []
+    enough = True
     for room in rooms.values():
-        names = wanted(room, options.what)
-        if not names:
-            continue
-        tree = TREES / room.name
-        paths = lay_out(tree, room, slow=room.slow or options.thorough)
-        if not options.only_tell:
-            generate(tree)
-            refuse_by_types(tree, [paths[name] for name in names])
-            found = {name: results_of(tree, paths[name]) for name in names}
-            keys = [key for name in names for key in chosen(found[name], name, options)]
-            if keys:
-                run(tree, keys, options)
-        tallies += [tally(tree, name, paths[name], equivalents, options) for name in names]
-    return 0 if tell(tallies, options.at_least) else 1
+        if names := wanted(room, options.what):
+            enough = try_room(room, names, equivalents, options) and enough
+    return 0 if enough else 1
 
 
 if __name__ == "__main__":

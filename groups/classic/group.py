@@ -174,9 +174,7 @@ class ClassicGroup:
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and self.state is ClassicState.EMPTY:
-            return ErrorCode.NONE
-        if generation_id < 0 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID  # only an empty group lets anyone commit
+            return ErrorCode.NONE  # only an empty group lets anyone commit
         error = self.check_member(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -322,7 +320,6 @@ class ClassicGroup:
             self.leader_id = new_member_id
         assert member.group_instance_id is not None
         self.static_members[member.group_instance_id] = new_member_id
-        self.newcomers.discard(old_member_id)
         self.pending_syncs.pop(old_member_id, None)
         return member
 

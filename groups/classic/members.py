@@ -147,7 +147,6 @@ def leave(decision: Decision, request: LeaveGroupRequest, ticket: Ticket) -> Eff
             effects,
             records=[],
             replies=[*others, (ticket, LeaveGroupResponse(error_code=error))],
-            refused=None,
         )
     return effects
 

@@ -122,7 +122,7 @@ def keep_when_refused(decision: Decision) -> Effects:
     """
     effects = decision.effects
     if effects.records:
-        effects.refused = lambda _: replace(effects, records=[], refused=None)
+        effects.refused = lambda _: replace(effects, records=[])
     return effects
 
 

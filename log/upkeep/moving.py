@@ -207,7 +207,7 @@ class Moves:
         if copy is None:
             return
         try:
-            self._remove(key, copy.directory, copy.log.dir, copy.unique, copy.log)
+            self._remove(key, copy.directory, copy.log.dir, copy.log)
         except OSError as error:
             self._failed(copy.directory, error)
 
@@ -267,7 +267,7 @@ class Moves:
                 self.copies[key] = copy
                 return
         _logger.warning("%s is not a copy to go on with; removing it", path)
-        self._remove(key, directory, path, unique, copy.log if copy is not None else None)
+        self._remove(key, directory, path, copy.log if copy is not None else None)
         if wanted:
             self.copies[key] = self._begin(key, source, directory)
 
@@ -278,15 +278,13 @@ class Moves:
         log = loader.load(path, *key, config, dirs.settings, now_ms=dirs.clock())
         dirs.adopt(key, log, directory)
 
-    def _remove(
-        self, key: TopicPartition, directory: LogDir, path: Path, unique: str, log: Log | None
-    ) -> None:
+    def _remove(self, key: TopicPartition, directory: LogDir, path: Path, log: Log | None) -> None:
         """A copy's folder goes the way of a deleted partition's.  OSError."""
         if log is not None:
             log.take_offline()
             for segment in log.segments:
                 segment.discard()
-        gone = directory.rename_folder(path, log_dir.delete_folder(*key, unique))
+        gone = directory.rename_folder(path, log_dir.delete_folder(*key))
         deleted = DeletedFolder(directory, gone, self._dirs.clock())
         self._maintenance.deleted.append(deleted)
 

@@ -231,6 +231,7 @@ def test_describe_with_authorized_operations(node: Node) -> None:
     call(node, commit(("t", [0])), 9)
     request = DescribeGroupsRequest(["G", "none"], include_authorized_operations=True)
     described, missing = call(node, request, 6).groups
+    assert (described.group_id, missing.group_id) == ("G", "none")
     assert described.authorized_operations == GROUP_OPERATIONS
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert missing.error_message == "Group none not found."
@@ -269,6 +270,15 @@ def test_join_names_no_protocol_as_its_version_does(
     assert (reply.error_code, reply.protocol_name) == (ErrorCode.INVALID_GROUP_ID, name)
 
 
+def test_an_invalid_join_is_told_who_asked(node: Node) -> None:
+    for request, error in [
+        (JoinGroupRequest("", 10_000, member_id="me"), ErrorCode.INVALID_GROUP_ID),
+        (JoinGroupRequest("G", 1, member_id="me"), ErrorCode.INVALID_SESSION_TIMEOUT),
+    ]:
+        reply = call(node, request, 9)
+        assert (reply.error_code, reply.member_id) == (error, "me")
+
+
 @pytest.mark.parametrize(("kind", "name"), [(None, "range"), ("consumer", None)])
 def test_sync_needs_its_protocol(node: Node, kind: str | None, name: str | None) -> None:
     request = SyncGroupRequest(group_id="G", protocol_type=kind, protocol_name=name)
@@ -280,8 +290,10 @@ def test_sync_needs_its_protocol(node: Node, kind: str | None, name: str | None)
 def test_leave_of_nobody(node: Node) -> None:
     reply = call(node, LeaveGroupRequest(group_id="none", members=[]), 3)
     assert (reply.error_code, reply.members) == (ErrorCode.NONE, [])
-    reply = call(node, LeaveGroupRequest(group_id="none", members=[MemberIdentity("x")]), 3)
-    assert reply.members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    reply = call(node, LeaveGroupRequest(group_id="none", members=[MemberIdentity("x", "i")]), 3)
+    (answer,) = reply.members
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (answer.member_id, answer.group_instance_id) == ("x", "i")
     reply = call(node, LeaveGroupRequest(group_id="none", member_id="x"), 2)
     assert reply.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 

@@ -6,8 +6,13 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kwire.groups.offsets import Offsets, exceeds, fetch
+from kwire.groups.offsets import Offsets, commit, exceeds, fetch
 from kwire.groups.records import OffsetCommit, offset_tombstone
 
 FIRST, SECOND, UNKNOWN = b"1" * 16, b"2" * 16, bytes(16)
@@ -128,3 +133,18 @@ def test_only_who_asks_for_stable_offsets_waits_for_a_transaction() -> None:
     committed.end_transaction(7, commit=False)
     assert told("t", require_stable=True) == (ErrorCode.NONE, 5)
     assert told("u", require_stable=True) == (ErrorCode.NONE, -1)
+
+
+def test_each_partition_of_a_commit_is_decided_for_itself() -> None:
+    partitions = [
+        OffsetCommitRequestPartition(index, 5, committed_metadata=metadata)
+        for index, metadata in enumerate(["ok", "too long", "ok"])
+    ]
+    topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
+    records, response = commit(OffsetCommitRequest("g", topics=[topic]), 4, 0)
+    assert [record.key.partition for record in records] == [0, 2]
+    assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        (2, ErrorCode.NONE),
+    ]

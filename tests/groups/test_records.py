@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kwire.codecs.messages.coordinator.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import GroupMetadata, group_tombstone
@@ -64,6 +68,14 @@ def test_group_metadata() -> None:
     assert list(group.static_members) == ["i1", "i3"]
     assignments = {member_id: m.assignment for member_id, m in group.members.items()}
     assert group.to_record(assignments).encode() == (GROUP_KEY, GROUP_VALUE)
+
+
+@pytest.mark.parametrize(("written_ms", "read_ms"), [(-1, 7_000), (0, 0), (1, 1), (9_000, 9_000)])
+def test_old_brokers_wrote_no_rebalance_timeout(written_ms: int, read_ms: int) -> None:
+    """Clients could not say one before JoinGroup v1: the session's was it."""
+    member = MemberMetadata("m", rebalance_timeout=written_ms, session_timeout=7_000)
+    value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member])
+    assert ClassicGroup.from_record("g", value).rebalance_timeout_ms == read_ms
 
 
 def test_tombstones() -> None:

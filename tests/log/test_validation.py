@@ -206,6 +206,8 @@ ACCEPTED: list[tuple[str, Callable[[], bytearray], LogConfig]] = [
     ("delete horizon", lambda: build([Record(0, NOW_MS, b"", b"", [])], delete_horizon_ms=NOW_MS),
      DEFAULTS),
     ("keys", lambda: plain(3), COMPACTED),
+    ("as large as may be", plain, log_config(max_message_bytes=len(plain()))),
+    ("as large as a segment", plain, log_config(segment_bytes=len(plain()))),
     ("as late as may be", lambda: plain(1, NOW_MS + 3_600_000), DEFAULTS),
     ("as early as may be", lambda: plain(1, NOW_MS - 1000), RECENT),
     ("old on log append time", lambda: plain(1, 0), LOG_APPEND_TIME),
@@ -239,6 +241,13 @@ def test_the_largest_timestamp_is_computed_when_the_claim_cannot_be(
     assert header.max_timestamp == NOW_MS + 5
     assert header.timestamp_type is TimestampType.CREATE_TIME
     assert max_timestamp_offset(log_at_9) == (NOW_MS + 5, 10, 0)
+
+
+def test_the_largest_timestamp_of_one_record_is_its_own(log_at_9: Log) -> None:
+    batch = with_field(stamped(NOW_MS), MAX_TIMESTAMP_POS, ">q", NOW_MS + 5)
+    log_at_9.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    header = read_header(log_at_9.segments.active.path.read_bytes())
+    assert header.max_timestamp == NOW_MS
 
 
 def test_the_clients_stamp_is_taken_off(log_at_9: Log) -> None:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from tools.mutants import NEW, REFUSED, Mutant, is_wording, kept_results, note_refused
+from tools.mutants import (
+    NEW,
+    REFUSED,
+    Mutant,
+    Tally,
+    is_wording,
+    kept_results,
+    note_refused,
+    sampled,
+    tell,
+)
 
 RAISED = 'raise LogError(error, message="Partition was not added", )'
 
@@ -79,3 +90,31 @@ def test_what_was_found_is_kept_though_mutmut_forgets(module: Path) -> None:
         "m.x_f__mutmut_2": 1,
         "m.x_f__mutmut_3": None,
     }
+
+
+def test_a_sample_is_of_all_that_the_types_let_pass_and_each_seed_draws_another() -> None:
+    results: dict[str, int | None] = {f"m{i % 3}.x_f__mutmut_{i}": NEW for i in range(60)}
+    results |= {f"m0.x_g__mutmut_{i}": REFUSED for i in range(60)}
+    first, second = (
+        sampled("room", results, argparse.Namespace(sample=12, seed=seed)) for seed in "12"
+    )
+    assert first == sampled("room", results, argparse.Namespace(sample=12, seed="1")) != second
+    assert len(set(first)) == 12
+    assert all("x_f" in name for name in first)
+
+
+def test_a_sample_is_judged_as_a_whole_and_each_module_is_without_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tallies = [
+        Tally("a.py", 60, refused=20, noticed=38, equivalent=1, left=[Mutant("k", "1", "2")]),
+        Tally("b.py", 9, noticed=1, left=[Mutant("k", "1", "2")]),
+        Tally("c.py", 9),
+    ]
+    options = argparse.Namespace(sample=None, at_least=0.95)
+    assert not tell("room", tallies, options)
+    assert capsys.readouterr().out.endswith("below 95%: b.py\n")
+    assert tell("room", tallies, argparse.Namespace(sample=42, at_least=0.95))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert [row[0] for row in rows] == ["a.py", "b.py", "room,"]
+    assert rows[-1][2:] == ["78", "20", "42", "39", "1", "2", "95.1%"]

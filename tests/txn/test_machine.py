@@ -71,6 +71,15 @@ def have(machine: TransactionMachine, effects: Effects) -> None:
         machine.apply(record)
 
 
+@pytest.mark.parametrize(("timeout_ms", "valid"), [(0, False), (1, True), (9, True), (10, False)])
+def test_a_timeout_is_at_least_a_millisecond_and_at_most_the_limit(
+    timeout_ms: int, valid: bool
+) -> None:
+    limits = TransactionLimits(transaction_max_timeout_ms=9)
+    error = ErrorCode.NONE if valid else ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert Initialization("id", timeout_ms).invalid(limits) is error
+
+
 def test_nobody_has_the_empty_id(machine: TransactionMachine) -> None:
     invalid = ErrorCode.INVALID_REQUEST
     added = machine.add_partitions("", 7, 3, {"t": frozenset({0})}, 2, ME, NOW_MS)

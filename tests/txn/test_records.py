@@ -154,6 +154,7 @@ def test_a_forgotten_id_is_a_tombstone() -> None:
 
 def test_records_of_other_types_are_passed_over() -> None:
     assert decode(b"\0\1...", b"...") is None
+    assert decode(b"\0\1", None) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, read_header
+from kwire.codecs.batches import (
+    ControlType,
+    EndTxnMarker,
+    control_batch,
+    iter_batches,
+    read_header,
+    records,
+)
+from kwire.log.compaction.batch_filter import BatchFilter
+from kwire.log.compaction.key_scan import Keys
+from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import (
     Answer,
     CleaningTask,
@@ -15,6 +25,7 @@ from kwire.log.compaction.task import (
     encode_answer,
 )
 from kwire.log.compaction.transactions import CleanedTransactions
+from tests.log.compaction.legacy_messages import message
 
 TASK = CleaningTask(
     directory="/data/ü/t-0",
@@ -53,6 +64,26 @@ def test_so_does_an_answer(answer: Answer) -> None:
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
     assert decode_answer(line) == answer
+
+
+@pytest.mark.parametrize(
+    ("deletes_stay", "kept"), [(True, [b"a", b"b", b"c", b"d"]), (False, [b"a", b"c", b"d"])]
+)
+def test_old_formats_tombstones_go_once_they_are_old(deletes_stay: bool, kept: list[bytes]) -> None:
+    """Those of the part that this pass is about; live records stay, whatever their age."""
+    first = [(b"a", b"1"), (b"b", None), (b"k", b"written again")]
+    last = [(b"c", None), (b"d", b"2")]
+    offsets = OffsetMap(10, TASK.map_bytes_max)
+    offsets.add(Keys([b"k"], range(9, 10), has_nulls=False), 9, 9)
+    offsets.freeze()
+    batch_filter = BatchFilter(TASK, offsets, CleanedTransactions())
+    found = []
+    for base, pairs in ((0, first), (10, last)):
+        for offset, (key, value) in enumerate(pairs, base):
+            data = message(offset, 1, 0, TASK.now_ms, key, value)
+            left = batch_filter.apply(data, 0, read_header(data), legacy_deletes_stay=deletes_stay)
+            found += [record.key for _, header in iter_batches(left) for record in records(left)]
+    assert found == kept
 
 
 def test_a_marker_of_which_nothing_is_left_is_empty() -> None:

@@ -199,6 +199,8 @@ def test_an_interrupted_deletion_goes_on(
     kill(manager)
     again = manager_of()
     assert again.logs == {}
+    run_all(again.maintain(clock.now_ms + 59_999))
+    assert [path for path in (tmp_path / "a").iterdir() if path.is_dir()]
     run_all(again.maintain(clock.now_ms + 60_000))
     assert not [path for path in (tmp_path / "a").iterdir() if path.is_dir()]
 

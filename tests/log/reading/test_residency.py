@@ -42,6 +42,10 @@ def test_what_was_dropped_is_not_until_it_is_read_in(cold_file: int) -> None:
     assert is_resident(cold_file, 1000, 300_000)
 
 
+def test_nothing_is_there_wherever_it_is(cold_file: int) -> None:
+    assert is_resident(cold_file, SIZE_BYTES // 2, 0)
+
+
 def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     middle = SIZE_BYTES // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.log import end_offset_for_epoch
-from tests.log.conftest import Append, OpenLog
+from tests.log.conftest import NOW_MS, Append, OpenLog
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -58,16 +58,15 @@ def test_making_the_epochs_anew_keeps_that_leader(
         ("", "nothing"),
     ],
 )
+@pytest.mark.parametrize("rolled", [False, True])
 def test_what_does_not_fit_is_made_anew(
-    open_log: OpenLog,
-    append: Append,
-    caplog: pytest.LogCaptureFixture,
-    entries: str,
-    why: str,
+    open_log: OpenLog, append: Append, entries: str, why: str, rolled: bool
 ) -> None:
     log = open_log()
     for epoch in (0, 0, 2, 2):
         append(log, leader_epoch=epoch)
+    if rolled:
+        log.roll(NOW_MS)
     log.close()
     path = log.epochs.path
     path.write_text(f"0\n{entries.count(chr(10))}\n{entries}")

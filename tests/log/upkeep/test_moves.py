@@ -200,7 +200,8 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
         move(manager, target)
     assert not manager.maintenance.deleted
     kill(manager)
-    log = opened().logs[KEY]
+    (tmp_path / "c").write_text("no folder, so a disk that is away")
+    log = opened(TOPIC_ID, "a", "b", "c").logs[KEY]
     assert (log.dir, log.log_end_offset) == (target / "t-0", 10)
 
 
