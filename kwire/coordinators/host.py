@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kwire.metadata.image import ClusterImage
 from kwire.partitions.host import PartitionHost
@@ -10,12 +10,18 @@ from kwire.settings import BrokerConfig
 from kwire.timers import Timers
 from kwire.txn.producer_ids import ProducerIds
 
+if TYPE_CHECKING:
+    from kwire.peers.peers import Peers
+
 
 class CoordinatorHost(PartitionHost, Protocol):
     """See the module."""
 
+    node_id: int
     timers: Timers
     producer_ids: ProducerIds
+    peers: Peers | None
+    """The way to the other brokers; None where there are none."""
 
     @property
     def static_config(self) -> BrokerConfig:

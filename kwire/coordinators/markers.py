@@ -162,6 +162,8 @@ class MarkerSender:
                 del self._jobs[transactional_id]
         elif error is ErrorCode.INVALID_PRODUCER_EPOCH:
             log.warning("%s-%d: %s has ended before", topic, index, transactional_id)
+        elif error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            log.warning("%s-%d: its format knows no transactions", topic, index)
         elif self._destinations.exists(topic, index):
             log.debug("%s-%d cannot be written now: %s", topic, index, error.name)
             job.failed.append((topic, index))

@@ -85,6 +85,11 @@ class Shard(Driver[M]):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
+    @property
+    def serves(self) -> bool:
+        """Whether its partition is led here, and replayed."""
+        return self.state is ShardState.ACTIVE
+
     # -- what a decision comes to
 
     def append(self, effects: AnyEffects, proof: object) -> ErrorCode:

@@ -42,6 +42,8 @@ from kwire.txn.transaction import Partitions
 
 if TYPE_CHECKING:
     from kwire.coordinators.host import CoordinatorHost
+    from kwire.coordinators.remote_markers import RemoteMarkers
+    from kwire.peers.peers import Peers
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.coordinators.transactions")
@@ -70,6 +72,7 @@ class TransactionCoordinator:
         self.limits = limits_of(config)
         self._broker = broker
         self._nursery: trio.Nursery | None = None
+        self._remote_markers: RemoteMarkers | None = None
         self._markers = MarkerSender(self, self._complete, self._send_again, broker.timers)
         self.runtime = CoordinatorRuntime(
             lambda: TransactionMachine(self.limits, broker.producer_ids, self._markers),
@@ -251,11 +254,14 @@ class TransactionCoordinator:
     # -- markers: the destinations of the sender, and what it tells
 
     def exists(self, topic: str, partition: int) -> bool:
-        found = self._broker.image.topics.get(topic)
-        return found is not None and partition < len(found.partitions)
+        """Whoever does not know of its own topic was not told yet which there are."""
+        topics = self._broker.image.topics
+        found = topics.get(topic)
+        if found is None:
+            return TRANSACTION_STATE_TOPIC not in topics
+        return partition < len(found.partitions)
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
-        """Into partitions of this broker, which leads all."""
         shard = self.runtime.shards.get(self.partition_for(markers.transactional_id))
         if shard is None:
             return lambda topic, partition: ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -266,7 +272,40 @@ class TransactionCoordinator:
             markers.commit,
             markers.transaction_version,
         )
-        return MarkerWriter(self._broker, marker, settle).write
+        here = MarkerWriter(self._broker, marker, settle).write
+        peers = self._broker.peers
+        if peers is None:
+            return here
+        return self._cluster_writer(peers, marker, here, settle, lambda: shard.serves)
+
+    def _cluster_writer(
+        self,
+        peers: Peers,
+        marker: TxnMarker,
+        here: Write,
+        settle: Settle,
+        is_wanted: Callable[[], bool],
+    ) -> Write:
+        """To whoever leads a partition, as far as is known by now."""
+        from kwire.coordinators.remote_markers import RemoteMarker, RemoteMarkers
+
+        broker = self._broker
+        remote = self._remote_markers
+        if remote is None:
+            assert self._nursery is not None, "start() comes first"
+            remote = RemoteMarkers(peers, self._nursery, broker.static_config.request_timeout_ms)
+            self._remote_markers = remote
+
+        def write(topic: str, index: int) -> ErrorCode | None:
+            leader = broker.image.leader_of(topic, index)
+            if leader == broker.node_id:
+                return here(topic, index)
+            if leader is None:
+                return ErrorCode.LEADER_NOT_AVAILABLE
+            remote.send(leader, RemoteMarker(marker, topic, index, settle, is_wanted))
+            return None
+
+        return write
 
     def _complete(self, markers: Markers) -> bool:
         """All markers are written; True once that is in the log, or somebody else's task."""

@@ -6,6 +6,8 @@ Behaviour
 - Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
   INVALID_PRODUCER_EPOCH for a producer that is fenced there, TRANSACTION_COORDINATOR_FENCED for a
   coordinator that is.  Offsets that are still being loaded: NOT_LEADER_OR_FOLLOWER.
+- What is not committed within `request.timeout.ms` is REQUEST_TIMED_OUT: it is in the log, but the
+  coordinator has to write it again.
 - Markers that cannot be (no producer or epoch, a transaction version of -1) are
   UNKNOWN_SERVER_ERROR.  Markers of one producer are answered together; one without partitions is
   left out.
@@ -71,9 +73,10 @@ class _Markers:
         answers = self._results.setdefault(marker.producer_id, {})
         settle = partial(self._settle, answers)
         writer = MarkerWriter(self._broker, marker, settle)
+        self.waiting += len(places)
         for topic, index in places:
-            answers.setdefault(topic, {})
-            self.waiting += 1
+            answers.setdefault(topic, {})[index] = ErrorCode.REQUEST_TIMED_OUT
+        for topic, index in places:
             error = self._refusal(marker, topic, index) or writer.write(topic, index)
             if error is not None:
                 settle(topic, index, error)
@@ -101,7 +104,8 @@ class _Markers:
     async def wait(self) -> WriteTxnMarkersResponse:
         if self.waiting:
             self._settled = trio.Event()
-            await self._settled.wait()
+            with trio.move_on_after(self._broker.config.request_timeout_ms / 1000):
+                await self._settled.wait()
         return self.response()
 
     def response(self) -> WriteTxnMarkersResponse:

@@ -136,6 +136,14 @@ class ClusterImage:
         name = self.names_by_id.get(topic_id)
         return None if name is None else self.topics.get(name)
 
+    def leader_of(self, topic: str, index: int) -> int | None:
+        """Who leads a partition; None where nobody does, or it does not exist."""
+        found = self.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            return None
+        leader = found.partitions[index].leader
+        return None if leader < 0 else leader
+
     def configs_of(self, resource: int, name: str) -> Mapping[str, str]:
         """What was set on a resource; empty if nothing was."""
         return self.configs.get((resource, name), NOTHING_SET)
