@@ -15,6 +15,10 @@ and of LeaderAndIsr, partition by partition, in this order (Apache Kafka 3.9):
 
 StopReplica: a leader epoch below the known one is FENCED_LEADER_EPOCH; -1 and -2 (the topic is
 being deleted) are taken whatever is known.
+
+A broker whose registration is gone leads and follows nothing until it is told again, by whoever
+knows of its next one: `step_down`.  What it is told then may be the leader epoch it had: of a
+partition that had no other replica in sync, or that was followed here outside of the ISR.
 """
 
 from __future__ import annotations
@@ -79,6 +83,10 @@ class ReplicaManager:
             lag_max_ms=host.config.replica_lag_time_max_ms,
         )
         self._fetchers_wanted = host.config.num_replica_fetchers
+        self._set_down: set[Key] = set()
+        """Partitions to be told of anew: the leader epoch that is known here says nothing."""
+        self._lost_epoch = NO_BROKER_EPOCH
+        """This broker's registration that ended; what was sent to it comes late."""
         self.controller_epoch = 0
         nursery.start_soon(self._changes.run)
         nursery.start_soon(self._watch_isr)
@@ -102,9 +110,26 @@ class ReplicaManager:
             self._fetchers_wanted = wanted
             self._fetchers.rearrange()
 
+    def step_down(self) -> None:
+        """The registration of this broker is gone: lead and follow nothing until told again.
+
+        Others may lead by now what was led here.  Whoever waits in a partition is answered, and
+        the coordinators that live in those that were led resign.
+        """
+        self._lost_epoch = self._host.broker_epoch
+        for partition in self.partitions():
+            self._fetchers.forget(partition.topic, partition.index)
+            self._set_down.add((partition.topic, partition.index))
+            was_leader = partition.is_leader
+            partition.stop(partition.why_not_led())
+            if was_leader:
+                self._host.leadership_changed(partition)
+        self._fetchers.end_idle()
+
     def _refused(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
         """Why a request is not for this broker as it is, or of a controller that is none."""
-        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < self._host.broker_epoch:
+        is_old = broker_epoch < self._host.broker_epoch or broker_epoch <= self._lost_epoch
+        if broker_epoch != NO_BROKER_EPOCH and is_old:
             return ErrorCode.STALE_BROKER_EPOCH
         if controller_epoch < self.controller_epoch:
             log.warning(
@@ -146,7 +171,7 @@ class ReplicaManager:
         found = self._host.logs.logs.get((topic, index))
         if found is not None and _differ(topic_id, found.topic_id):
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        if partition is not None and state.leader_epoch <= partition.leader_epoch:
+        if partition is not None and self._knows(partition, state.leader_epoch):
             return self._known_epoch(partition, topic_id, state)
         if self._host.node_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -158,6 +183,12 @@ class ReplicaManager:
             log.error("%s-%d cannot be taken over: %s", topic, index, problem)
             return problem.error
         return ErrorCode.NONE
+
+    def _knows(self, partition: Partition, leader_epoch: int) -> bool:
+        """Whether it leads or follows in that leader epoch already, or in a later one."""
+        if (partition.topic, partition.index) in self._set_down:
+            return leader_epoch < partition.leader_epoch
+        return leader_epoch <= partition.leader_epoch
 
     @staticmethod
     def _known_epoch(
@@ -198,6 +229,7 @@ class ReplicaManager:
         was_leader = partition.is_leader
         self._fetchers.forget(partition.topic, partition.index)
         partition.follow(image)
+        self._set_down.discard((partition.topic, partition.index))
         if partition.is_leader:
             self._lead(partition, image, new_leader=not was_leader)
         elif partition.leader >= 0:
@@ -251,6 +283,7 @@ class ReplicaManager:
     def _drop(self, partition: Partition) -> None:
         hosted = self._host.partitions[partition.topic]
         del hosted[partition.index]
+        self._set_down.discard((partition.topic, partition.index))
         if not hosted:
             del self._host.partitions[partition.topic]
         partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

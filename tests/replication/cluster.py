@@ -59,7 +59,7 @@ class Member:
     """One broker, and the way to it."""
 
     broker: Broker
-    host: BrokerHost
+    host: Host
     stop: trio.Event
     gone: trio.Event = field(default_factory=trio.Event)
 
@@ -212,8 +212,8 @@ class Controller:
                 assert await self.tell(number) == ErrorCode.NONE
         await self.tell_brokers()
 
-    async def tell(self, number: int) -> int:
-        """LeaderAndIsr with the present state; the partition's error."""
+    async def tell(self, number: int, *, broker_epoch: int = -1) -> int:
+        """LeaderAndIsr with the present state; the error of the request or the partition's."""
         state = self.state
         told = LeaderAndIsrPartitionState(
             partition_index=0,
@@ -228,11 +228,11 @@ class Controller:
         request = LeaderAndIsrRequest(
             controller_id=9,
             controller_epoch=self.epoch,
+            broker_epoch=broker_epoch,
             topic_states=[LeaderAndIsrTopicState(TOPIC, TOPIC_ID, [told])],
         )
         answer = await ask(self.members[number], request, 6, LeaderAndIsrResponse)
-        assert not answer.error_code
-        return answer.topics[0].partition_errors[0].error_code
+        return answer.error_code or answer.topics[0].partition_errors[0].error_code
 
     async def stop_replica(self, number: int, *, delete: bool) -> int:
         request = StopReplicaRequest(
@@ -282,6 +282,12 @@ class Host(BrokerHost):
     def __init__(self, broker: Broker, controller: Controller) -> None:
         super().__init__(broker)
         self._controller = controller
+        self.changes: list[bool] = []
+        """Of each change of leadership, whether this broker leads since."""
+
+    def leadership_changed(self, partition: Partition) -> None:
+        self.changes.append(partition.is_leader)
+        super().leadership_changed(partition)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         return await self._controller.alter_partition(request)
