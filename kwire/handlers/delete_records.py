@@ -85,10 +85,13 @@ def _delete(
     return answer
 
 
-async def _when_deleted(
+def _when_deleted(
     response: DeleteRecordsResponse, waiting: list[_Waiting], timeout_ms: int
-) -> DeleteRecordsResponse:
-    """Wait until no live replica has what was deleted."""
+) -> Awaitable[DeleteRecordsResponse]:
+    """`response`, once no live replica has what was deleted.
+
+    It is waited for from now on: the next to come may take the partition from this broker.
+    """
     done = trio.Event()
     left = len(waiting)
 
@@ -102,6 +105,13 @@ async def _when_deleted(
     for leading, offset, answer in waiting:
         answer.error_code, answer.low_watermark = ErrorCode.REQUEST_TIMED_OUT, -1
         leading.when_deleted(offset, partial(settle, answer))
+    return _within(timeout_ms, done, response)
+
+
+async def _within(
+    timeout_ms: int, done: trio.Event, response: DeleteRecordsResponse
+) -> DeleteRecordsResponse:
+    """`response` as it is once `done` is set, or after that time."""
     with trio.move_on_after(max(timeout_ms, 0) / 1000):
         await done.wait()
     return response

@@ -68,8 +68,7 @@ PARTITIONS_AT_ONCE = 256
 """Written before it is the turn of others: 4 ms of work, at 15 us measured for each."""
 
 Wait: TypeAlias = Callable[[int, Callable[[ErrorCode], None]], None]
-Uncommitted: TypeAlias = tuple[Wait, int, PartitionProduceResponse]
-"""How to wait, for which offset (behind what was appended), and the answer to settle."""
+"""Calls back once what is before an offset is where it must be, or will never be."""
 
 
 def handle(
@@ -123,8 +122,8 @@ def _answer(
         if work.failed:
             _close(response)
         return None
-    if work.uncommitted:
-        return _when_committed(response, work.uncommitted, request.timeout_ms)
+    if work.uncommitted is not None:
+        return work.uncommitted.answered(response, request.timeout_ms)
     return response
 
 
@@ -154,7 +153,7 @@ class _Produce:
         self._now_ms = broker.now_ms()
         self._guarded = False
         self.failed = False
-        self.uncommitted: list[Uncommitted] = []
+        self.uncommitted: _Uncommitted | None = None
 
     def write(self, topic: TopicProduceData) -> TopicProduceResponse:
         """Append what the request has for one topic."""
@@ -205,9 +204,14 @@ class _Produce:
     ) -> None:
         """What must come true before the answer is: replication for acks=-1, `flush.messages`."""
         if self._request.acks == -1:
-            self.uncommitted.append((partition.when_replicated, offset, answer))
+            self._wait(partition.when_replicated, offset, answer)
         elif partition.is_flushing:
-            self.uncommitted.append((partition.when_flushed, offset, answer))
+            self._wait(partition.when_flushed, offset, answer)
+
+    def _wait(self, wait: Wait, offset: int, answer: PartitionProduceResponse) -> None:
+        if self.uncommitted is None:
+            self.uncommitted = _Uncommitted()
+        self.uncommitted.add(wait, offset, answer)
 
     def _proof(self, partition: Partition) -> Verification | None:
         """What the transaction coordinator has given to write there; LogError if it refused."""
@@ -340,23 +344,35 @@ def _close(response: ProduceResponse) -> NoReturn:
     raise CloseConnection(f"produce with acks=0 failed ({failures})")
 
 
-async def _when_committed(
-    response: ProduceResponse, uncommitted: list[Uncommitted], timeout_ms: int
-) -> ProduceResponse:
-    """Park until the batches are where they must be, or REQUEST_TIMED_OUT for the rest."""
-    done = trio.Event()
-    waiting = len(uncommitted)
+class _Uncommitted:
+    """Answers that may not leave before what was appended is where it must be.
 
-    def settle(answer: PartitionProduceResponse, error: ErrorCode) -> None:
-        nonlocal waiting
-        answer.error_code = error
-        waiting -= 1
-        if waiting == 0:
-            done.set()
+    Each waits from when its batch is appended: the partition may be led by another broker before
+    the request has its turn again, and have other records at the same offsets.
+    """
 
-    for wait, offset, answer in uncommitted:
+    __slots__ = ("_done", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._done: trio.Event | None = None
+
+    def add(self, wait: Wait, offset: int, answer: PartitionProduceResponse) -> None:
+        """`wait` says when `answer` may leave; REQUEST_TIMED_OUT until then."""
+        self._waiting += 1
         answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        wait(offset, partial(settle, answer))
-    with trio.move_on_after(max(timeout_ms, 0) / 1000):
-        await done.wait()
-    return response
+        wait(offset, partial(self._settle, answer))
+
+    def _settle(self, answer: PartitionProduceResponse, error: ErrorCode) -> None:
+        answer.error_code = error
+        self._waiting -= 1
+        if self._waiting == 0 and self._done is not None:
+            self._done.set()
+
+    async def answered(self, response: ProduceResponse, timeout_ms: int) -> ProduceResponse:
+        """Park until all may leave, or it has been too long."""
+        with trio.move_on_after(max(timeout_ms, 0) / 1000):
+            if self._waiting:
+                self._done = trio.Event()
+                await self._done.wait()
+        return response

@@ -251,7 +251,7 @@ class Controller:
         records = build([Record(at, NOW_MS, None, value) for at, value in enumerate(values)])
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=15_000,
+            timeout_ms=60_000,
             topic_data=[TopicProduceData(TOPIC, b"", [PartitionProduceData(0, records)])],
         )
         answer = await ask(self.members[number], request, 9, ProduceResponse)
