@@ -44,6 +44,7 @@ log = logging.getLogger("kwire.network.connection")
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
+_HEADER_SIZE_BYTES = _HEADER.size
 _API_KEY_AT = 1  # its low byte, which is all there is to keys so far
 _REPLY = struct.Struct(">ii")  # size, correlation id
 _EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
@@ -225,17 +226,17 @@ class Connection:
     def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
         replies: list[Frame] = []
-        while self._end - self._start > _FRAME_SIZE_BYTES_MIN:
-            start = self._start
-            size: int = _SIZE.unpack_from(self._buffer, start)[0]
+        buffer, view, start, filled = self._buffer, self._view, self._start, self._end
+        while filled - start > _FRAME_SIZE_BYTES_MIN:
+            size: int = _SIZE.unpack_from(buffer, start)[0]
             end = start + 4 + size
-            if end > self._end or size < _HEADER.size:
+            if end > filled or size < _HEADER_SIZE_BYTES:
                 break
-            frame = self._view[start + 4 : end]
+            frame = view[start + 4 : end]
             shortcut = self._shortcuts.get(frame[_API_KEY_AT])
             if shortcut is None or (reply := shortcut.answer(frame, self._broker)) is None:
                 break
-            self._start = end
+            self._start = start = end
             replies.append(reply)
         if len(replies) > 1:
             return b"".join(replies)
