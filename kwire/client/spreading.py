@@ -1,0 +1,355 @@
+"""Where the replicas of partitions should be: plans that move as little as they can; without I/O.
+
+    required   replicas on brokers that are not to have any, or too few of them: nothing else moves
+    balanced   besides, the replicas of each topic are spread evenly, then those of all topics
+
+A replica goes where the fewest of its partition are in the same rack, then where the fewest of its
+topic are, then where the fewest are at all.  Racks count where every broker has one.  What is in
+the way of a move is moved itself: a shortest chain of moves leads from the broker with too many to
+the one with too few.  Leaders (the first of the replicas) are spread in the same manner, which
+moves nothing but the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from kwire.client.cluster import TopicPartition
+
+Assignment = Mapping[TopicPartition, Sequence[int]]
+"""The replicas of partitions, the preferred leader first."""
+
+
+class CannotSpread(ValueError):
+    """There are fewer brokers than replicas; the sentence says of what."""
+
+
+class Move(NamedTuple):
+    """What changes for one partition."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def adding(self) -> tuple[int, ...]:
+        """Who gets a copy."""
+        return tuple(each for each in self.after if each not in self.before)
+
+    @property
+    def removing(self) -> tuple[int, ...]:
+        """Who loses it."""
+        return tuple(each for each in self.before if each not in self.after)
+
+
+def spread(
+    current: Assignment,
+    racks: Mapping[int, str | None],
+    *,
+    replication_factor: int | None = None,
+    balanced: bool = False,
+) -> dict[TopicPartition, Move]:
+    """What is to change so that all replicas are on the brokers of `racks` (with their racks).
+
+    Each partition keeps its number of replicas without `replication_factor`.  Raises CannotSpread.
+    """
+    plan = _Plan(current, racks)
+    for place in current:
+        plan.repair(place, replication_factor or len(current[place]))
+    if balanced:
+        plan.balance_replicas()
+        plan.balance_leaders(current)
+    elif replication_factor is not None:
+        plan.balance_leaders(plan.changed)
+    return {place: plan.move(place) for place in plan.changed}
+
+
+def planned(current: Assignment, wanted: Assignment) -> dict[TopicPartition, Move]:
+    """What is to change so that partitions have the replicas that are wanted of them."""
+    moves = {
+        place: Move(tuple(current[place]), tuple(replicas)) for place, replicas in wanted.items()
+    }
+    return {place: move for place, move in moves.items() if move.before != move.after}
+
+
+class _Plan:
+    """Replicas on their way from what they are to what they should be."""
+
+    def __init__(self, current: Assignment, racks: Mapping[int, str | None]) -> None:
+        self._current = current
+        self._brokers = sorted(racks)
+        has_racks = all(rack is not None for rack in racks.values())
+        self._rack = {each: rack or "" if has_racks else "" for each, rack in racks.items()}
+        self._replicas = {place: list(replicas) for place, replicas in current.items()}
+        self._held: dict[int, set[TopicPartition]] = {each: set() for each in self._brokers}
+        self._of_topic: dict[str, Counter[int]] = defaultdict(Counter)
+        for place, replicas in sorted(current.items()):
+            for each in replicas:
+                self._of_topic[place.topic][each] += 1
+                if each in self._held:
+                    self._held[each].add(place)
+
+    @property
+    def changed(self) -> list[TopicPartition]:
+        return sorted(
+            place for place, now in self._replicas.items() if now != list(self._current[place])
+        )
+
+    def move(self, place: TopicPartition) -> Move:
+        return Move(tuple(self._current[place]), tuple(self._replicas[place]))
+
+    # -- what must be
+
+    def repair(self, place: TopicPartition, count: int) -> None:
+        """Only brokers that are meant, and `count` of them; the others' places are taken."""
+        if count > len(self._brokers):
+            raise CannotSpread(
+                f"{place} is to have {count} replicas, and there are {len(self._brokers)} brokers"
+            )
+        now = self._replicas[place]
+        gone = [each for each in now if each not in self._held]
+        for each in gone:
+            if len(now) > count:
+                self._drop(place, each)
+            else:
+                self._replace(place, each, self._best_for(place))
+        while len(now) > count:
+            self._drop(place, self._least_needed(place))
+        while len(now) < count:
+            best = self._best_for(place)
+            now.append(best)
+            self._gain(place, best)
+
+    def _best_for(self, place: TopicPartition) -> int:
+        in_rack = self._in_racks(place)
+        of_topic = self._of_topic[place.topic]
+        free = [each for each in self._brokers if each not in self._replicas[place]]
+        return min(
+            free,
+            key=lambda each: (in_rack[self._rack[each]], of_topic[each], len(self._held[each])),
+        )
+
+    def _least_needed(self, place: TopicPartition) -> int:
+        """Never the first: it leads."""
+        in_rack = self._in_racks(place)
+        of_topic = self._of_topic[place.topic]
+        return max(
+            self._replicas[place][1:],
+            key=lambda each: (in_rack[self._rack[each]], of_topic[each], len(self._held[each])),
+        )
+
+    def _in_racks(self, place: TopicPartition) -> Counter[str]:
+        replicas = self._replicas[place]
+        return Counter(self._rack[each] for each in replicas if each in self._rack)
+
+    # -- single steps
+
+    def _drop(self, place: TopicPartition, broker: int) -> None:
+        self._replicas[place].remove(broker)
+        self._lose(place, broker)
+
+    def _replace(self, place: TopicPartition, source: int, target: int) -> None:
+        now = self._replicas[place]
+        now[now.index(source)] = target
+        self._lose(place, source)
+        self._gain(place, target)
+
+    def _lose(self, place: TopicPartition, broker: int) -> None:
+        self._of_topic[place.topic][broker] -= 1
+        if broker in self._held:
+            self._held[broker].discard(place)
+
+    def _gain(self, place: TopicPartition, broker: int) -> None:
+        self._of_topic[place.topic][broker] += 1
+        self._held[broker].add(place)
+
+    # -- what should be
+
+    def balance_replicas(self) -> None:
+        """Racks first, then each topic, then all together."""
+        for place in self._replicas:
+            self._even_racks(place)
+        for places in _by_topic(self._replicas).values():
+            even_out(
+                self._holdings(places),
+                self._may_go,
+                self._replace,
+                lambda each: len(self._held[each]),
+            )
+        everything = self._holdings(sorted(self._replicas))
+        even_out(everything, self._may_go_by_topic, self._replace, lambda each: each)
+
+    def _holdings(self, places: Iterable[TopicPartition]) -> dict[int, Holding]:
+        """Which of `places` each broker has."""
+        held = {each: Holding() for each in self._brokers}
+        for place in places:
+            for each in self._replicas[place]:
+                held[each].add(place, is_new=each not in self._current[place])
+        return held
+
+    def _even_racks(self, place: TopicPartition) -> None:
+        """Until no rack has two replicas more than another that has room."""
+        while (target := self._best_for_or_none(place)) is not None:
+            in_rack = self._in_racks(place)
+            fullest = max(self._replicas[place], key=lambda each: (in_rack[self._rack[each]], each))
+            if in_rack[self._rack[fullest]] - in_rack[self._rack[target]] < 2:
+                return
+            self._replace(place, fullest, target)
+
+    def _best_for_or_none(self, place: TopicPartition) -> int | None:
+        has_all = len(self._replicas[place]) == len(self._brokers)
+        return None if has_all else self._best_for(place)
+
+    def _may_go(self, place: TopicPartition, source: int, target: int) -> bool:
+        """Not twice to one broker, and to no rack that would have more than the one it leaves."""
+        if target in self._replicas[place]:
+            return False
+        here, there = self._rack[source], self._rack[target]
+        if here == there:
+            return True
+        in_rack = self._in_racks(place)
+        return in_rack[there] < in_rack[here]
+
+    def _may_go_by_topic(self, place: TopicPartition, source: int, target: int) -> bool:
+        """And so that its topic stays as even as it is."""
+        of_topic = self._of_topic[place.topic]
+        return of_topic[target] < of_topic[source] and self._may_go(place, source, target)
+
+    def balance_leaders(self, places: Collection[TopicPartition]) -> None:
+        """Of these partitions: which of the replicas is the first; of each topic, then of all."""
+        led: dict[str, Counter[int]] = defaultdict(Counter)
+        for place, replicas in self._replicas.items():
+            led[place.topic][replicas[0]] += 1
+        all_led: Counter[int] = Counter()
+        for of_topic in led.values():
+            all_led.update(of_topic)
+
+        def lead(place: TopicPartition, source: int, target: int) -> None:
+            now = self._replicas[place]
+            now.remove(target)
+            now.insert(0, target)
+            for count in (led[place.topic], all_led):
+                count[source] -= 1
+                count[target] += 1
+
+        def may_lead(place: TopicPartition, source: int, target: int) -> bool:
+            return target in self._replicas[place]
+
+        def may_lead_by_topic(place: TopicPartition, source: int, target: int) -> bool:
+            of_topic = led[place.topic]
+            return of_topic[target] < of_topic[source] and target in self._replicas[place]
+
+        for own in _by_topic(places).values():
+            even_out(self._leaders(own), may_lead, lead, lambda each: all_led[each])
+        even_out(self._leaders(places), may_lead_by_topic, lead, lambda each: each)
+
+    def _leaders(self, places: Iterable[TopicPartition]) -> dict[int, Holding]:
+        held = {each: Holding() for each in self._brokers}
+        for place in places:
+            first = self._replicas[place][0]
+            held[first].add(place, is_new=first != self._current[place][0])
+        return held
+
+
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = defaultdict(list)
+    for place in sorted(places):
+        found[place.topic].append(place)
+    return found
+
+
+# -- evening out
+
+MayGo = Callable[[TopicPartition, int, int], bool]
+"""Whether a partition may go from one broker to another."""
+
+
+class Holding:
+    """What a broker has; what it got by the plan comes first, for to move it on costs nothing."""
+
+    def __init__(self) -> None:
+        self._new: dict[TopicPartition, None] = {}
+        self._old: dict[TopicPartition, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._old)
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return chain(self._new, self._old)
+
+    def add(self, place: TopicPartition, *, is_new: bool = True) -> None:
+        (self._new if is_new else self._old)[place] = None
+
+    def remove(self, place: TopicPartition) -> None:
+        of = self._new if place in self._new else self._old
+        del of[place]
+
+
+def even_out(
+    held: Mapping[int, Holding],
+    may_go: MayGo,
+    move: Callable[[TopicPartition, int, int], None],
+    rank: Callable[[int], int],
+) -> None:
+    """Have things moved until no steps lead to a broker that has two less than where they begin.
+
+    `rank` decides between brokers that have equally much: the smaller goes first.  Each time the
+    sum of the squares gets smaller, so this ends.
+    """
+    while steps := _steps_to_take(held, may_go, rank):
+        for place, source, target in steps:
+            held[source].remove(place)
+            held[target].add(place)
+            move(place, source, target)
+
+
+Step = tuple[TopicPartition, int, int]
+"""A partition that goes from one broker to another."""
+
+
+def _steps_to_take(
+    held: Mapping[int, Holding], may_go: MayGo, rank: Callable[[int], int]
+) -> list[Step]:
+    """The fewest from the broker with most; from the next one, where none lead on from it."""
+    by_load = sorted(held, key=lambda each: (len(held[each]), rank(each), each))
+    fewest = len(held[by_load[0]]) if by_load else 0
+    for source in reversed(by_load):
+        if len(held[source]) - fewest < 2:
+            break
+        if steps := _steps_from(source, by_load, held, may_go):
+            return steps
+    return []
+
+
+def _steps_from(
+    source: int, by_load: Sequence[int], held: Mapping[int, Holding], may_go: MayGo
+) -> list[Step]:
+    """Breadth first, each broker once.  The last step comes first: what the others find when they
+    are taken is what has been looked at, for no partition goes twice."""
+    came_by: dict[int, Step] = {}
+    waiting = deque([source])
+    while waiting:
+        here = waiting.popleft()
+        used = {step[0] for step in _steps_back(here, came_by)}
+        for there in by_load:
+            if there == source or there in came_by:
+                continue
+            found = (p for p in held[here] if p not in used and may_go(p, here, there))
+            place = next(found, None)
+            if place is None:
+                continue
+            came_by[there] = (place, here, there)
+            if len(held[source]) - len(held[there]) >= 2:
+                return _steps_back(there, came_by)
+            waiting.append(there)
+    return []
+
+
+def _steps_back(broker: int, came_by: Mapping[int, Step]) -> list[Step]:
+    steps = []
+    while broker in came_by:
+        steps.append(came_by[broker])
+        broker = came_by[broker][1]
+    return steps
