@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -32,6 +32,8 @@ from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
     from kwire.cluster.store import MetadataStore
+    from kwire.controller.cluster.effects import Effects
+    from kwire.controller.cluster.machine import ClusterController
     from kwire.coordinators.groups import GroupCoordinator
     from kwire.coordinators.transactions import TransactionCoordinator
     from kwire.metadata.image import ResourceKey
@@ -190,6 +192,20 @@ class Broker:
                 decisions = decisions[deciders[conflict.made] :]
             else:
                 return
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker may decide for the cluster: one that is alone always may."""
+        return True
+
+    async def ask_controller(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
+        """The reply of the cluster's controller, where this broker is it.
+
+        Raises NotController, StoreError.
+        """
+        from kwire.controller.alone import answer
+
+        return await answer(self, question)
 
     async def create_internal_topic(self, name: str) -> None:
         """Make a coordinator's topic, if it is not there yet; where that fails the log says why."""

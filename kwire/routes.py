@@ -71,7 +71,10 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
     Route(ApiKey.CREATE_PARTITIONS, 0, 3),
     Route(ApiKey.DELETE_GROUPS, 0, 2),
+    Route(ApiKey.ELECT_LEADERS, 0, 2),
     Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
@@ -85,8 +88,14 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
     Route(ApiKey.LEADER_AND_ISR, 0, 7),
     Route(ApiKey.STOP_REPLICA, 0, 4),
     Route(ApiKey.UPDATE_METADATA, 0, 8),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, 1, 3),
+    Route(ApiKey.ALTER_PARTITION, 2, 3),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
 )
-"""What a controller asks of the brokers of its cluster: of a broker alone nobody may ask it."""
+"""What the brokers of a cluster ask of each other, the controller of the others and they of it.
+
+Of a broker alone nobody may ask it.
+"""
 
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from logging import Logger
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kwire.cluster.store import StoreError
+from kwire.cluster.store import Fenced, NotController, StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.controller.config_changes import Change, decisions
 from kwire.controller.host import ControllerHost
 from kwire.metadata.changes import Decision
 from kwire.metadata.refusal import Refusal
+
+if TYPE_CHECKING:
+    from kwire.controller.cluster.effects import Effects
+    from kwire.controller.cluster.machine import ClusterController
+
+NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
 
 
 class Committer(Protocol):
@@ -21,6 +27,13 @@ class Committer(Protocol):
         """Raises StoreError."""
 
 
+class Asked(Protocol):
+    """See kwire.broker.Broker."""
+
+    async def ask_controller(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
+        """Raises NotController, StoreError."""
+
+
 class ConfigCommitter(Committer, ControllerHost, Protocol):
     """See kwire.broker.Broker."""
 
@@ -28,13 +41,34 @@ class ConfigCommitter(Committer, ControllerHost, Protocol):
 async def commit_for_client(
     broker: Committer, decisions: Sequence[Decision], log: Logger, otherwise: str
 ) -> Refusal | None:
-    """Commit; where the store cannot, `log` has why, after `otherwise`, and so has the client."""
+    """Commit; where the store cannot, `log` has why, after `otherwise`, and so has the client.
+
+    A client that asked another broker than the controller is told to ask that one.
+    """
     try:
         await broker.commit(decisions)
+    except (Fenced, NotController):
+        return Refusal(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER)
     except StoreError as problem:
         log.error("%s: %s", otherwise, problem)
         return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem))
     return None
+
+
+async def ask_for_client(
+    broker: Asked, question: Callable[[ClusterController], Effects], log: Logger, otherwise: str
+) -> Any:  # noqa: ANN401 - any reply
+    """The controller's reply.
+
+    Raises Refusal, where a client is to ask another broker, or the store cannot: `log` has why.
+    """
+    try:
+        return await broker.ask_controller(question)
+    except (Fenced, NotController):
+        raise Refusal(ErrorCode.NOT_CONTROLLER, NOT_THE_CONTROLLER) from None
+    except StoreError as problem:
+        log.error("%s: %s", otherwise, problem)
+        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)) from None
 
 
 async def commit_configs(broker: ConfigCommitter, changes: Sequence[Change], log: Logger) -> None:

@@ -27,6 +27,10 @@ class Fenced(StoreError):
     """Another broker is the controller by now: what this one decided as such is void."""
 
 
+class NotController(StoreError):
+    """Only the controller may do this, and another broker, or none, is it."""
+
+
 class MetadataStore(Protocol):
     """What keeps the cluster's metadata, and tells everybody the same story of its changes.
 

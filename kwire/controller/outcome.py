@@ -17,12 +17,12 @@ T = TypeVar("T")
 class Outcome(Generic[C]):
     """A `Decision` that keeps what was decided last: `change`, or the `refusal`.
 
-    `decide` raises Refusal where nothing is to be changed.
+    `decide` raises Refusal where nothing may be changed, and returns None where nothing need be.
     """
 
     __slots__ = ("_decide", "change", "image", "refusal")
 
-    def __init__(self, decide: Callable[[ClusterImage], C]) -> None:
+    def __init__(self, decide: Callable[[ClusterImage], C | None]) -> None:
         self._decide = decide
         self.change: C | None = None
         self.refusal: Refusal | None = None

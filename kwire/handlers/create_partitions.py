@@ -1,6 +1,7 @@
 """CreatePartitions (key 37): v0-3.
 
 Behaviour
+- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
 - Sets the number of partitions of each topic; it can only grow (INVALID_PARTITIONS).  New
   partitions have as many replicas as the topic's first one, or those assigned by hand, one list a
   new partition.
@@ -39,6 +40,10 @@ log = logging.getLogger("kwire.topics")
 def handle(
     broker: Broker, request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse | Awaitable[CreatePartitionsResponse]:
+    if not broker.is_controller:
+        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER)
+        names = dict.fromkeys(each.name for each in request.topics)
+        return CreatePartitionsResponse(results=[_result(name, elsewhere) for name in names])
     wanted, repeated_names = named_once(map(_wanted, request.topics), lambda growth: growth.topic)
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_result(name, duplicate) for name in repeated_names]

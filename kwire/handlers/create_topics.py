@@ -1,6 +1,7 @@
 """CreateTopics (key 19): v2-7.
 
 Behaviour
+- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
 - Topics are made one by one: a mistake in one does not keep the others from being made.  What is
   made is durable and served when the answer goes out.
 - A name given twice is not made at all: INVALID_REQUEST, once, after all others.
@@ -44,6 +45,11 @@ log = logging.getLogger("kwire.topics")
 def handle(
     broker: Broker, request: CreateTopicsRequest, context: Context
 ) -> CreateTopicsResponse | Awaitable[CreateTopicsResponse]:
+    if not broker.is_controller:
+        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER, "")
+        return CreateTopicsResponse(
+            topics=[_refused(each.name, elsewhere) for each in request.topics]
+        )
     topics = [_wanted(topic) for topic in request.topics]
     try:
         check_size(broker.config, topics)

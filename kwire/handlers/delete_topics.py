@@ -1,6 +1,7 @@
 """DeleteTopics (key 20): v1-6.
 
 Behaviour
+- Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
 - The topics are gone from the metadata, and their partitions from this broker, when the answer
   goes out; the files follow after `file.delete.delay.ms`.
 - Unknown names are UNKNOWN_TOPIC_OR_PARTITION, whatever they look like; unknown ids are
@@ -41,6 +42,9 @@ def handle(
         asked = [Deletion(name) for name in request.topic_names]
     else:
         asked = [Deletion(topic.name, topic.topic_id) for topic in request.topics]
+    if not broker.is_controller:
+        elsewhere = Refusal(ErrorCode.NOT_CONTROLLER)
+        return DeleteTopicsResponse(responses=[_result(topic, elsewhere) for topic in asked])
     if not broker.config.delete_topic_enable:
         error = ErrorCode.TOPIC_DELETION_DISABLED
         if context.api_version < _FIRST_WITH_DELETION_DISABLED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from kwire.codecs.errors import ErrorCode
@@ -123,7 +123,7 @@ def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
     return [broker_id for broker_id in chain.from_iterable(rounds) if broker_id is not None]
 
 
-def check_manual(replicas: Sequence[int], brokers: Mapping[int, BrokerImage], size: int) -> None:
+def check_manual(replicas: Sequence[int], brokers: Container[int], size: int = 0) -> None:
     """Refuse a manual assignment that cannot be; `size` is the replication factor, 0 for any."""
 
     def refusal(reason: str) -> Refusal:

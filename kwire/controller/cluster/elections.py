@@ -1,16 +1,16 @@
 """Leaders: for partitions that have none, the preferred ones, those that somebody asks for.
 
-ElectLeaders (key 43), v0-2: a partition that has its leader is ELECTION_NOT_NEEDED, and is left out
-where all are asked for.  An unclean election is held only for a partition without a leader.
+ElectLeaders (key 43), v0-2, in the words and the order of Apache Kafka 4.3.  A partition that has
+its leader is ELECTION_NOT_NEEDED, and is left out where all are asked for; its topic is not.  An
+unclean election is held only for a partition without a leader.
 The automatic balancing looks each `leader.imbalance.check.interval.seconds` which brokers lead so
 few of the partitions they should that more than a tenth are elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.elect_leaders import (
@@ -18,6 +18,7 @@ from kwire.codecs.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 from kwire.controller.cluster.effects import Effects
 from kwire.controller.cluster.state import ControllerState, Place, is_left_alone, partition_of
@@ -28,10 +29,6 @@ from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 from kwire.metadata.refusal import Refusal
 
 PREFERRED, UNCLEAN = 0, 1
-STRATEGIES = {
-    PREFERRED: "PreferredReplicaPartitionLeaderElectionStrategy",
-    UNCLEAN: "OfflinePartitionLeaderElectionStrategy(true)",
-}
 IMBALANCE_MAX = 0.1
 """Kafka's default of leader.imbalance.per.broker.percentage, a setting that 4.x has no more."""
 BALANCING = "balancing"
@@ -71,7 +68,7 @@ class Election:
         """Raises Refusal."""
         known = partition_of(image, self.place)
         if known is None:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
         if self.place[0] in image.deleting:
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
         if not self._is_needed(known):
@@ -80,14 +77,14 @@ class Election:
             )
         change = self._state.alteration(image, self.place, self._elected(known))
         if change is None:
-            raise Refusal(
-                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-                if self._kind == PREFERRED
-                else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-                f"Failed to elect leader for partition {self.place[0]}-{self.place[1]} under "
-                f"strategy {STRATEGIES[self._kind]}",
-            )
+            raise _impossible(self._kind)
         return change
+
+    def _unknown(self, image: ClusterImage) -> str:
+        topic, index = self.place
+        if topic in image.topics:
+            return f"No such partition as {topic}-{index}"
+        return f"No such topic as {topic}"
 
     def _is_needed(self, known: PartitionImage) -> bool:
         if self._kind == PREFERRED:
@@ -104,52 +101,65 @@ class Election:
         return elected_offline(known, online, unclean=True)
 
 
-def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Effects:
-    if request.election_type not in STRATEGIES:
-        return Effects(reply=ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
-    places: list[Place] = []
-    if request.topic_partitions is None:
-        for topic in sorted(state.image.topics):
-            places += state.places(topic)
-    else:
-        for asked in request.topic_partitions:
-            places += [(asked.topic, index) for index in asked.partitions]
-    elections = [Election(state, place, request.election_type) for place in dict.fromkeys(places)]
-    outcomes = [Outcome(each) for each in elections]
-
-    def reply() -> Effects:
-        told = [(each.place, its.refusal) for each, its in zip(elections, outcomes, strict=True)]
-        return Effects(reply=_response(told, request.topic_partitions is None))
-
-    return Effects(decisions=list(outcomes), then=reply)
-
-
-def _response(
-    results: Sequence[tuple[Place, Refusal | None]], all_were_asked_for: bool
-) -> ElectLeadersResponse:
-    told = [
-        (place, refusal)
-        for place, refusal in results
-        if not (
-            all_were_asked_for
-            and refusal is not None
-            and refusal.error == ErrorCode.ELECTION_NOT_NEEDED
+def _impossible(kind: int) -> Refusal:
+    if kind == PREFERRED:
+        return Refusal(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
         )
-    ]
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(topic, [_result(*each) for each in its])
-            for topic, its in groupby(
-                sorted(told, key=lambda each: each[0]), key=lambda each: each[0][0]
-            )
-        ]
+    return Refusal(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
     )
 
 
-def _result(place: Place, refusal: Refusal | None) -> PartitionResult:
-    if refusal is None:
-        return PartitionResult(place[1], ErrorCode.NONE, None)
-    return PartitionResult(place[1], refusal.error, refusal.message)
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Effects:
+    kind, topics = request.election_type, request.topic_partitions
+    if kind not in (PREFERRED, UNCLEAN):
+        return Effects(reply=_unknown_kind(request))
+    all_are_asked_for = topics is None
+    if topics is None:
+        topics = [
+            TopicPartitions(name, list(range(len(topic.partitions))))
+            for name, topic in state.image.topics.items()
+        ]
+    outcomes = [
+        [Outcome(Election(state, (asked.topic, index), kind)) for index in asked.partitions]
+        for asked in topics
+    ]
+
+    def reply() -> Effects:
+        results = [
+            ReplicaElectionResult(asked.topic, list(_results(asked, its, all_are_asked_for)))
+            for asked, its in zip(topics, outcomes, strict=True)
+        ]
+        return Effects(reply=ElectLeadersResponse(replica_election_results=results))
+
+    return Effects(decisions=[each for its in outcomes for each in its], then=reply)
+
+
+def _results(
+    asked: TopicPartitions, outcomes: Sequence[Outcome[AlterPartition]], all_are_asked_for: bool
+) -> Iterator[PartitionResult]:
+    for index, outcome in zip(asked.partitions, outcomes, strict=True):
+        refusal = outcome.refusal
+        if refusal is None:
+            yield PartitionResult(index, ErrorCode.NONE, None)
+        elif not (all_are_asked_for and refusal.error == ErrorCode.ELECTION_NOT_NEEDED):
+            yield PartitionResult(index, refusal.error, refusal.message)
+
+
+def _unknown_kind(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    error = ErrorCode.INVALID_REQUEST
+    reason = f"Unknown election type {request.election_type}"
+    return ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=[
+            ReplicaElectionResult(
+                asked.topic, [PartitionResult(index, error, reason) for index in asked.partitions]
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
 
 
 def preferred_elections(state: ControllerState, places: Iterable[Place]) -> list[Decision]:

@@ -15,10 +15,7 @@ from kwire.codecs.messages.alter_partition_reassignments import AlterPartitionRe
 from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest
 from kwire.codecs.messages.leader_and_isr import LeaderAndIsrResponse
-from kwire.codecs.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kwire.codecs.primitives import Message
 from kwire.controller.cluster import (
@@ -176,17 +173,16 @@ class ClusterController:
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Effects:
         return reassignment.alter_reassignments(self.state, request)
 
-    def list_reassignments(
-        self, request: ListPartitionReassignmentsRequest
-    ) -> ListPartitionReassignmentsResponse:
-        return reassignment.list_reassignments(self.state, request)
+    def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Effects:
+        return Effects(reply=reassignment.list_reassignments(self.state, request))
 
-    def may_allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> ErrorCode:
-        """Whether the store may be asked for a block of ids for this broker."""
+    def may_allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> Effects:
+        """Whether the store may be asked for a block of ids for this broker: an ErrorCode."""
         epoch = self.state.members.get(request.broker_id)
         if epoch is None:
-            return ErrorCode.BROKER_ID_NOT_REGISTERED
-        return ErrorCode.NONE if epoch == request.broker_epoch else ErrorCode.STALE_BROKER_EPOCH
+            return Effects(reply=ErrorCode.BROKER_ID_NOT_REGISTERED)
+        is_current = epoch == request.broker_epoch
+        return Effects(reply=ErrorCode.NONE if is_current else ErrorCode.STALE_BROKER_EPOCH)
 
     # -- the clock
 

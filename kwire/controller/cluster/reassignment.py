@@ -4,7 +4,10 @@ While it is reassigned, a partition has the replicas of before and those to come
 are named first) and is led as before.  Once all that it is to have are in sync, those that are
 `removing` go, in one change with a new leader if the old one is among them.
 
-AlterPartitionReassignments (key 45), v0-1, and ListPartitionReassignments (key 46), v0.
+AlterPartitionReassignments (key 45), v0-1, and ListPartitionReassignments (key 46), v0, are
+answered in the words and the order of Apache Kafka 4.3.  Replicas that come must be alive, except
+where it is asked for in the store; those that are there may be away.  Where a partition has the
+replicas already that it is to have, nothing is changed.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from kwire.codecs.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
+    ReassignableTopic,
     ReassignableTopicResponse,
 )
 from kwire.codecs.messages.list_partition_reassignments import (
@@ -42,10 +46,8 @@ from kwire.metadata.election import (
     target_replicas,
 )
 from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from kwire.metadata.placement import check_manual
 from kwire.metadata.refusal import Refusal
-
-NO_SUCH_PARTITION = "The partition does not exist."
-NO_REASSIGNMENT = "No partition reassignment is in progress."
 
 
 def is_complete(state: PartitionImage) -> bool:
@@ -126,35 +128,37 @@ def _resume(state: ControllerState, place: Place, image: ClusterImage) -> AlterP
 
 
 class Reassignment:
-    """One partition and the replicas that it is to have; None ends what is under way."""
+    """One partition and the replicas that it is to have; None ends what is under way.
+
+    `keeps_factor`: it must have as many as before.  `may_be_away`: they need not be alive.
+    """
 
     def __init__(
-        self, state: ControllerState, place: Place, target: Sequence[int] | None, checked: bool
+        self,
+        state: ControllerState,
+        place: Place,
+        target: Sequence[int] | None,
+        *,
+        keeps_factor: bool = False,
+        may_be_away: bool = False,
     ) -> None:
         self._state = state
         self.place = place
         self._target = target
-        self._checked = checked
+        self._keeps_factor = keeps_factor
+        self._may_be_away = may_be_away
 
-    def __call__(self, image: ClusterImage) -> AlterPartition:
+    def __call__(self, image: ClusterImage) -> AlterPartition | None:
         """Raises Refusal."""
         known = partition_of(image, self.place)
-        if self._target is not None and not self._checked:
-            self._check(known, self._target)
-        if self._target is None:
-            if known is None or not (known.adding or known.removing):
-                raise Refusal(
-                    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-                    NO_REASSIGNMENT,
-                )
-            target: Sequence[int] = original_replicas(known)
-        else:
-            target = self._target
         if known is None or self.place[0] in image.deleting:
-            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_SUCH_PARTITION)
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, self._unknown(image))
+        target = self._checked_target(known)
+        if target == known.replicas and not (known.adding or known.removing):
+            return None
         online = self._state.online(self.place)
         if is_new(known):  # nothing was written: there is nothing to be moved
-            after = first_state(replace(known, replicas=tuple(target)), online)
+            after = first_state(replace(known, replicas=target), online)
         else:
             unclean = self._state.unclean(self.place[0])
             after = begun(known, target, online, unclean=unclean)
@@ -167,78 +171,90 @@ class Reassignment:
             )
         return change
 
-    def _check(self, known: PartitionImage | None, target: Sequence[int]) -> None:
-        """Raises Refusal, in Apache Kafka's words."""
+    def _unknown(self, image: ClusterImage) -> str:
+        topic, index = self.place
+        if topic in image.topics:
+            return f"Unable to find partition {topic}:{index}."
+        return f"Unable to find a topic named {topic}."
 
-        def refusal(reason: str) -> Refusal:
-            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
-
-        shown = _scala(target, "ArrayBuffer")
-        if not target:
-            raise refusal("Empty replica list specified in partition reassignment.")
-        if len(set(target)) != len(target):
-            raise refusal(f"Duplicate replica ids in partition reassignment replica list: {shown}")
-        if min(target) < 0:
-            raise refusal(f"Invalid broker id in replica list: {shown}")
-        before = () if known is None else original_replicas(known)
-        adding = [each for each in target if each not in before]
-        live = sorted(self._state.members.keys() - self._state.shutting_down)
-        if not set(adding) <= set(live):
-            raise refusal(
-                "Replica assignment has brokers that are not alive. Replica list: "
-                f"{_scala(adding, 'ArrayBuffer')}, live broker list: {_scala(live, 'Set')}"
+    def _checked_target(self, known: PartitionImage) -> tuple[int, ...]:
+        """Raises Refusal."""
+        if self._target is None:
+            if not (known.adding or known.removing):
+                raise Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            return original_replicas(known)
+        possible = self._state.members.keys() - self._state.shutting_down
+        possible.update(self._target if self._may_be_away else original_replicas(known))
+        check_manual(self._target, possible)
+        factor = len(target_replicas(known))
+        if self._keeps_factor and len(self._target) != factor:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The replication factor is changed from {factor} to {len(self._target)}",
             )
-
-
-def _scala(numbers: Sequence[int], kind: str) -> str:
-    return f"{kind}({', '.join(map(str, numbers))})"
+        return tuple(self._target)
 
 
 def alter_reassignments(
     state: ControllerState, request: AlterPartitionReassignmentsRequest
 ) -> Effects:
-    asked = [
-        Reassignment(state, (topic.name, each.partition_index), each.replicas, checked=False)
+    may_change = request.allow_replication_factor_change
+    if not request.topics:
+        empty = AlterPartitionReassignmentsResponse(allow_replication_factor_change=may_change)
+        return Effects(reply=empty)
+    outcomes = [
+        [
+            Outcome(
+                Reassignment(
+                    state,
+                    (topic.name, each.partition_index),
+                    each.replicas,
+                    keeps_factor=not may_change,
+                )
+            )
+            for each in topic.partitions
+        ]
         for topic in request.topics
-        for each in topic.partitions
     ]
-    outcomes = [Outcome(each) for each in asked]
 
     def reply() -> Effects:
-        answers = [
-            (each.place, outcome.refusal) for each, outcome in zip(asked, outcomes, strict=True)
+        responses = [
+            _answered(topic, its) for topic, its in zip(request.topics, outcomes, strict=True)
         ]
-        return Effects(reply=_answered(answers))
+        return Effects(
+            reply=AlterPartitionReassignmentsResponse(
+                allow_replication_factor_change=may_change,
+                error_message=None,
+                responses=responses,
+            )
+        )
 
-    return Effects(decisions=list(outcomes), then=reply)
+    return Effects(decisions=[each for its in outcomes for each in its], then=reply)
 
 
 def _answered(
-    answers: Sequence[tuple[Place, Refusal | None]],
-) -> AlterPartitionReassignmentsResponse:
-    responses = []
-    for topic, its in groupby(answers, key=lambda answer: answer[0][0]):
-        responses.append(
-            ReassignableTopicResponse(
-                topic,
-                [
-                    ReassignablePartitionResponse(
-                        place[1],
-                        ErrorCode.NONE if refusal is None else refusal.error,
-                        None if refusal is None else refusal.message,
-                    )
-                    for place, refusal in its
-                ],
+    topic: ReassignableTopic, outcomes: Sequence[Outcome[AlterPartition]]
+) -> ReassignableTopicResponse:
+    return ReassignableTopicResponse(
+        topic.name,
+        [
+            ReassignablePartitionResponse(
+                asked.partition_index,
+                ErrorCode.NONE if outcome.refusal is None else outcome.refusal.error,
+                None if outcome.refusal is None else outcome.refusal.message,
             )
-        )
-    return AlterPartitionReassignmentsResponse(error_message=None, responses=responses)
+            for asked, outcome in zip(topic.partitions, outcomes, strict=True)
+        ],
+    )
 
 
 def reassignments_asked(
     state: ControllerState, replicas: Mapping[Place, tuple[int, ...]]
 ) -> Effects:
     """What an administrator wrote into the store; the reply are the places where it cannot be."""
-    asked = [Reassignment(state, place, target, checked=True) for place, target in replicas.items()]
+    asked = [
+        Reassignment(state, place, target, may_be_away=True) for place, target in replicas.items()
+    ]
     outcomes = [Outcome(each) for each in asked]
 
     def reply() -> Effects:

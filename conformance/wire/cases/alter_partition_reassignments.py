@@ -1,0 +1,105 @@
+"""AlterPartitionReassignments: what one broker can be asked for, and what it has to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+Wanted = tuple[int, Sequence[int] | None]
+"""A partition, and its replicas; None ends what is under way."""
+
+
+def reassign(
+    *topics: tuple[str, Sequence[Wanted]], timeout_ms: int = 30_000, keeps_factor: bool = False
+) -> AlterPartitionReassignmentsRequest:
+    """`keeps_factor`: the number of replicas must stay (v1, KIP-860)."""
+    asked = [
+        ReassignableTopic(
+            name,
+            [
+                ReassignablePartition(index, None if replicas is None else list(replicas))
+                for index, replicas in wanted
+            ],
+        )
+        for name, wanted in topics
+    ]
+    return AlterPartitionReassignmentsRequest(timeout_ms, not keeps_factor, asked)
+
+
+@case("to where it is")
+def as_it_is(stage: Stage) -> None:
+    topic, node = stage.topic(partitions=3), stage.broker.node_id
+    stage.send(reassign((topic.name, [(0, [node])])))
+    stage.send(reassign((topic.name, [(2, [node]), (0, [node])])))
+    stage.send(ListPartitionReassignmentsRequest())
+    stage.fence()
+    stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
+
+
+@case("replicas that cannot be")
+def impossible(stage: Stage) -> None:
+    topic, node = stage.topic(), stage.broker.node_id
+    tried: list[list[int]] = [[], [node, node], [-1], [node, -1], [99], [node, 99], [99, 98, node]]
+    for replicas in tried:
+        stage.send(reassign((topic.name, [(0, replicas)])))
+    stage.fence()
+    stage.send(MetadataRequest([MetadataRequestTopic(name=topic.name)], False), 9)
+
+
+@case("ended, where none is under way")
+def cancelled(stage: Stage) -> None:
+    topic, node = stage.topic(partitions=2), stage.broker.node_id
+    stage.send(reassign((topic.name, [(0, None)])))
+    stage.send(reassign((topic.name, [(0, None), (1, [node]), (2, None)])))
+    stage.send(reassign((stage.name("nothing"), [(0, None)])))
+
+
+@case("partitions that are not there")
+def unknown(stage: Stage) -> None:
+    topic, node = stage.topic(), stage.broker.node_id
+    stage.send(reassign((topic.name, [(0, [node]), (1, [node]), (-1, [node])])))
+    stage.send(reassign((stage.name("nothing"), [(0, [node])]), (topic.name, [(0, [node])])))
+    stage.send(reassign((stage.name("nothing"), [(0, [99])])))
+    stage.send(reassign(("", [(0, [node])])))
+
+
+@case("named twice")
+def twice(stage: Stage) -> None:
+    topic, node = stage.topic(partitions=2), stage.broker.node_id
+    stage.send(reassign((topic.name, [(0, [node]), (0, [node])])))
+    stage.send(reassign((topic.name, [(0, [node]), (0, [99])])))
+    stage.send(reassign((topic.name, [(0, [node])]), (topic.name, [(1, [node])])))
+
+
+@case("the number of replicas must stay", since=1)
+def factor(stage: Stage) -> None:
+    topic, node = stage.topic(), stage.broker.node_id
+    for replicas in ([node], [node, 99], [99], [], None):
+        stage.send(reassign((topic.name, [(0, replicas)]), keeps_factor=True))
+    stage.send(reassign((stage.name("nothing"), [(0, [node])]), keeps_factor=True))
+
+
+@case("no time")
+def no_time(stage: Stage) -> None:
+    topic, node = stage.topic(), stage.broker.node_id
+    for timeout_ms in (0, -1):
+        stage.send(reassign((topic.name, [(0, [node])]), timeout_ms=timeout_ms))
+
+
+case.requests(
+    {
+        "no topics": lambda stage: reassign(),
+        "a topic without partitions": lambda stage: reassign((stage.name("nothing"), [])),
+    }
+)
