@@ -43,6 +43,7 @@ from kwire.txn.transaction import Partitions
 if TYPE_CHECKING:
     from kwire.coordinators.host import CoordinatorHost
     from kwire.coordinators.remote_markers import RemoteMarkers
+    from kwire.coordinators.remote_transactions import RemoteTransactions
     from kwire.peers.peers import Peers
     from kwire.settings import BrokerConfig
 
@@ -73,6 +74,7 @@ class TransactionCoordinator:
         self._broker = broker
         self._nursery: trio.Nursery | None = None
         self._remote_markers: RemoteMarkers | None = None
+        self._remote_transactions: RemoteTransactions | None = None
         self._markers = MarkerSender(self, self._complete, self._send_again, broker.timers)
         self.runtime = CoordinatorRuntime(
             lambda: TransactionMachine(self.limits, broker.producer_ids, self._markers),
@@ -187,6 +189,40 @@ class TransactionCoordinator:
             ),
             all_told,
         )
+
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Whether another broker coordinates this id, or none does at the moment."""
+        return self._coordinator_of(transactional_id) != self._broker.node_id
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        index = self.partition_for(transactional_id)
+        return self._broker.image.leader_of(TRANSACTION_STATE_TOPIC, index)
+
+    def ask_elsewhere(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        *,
+        adds: bool,
+    ) -> Verified | Promise[Verified]:
+        """As `verify`, or as `add_partitions` with `adds`, of the coordinator on another broker."""
+        from kwire.coordinators.remote_transactions import Question, RemoteTransactions
+
+        answer: Promise[Verified] = Promise()
+        question = Question(transactional_id, producer_id, producer_epoch, partitions, adds, answer)
+        coordinator = self._coordinator_of(transactional_id)
+        if coordinator is None:
+            return question.all_told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        remote = self._remote_transactions
+        if remote is None:
+            assert self._broker.peers is not None, "a broker alone coordinates all"
+            assert self._nursery is not None, "start() comes first"
+            remote = RemoteTransactions(self._broker.peers, self._nursery)
+            self._remote_transactions = remote
+        remote.ask(coordinator, question)
+        return answer
 
     def _submit(
         self,

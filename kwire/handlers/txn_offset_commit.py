@@ -6,7 +6,8 @@ Behaviour
   left nobody is.  An error of the transaction or of the group is every remaining partition's.
 - The group's partition of `__consumer_offsets` must be part of the producer's transaction
   (kwire.partitions.transaction_verification); AddOffsetsToTxn adds it, or from v5 on this
-  request itself.
+  request itself.  Where its coordinator, on another broker, is not reached: as if this one were
+  loading, COORDINATOR_LOAD_IN_PROGRESS, upon which clients try again here.
 - Then the group is asked as for OffsetCommit, but whoever names no member may commit to any group,
   also while it rebalances; a group that does not exist is ILLEGAL_GENERATION for a generation.
 - The reply waits until the offsets are committed in `__consumer_offsets`.
@@ -84,6 +85,8 @@ async def _commit_once_verified(
 def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: Verdict) -> Reply:
     """The verdict is on one partition."""
     for error in verdict.refused.values():
+        if error is ErrorCode.NETWORK_EXCEPTION:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return commit_error(request, error)
     proof = next(iter(verdict.proofs.values()), None)
     return broker.groups.commit_transactional_offsets(request, proof)

@@ -13,6 +13,9 @@ depends on what the version of its request supports:
 
 While the transaction before is still being ended, adding is tried again every
 `add.partitions.to.txn.retry.backoff.ms`, for `add.partitions.to.txn.retry.backoff.max.ms`.
+
+In a cluster the coordinator may be on another broker; only the connection that brought the batch
+waits for it (kwire.coordinators.remote_transactions).
 """
 
 from __future__ import annotations
@@ -107,9 +110,12 @@ def _ask(
     for topic, index in proofs:
         indexes.setdefault(topic, []).append(index)
     asked = {topic: frozenset(those) for topic, those in indexes.items()}
+    coordinator = broker.transactions
+    if broker.peers is not None and coordinator.is_elsewhere(producer.transactional_id):
+        return coordinator.ask_elsewhere(*producer, asked, adds=adds)
     if not adds:
-        return broker.transactions.verify(*producer, asked)
-    answer = broker.transactions.add_partitions(*producer, asked, IMPLICIT_TRANSACTION_VERSION)
+        return coordinator.verify(*producer, asked)
+    answer = coordinator.add_partitions(*producer, asked, IMPLICIT_TRANSACTION_VERSION)
     return answer if isinstance(answer, Promise) else dict.fromkeys(proofs, answer)
 
 

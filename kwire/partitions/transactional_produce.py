@@ -36,10 +36,11 @@ _NOT_NOW = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What the coordinator says when it cannot tell; producers know none of it."""
+"""What the coordinator says when it cannot tell, or is not reached; producers know none of it."""
 
 Batches: TypeAlias = dict[Place, tuple[int, int, int]]
 """The producer's id, its epoch and the base sequence of each partition's transactional batch."""
