@@ -9,6 +9,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    ElectionType,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -273,3 +274,15 @@ def test_offsets_of_an_empty_group_are_altered_and_it_is_deleted(
     with pytest.raises(KafkaException) as failure:
         admin.delete_consumer_groups([unique])[unique].result(TIMEOUT_S)
     assert error_code(failure) == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def test_leaders_that_lead_are_not_elected(admin: AdminClient, unique: str) -> None:
+    create(admin, unique, 2)
+    places = [TopicPartition(unique, 0), TopicPartition(unique, 1), TopicPartition(unique, 2)]
+    for kind in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
+        results = admin.elect_leaders(kind, places).result(TIMEOUT_S)
+        found = {place.partition: result.code() for place, result in results.items()}
+        not_needed = KafkaError.ELECTION_NOT_NEEDED
+        assert found == {0: not_needed, 1: not_needed, 2: KafkaError.UNKNOWN_TOPIC_OR_PART}
+    everything = admin.elect_leaders(ElectionType.PREFERRED, None).result(TIMEOUT_S)
+    assert not [place for place in everything if place.topic == unique]

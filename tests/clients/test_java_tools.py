@@ -22,6 +22,8 @@ PRODUCER = f"{TOOLS}.ConsoleProducer"
 CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+ELECTION = f"{TOOLS}.LeaderElectionCommand"
+REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
 
 Tool = Callable[..., str]
 JavaClass = Callable[..., CompletedProcess[str]]
@@ -166,3 +168,25 @@ def test_performance_tools(tool: Tool, unique: str) -> None:
     assert "20000 records sent" in tool(f"{TOOLS}.ProducerPerformance", *common, *sending)
     table = lines(tool(f"{TOOLS}.ConsumerPerformance", *common))
     assert table[-1].split(", ")[4] == "20000"
+
+
+def test_leaders_are_elected_and_partitions_reassigned(
+    tool: Tool, bootstrap: str, unique: str, tmp_path: Path
+) -> None:
+    """On one broker all is as it should be: what there is to do is nothing, and is said to be."""
+    create_topic(bootstrap, unique, 2)
+    where = ["--topic", unique, "--partition", 0]
+    for kind in ("preferred", "unclean"):
+        elected = tool(ELECTION, "--election-type", kind, *where)
+        assert f"Valid replica already elected for partitions {unique}-0" in elected
+    (node,) = re.findall(r"Leader: (\d+)", tool(TOPICS, "--describe", "--topic", unique))[:1]
+    plan = tmp_path / "plan.json"
+    partitions = [{"topic": unique, "partition": each, "replicas": [int(node)]} for each in (0, 1)]
+    plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    given = ["--reassignment-json-file", plan]
+    executed = tool(REASSIGN, *given, "--execute", "--throttle", 1_000_000)
+    assert f"Successfully started partition reassignments for {unique}-0,{unique}-1" in executed
+    verified = tool(REASSIGN, *given, "--verify")
+    assert f"Reassignment of partition {unique}-0 is completed." in verified
+    assert f"Clearing topic-level throttles on topic {unique}" in verified
+    assert "No partition reassignments found." in tool(REASSIGN, "--list")

@@ -19,7 +19,13 @@ from kafka import (
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import (
+    ElectionNotNeededError,
+    InvalidReplicationAssignmentError,
+    NoReassignmentInProgressError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -243,3 +249,25 @@ def test_records_are_deleted(bootstrap: str, unique: str, admin: KafkaAdminClien
     admin.delete_records({partition: 6})
     with consumer(bootstrap, None, unique) as reader:
         assert values(take(reader, 4)) == [6, 7, 8, 9]
+
+
+def test_leaders_and_reassignments(bootstrap: str, unique: str, admin: KafkaAdminClient) -> None:
+    admin.create_topics([NewTopic(unique, 2, 1)])
+    elected = admin.elect_leaders(0, {unique: [0, 1]})
+    (topic,) = elected.replica_election_results
+    assert [(each.partition_id, each.error_code) for each in topic.partition_result] == [
+        (0, ElectionNotNeededError.errno),
+        (1, ElectionNotNeededError.errno),
+    ]
+    zero, one = TopicPartition(unique, 0), TopicPartition(unique, 1)
+    (described,) = admin.describe_topics([unique])
+    replicas = described["partitions"][0]["replica_nodes"]
+    asked = {zero: replicas, one: [*replicas, 4711], TopicPartition(unique, 2): replicas}
+    assert admin.alter_partition_reassignments(asked) == {
+        zero: None,
+        one: InvalidReplicationAssignmentError,
+        TopicPartition(unique, 2): UnknownTopicOrPartitionError,
+    }
+    ended = admin.alter_partition_reassignments({zero: None})
+    assert ended == {zero: NoReassignmentInProgressError}
+    assert admin.list_partition_reassignments({unique: [0, 1]}) == {}

@@ -8,6 +8,7 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.conformance.behaviour.asking import (
     LATEST,
@@ -20,7 +21,9 @@ from kwire.conformance.behaviour.asking import (
 from kwire.conformance.behaviour.scenario import Scenarios
 from kwire.conformance.behaviour.stage import ScenarioStage
 from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.alter_partition_reassignments import reassign
 from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, commit, fetch, fill, produce
+from kwire.conformance.wire.cases.elect_leaders import elect
 from kwire.conformance.wire.normal import Tree
 
 scenario = Scenarios("topics")
@@ -230,3 +233,25 @@ def twice_in_one_request(stage: ScenarioStage) -> None:
     deletion.topics += delete_topic(stage.name("once")).topics
     stage.settle()
     stage.send(deletion)
+
+
+@scenario()
+def leaders_and_replicas_on_one_broker(stage: ScenarioStage) -> None:
+    """Nothing is to be elected or moved; what grew can be asked for, what is gone cannot."""
+    topic, node = stage.topic(), stage.broker.node_id
+    ask_all = elect(0, (topic.name, [0, 1])), reassign((topic.name, [(0, [node]), (1, [99])]))
+
+    def look() -> None:
+        for request in ask_all:
+            stage.send(request)
+        stage.send(ListPartitionReassignmentsRequest())
+        stage.settle()
+        stage.send(about(topic.name))
+
+    look()
+    stage.send(add_partitions(topic.name, 2))
+    stage.settle()
+    look()
+    stage.send(delete_topic(topic.name))
+    stage.settle()
+    look()
