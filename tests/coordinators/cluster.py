@@ -26,6 +26,11 @@ from kwire.codecs.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from kwire.codecs.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -268,6 +273,18 @@ class Cluster:
                 told.partitions.append(answer)
             answers.append(told)
         return AlterPartitionResponse(topics=answers)
+
+    def silence(self, number: int, topic: str) -> None:
+        """Have that broker follow none of the topic's partitions until another is elected."""
+        partitions = [
+            StopReplicaPartitionState(index, -1, False) for index in range(len(self.topics[topic]))
+        ]
+        request = StopReplicaRequest(
+            controller_id=CONTROLLER,
+            controller_epoch=1,
+            topic_states=[StopReplicaTopicState(topic, partitions)],
+        )
+        assert not self.members[number].manager.stop_replica(request).error_code
 
     # -- what is waited for
 
