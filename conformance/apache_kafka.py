@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from kwire.conformance import class_archive, java
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 from kwire.testing.process import answers
 
@@ -34,7 +35,6 @@ DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 CLUSTER_ID = "kwireConformanceKfk0A"
 MAVEN_TIMEOUT_S = 900  # some 100 MB of jars
 START_TIMEOUT_S = 300
-STOP_TIMEOUT_S = 120
 
 # Short-lived tools and test brokers: the time to start matters, not the peak rate.
 QUICK_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -340,14 +340,8 @@ class ApacheKafka:
     def stop(self) -> None:
         """SIGTERM and wait for the clean shutdown; SIGKILL when that takes too long."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end(process)
 
     def __enter__(self) -> Self:
         self.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 import subprocess
 import sys
@@ -12,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 120.0
 POLL_S = 0.02
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -60,12 +59,7 @@ def kwire(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[st
         _wait(process, port, log_file)
         yield f"127.0.0.1:{port}"
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int, log_file: Path) -> None:

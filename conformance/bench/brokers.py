@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from kwire.conformance.apache_kafka import SERVER_JVM, VERSION, ApacheKafka
 from kwire.conformance.bench import frames, load
 from kwire.conformance.bench.load import Address
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S = 60
@@ -136,12 +136,7 @@ class ProcessBroker(Broker):
         """Stop it cleanly; its data stays."""
         process, self._process = self._process, None
         if process is not None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, patience_s=STOP_TIMEOUT_S)
 
     @property
     def pid(self) -> int:

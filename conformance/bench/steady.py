@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kwire.conformance.bench.brokers import Apache, Broker, BrokerFailed, Kwire, running
+from kwire.testing.ending import end
 
 HEADING = "An hour at a steady rate"
 """Of the report's section on such a run, which is written by hand."""
@@ -121,12 +122,7 @@ class Query:
         try:
             yield
         finally:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, signal.SIGINT, STOP_S)
 
     def look(self) -> None:
         """Read the lines of micro-batches that were written since."""

@@ -18,6 +18,7 @@ from typing import Any
 from kwire.conformance import apache_kafka
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.conformance.wire.broker import Broker, NotReady
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S = 60.0
@@ -101,14 +102,7 @@ class Subject:
     def stop(self) -> int:
         """SIGTERM; the exit status, -9 if it had to be killed."""
         process, self.process = self.process, None
-        if process is None:
-            return 0
-        process.send_signal(signal.SIGTERM)
-        try:
-            return process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        return 0 if process is None else end(process, patience_s=STOP_TIMEOUT_S)
 
     # -- what is done to it
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final
 
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S: Final = 120.0
 """A start takes a fraction of a second; a machine at work on other things may need far more."""
-STOP_TIMEOUT_S: Final = 120.0
 POLL_S: Final = 0.01
 
 API_VERSIONS_V0: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
@@ -147,12 +147,8 @@ class BrokerProcess:
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(signal_number)
         try:
-            return process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+            return end(process, signal_number)
         finally:
             assert process.stdin is not None
             process.stdin.close()

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 from kwire.testing.process import hold_lifeline
 
@@ -40,7 +41,6 @@ LOGGER_JARS: Final = (
 """What writes a log, of Spark, of Kafka and of ZooKeeper: twice the time to start."""
 
 START_TIMEOUT_S: Final = 120.0
-STOP_TIMEOUT_S: Final = 120.0
 ASK_TIMEOUT_S: Final = 5.0
 POLL_S: Final = 0.02
 
@@ -225,14 +225,9 @@ class ZooKeeperProcess:
         process, self._process = self._process, None
         if process is None:
             return 0
-        process.send_signal(signal_number)
         process.send_signal(signal.SIGCONT)  # it may be paused
         self._dismiss_guard()
-        try:
-            return process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        return end(process, signal_number)
 
     def _dismiss_guard(self) -> None:
         """Before the process is waited for: its id can be another's then."""

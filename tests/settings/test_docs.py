@@ -45,6 +45,8 @@ def page() -> str:
         public = [each for _, each in sorted(settings.DEFINITIONS.items()) if not each.internal]
         parts.append(f"\n## {title}\n\n{counts(public)}\n")
         acting = [each for each in public if each.effect.acts]
+        mute = {each.name for each in acting} - sentences.keys()
+        assert not mute, f"say in definitions/documentation.py what they do: {mute}"
         if acting:
             parts.append("\n| setting | default | |\n| --- | --- | --- |\n")
             parts += [f"| `{d.name}` | {default(d)} | {sentences[d.name]} |\n" for d in acting]

@@ -19,6 +19,7 @@ from kwire.cluster.local import FILE_NAME
 from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import command
 from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
+from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 from kwire.testing.process import answers
 from tests.log.interchange.filling import SETTINGS, until
@@ -132,12 +133,7 @@ def _process(
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def _create(nodes: Mapping[str, object], port: int, scratch: Path) -> None:
