@@ -308,8 +308,6 @@ def _fetched(
         return OffsetFetchResponsePartitions(
             partition_index=index,
             committed_offset=NO_OFFSET,
-            committed_leader_epoch=-1,
-            metadata="",
             error_code=error,
         )
     return OffsetFetchResponsePartitions(

@@ -13,6 +13,7 @@ import trio.testing
 
 from kwire.codecs.batches import Compression, Record, build, iter_batches
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
@@ -29,6 +30,7 @@ from kwire.coordinators import groups, transactions
 from kwire.coordinators.runtime import ShardState
 from kwire.groups.java import partition_for, string_hash
 from kwire.groups.limits import GroupLimits
+from kwire.groups.records import OffsetCommit
 from kwire.log import Origin
 from kwire.partitions.partition import Partition
 from kwire.settings import load
@@ -123,14 +125,34 @@ async def test_loading_lets_others_run(
         node.create("t")
         node.create(TOPIC, cleanup_policy="compact")
         while node.partition(TOPIC).log.segments.size_bytes < 4_000:
-            node.call(commit(node.partition(TOPIC).log_end_offset), 8)
+            number = node.partition(TOPIC).log_end_offset
+            node.call(commit(number, group_id=f"G{number}"), 8)
         lead(node)
         turns = 0
         while node.call(ListGroupsRequest(), 5).error_code:
             turns += 1
             await trio.lowlevel.checkpoint()
         assert turns >= 4
-        assert committed(node) == [node.partition(TOPIC).log_end_offset - 1]
+        groups = node.call(ListGroupsRequest(), 5).groups
+        assert [g.group_id for g in groups] == [f"G{each}" for each in range(number + 1)]
+
+
+async def test_who_leads_no_longer_reads_no_further(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kwire.coordinators.runtime.LOAD_SLICE_BYTES", 1)
+    async with running(tmp_path) as node:
+        node.create("t")
+        node.create(TOPIC, cleanup_policy="compact")
+        for offset in range(20):
+            node.call(commit(offset), 8)
+        lead(node)
+        shard = node.broker.groups.runtime.shards[0]
+        await trio.lowlevel.checkpoint()
+        node.broker.groups.resign(0)
+        await trio.testing.wait_all_tasks_blocked()
+        read = shard.machine.offsets.get("G", "t", 0)
+        assert read is None or read.offset < 19
 
 
 async def test_records_of_other_kinds_are_skipped(
@@ -142,9 +164,11 @@ async def test_records_of_other_kinds_are_skipped(
         node.call(commit(7), 8)
         append(node, b"\0\x03" + b"\0\x01G", b"\0\0" + bytes(4))  # ConsumerGroupMetadata
         append(node, b"\x7f\xff", None)
+        later = OffsetCommit(OffsetCommitKey("G", "t", 0), OffsetCommitValue(offset=8))
+        append(node, b"\x7f\xff", None, later.encode())
         lead(node)
         await trio.testing.wait_all_tasks_blocked()
-        assert committed(node) == [7]
+        assert committed(node) == [8]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +196,14 @@ async def test_a_partition_that_cannot_be_read_is_not_served(
         assert node.broker.groups.runtime.shards[0].state is ShardState.FAILED
 
 
-def append(node: Node, key: bytes | None, value: bytes | None) -> None:
-    partition = node.partition(TOPIC)
-    partition.append(build([Record(0, 0, key, value)]), now_ms=0, origin=Origin.COORDINATOR)
+def append(
+    node: Node,
+    key: bytes | None,
+    value: bytes | None,
+    *more: tuple[bytes | None, bytes | None],
+) -> None:
+    batch = build([Record(0, 0, *pair) for pair in ((key, value), *more)])
+    node.partition(TOPIC).append(batch, now_ms=0, origin=Origin.COORDINATOR)
 
 
 async def test_a_partition_that_gives_nothing_is_not_read_for_ever(
@@ -217,8 +246,9 @@ async def test_replies_wait_until_records_are_committed(
             await trio.testing.wait_all_tasks_blocked()
             assert not replies, "what is not committed is not told"
             partition.advance_high_watermark(partition.log_end_offset, 0)
-        assert len(replies) == 2
-        assert committed(node) == [3]
+        written, read = replies
+        assert written.topics[0].partitions[0].error_code == ErrorCode.NONE
+        assert read.groups[0].topics[0].partitions[0].committed_offset == 3
 
 
 async def test_replies_are_given_up_after_the_commit_timeout(
@@ -317,6 +347,23 @@ async def test_offsets_of_a_deleted_topic_are_forgotten(
         batches = batches_of(node.partition(TOPIC), before)
         assert len(batches) > 1, "more than fits into a batch of max.message.bytes"
         assert sum(batches) == 60
+
+
+async def test_long_names_take_their_room_in_a_batch(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Two of them fit into max.message.bytes, but not with the header of their batch."""
+    group_id = "G" * 470
+    async with running(tmp_path) as node:
+        node.create("t", 2)
+        node.create(TOPIC, max_message_bytes="1024")
+        for index in range(2):
+            request = commit(1, group_id=group_id)
+            request.topics[0].partitions[0].partition_index = index
+            node.call(request, 8)
+        before = node.partition(TOPIC).log_end_offset
+        node.delete("t")
+        assert batches_of(node.partition(TOPIC), before) == [1, 1]
 
 
 def batches_of(partition: Partition, start: int) -> list[int]:

@@ -13,7 +13,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
-from kwire.codecs.messages.join_group import JoinGroupRequest
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.codecs.messages.list_groups import ListGroupsRequest
 from kwire.codecs.messages.offset_commit import (
@@ -268,6 +268,25 @@ def test_join_names_no_protocol_as_its_version_does(
 ) -> None:
     reply = call(node, JoinGroupRequest(group_id="", session_timeout_ms=10_000), version)
     assert (reply.error_code, reply.protocol_name) == (ErrorCode.INVALID_GROUP_ID, name)
+
+
+def test_an_operator_reads_why_a_member_says_that_it_joins(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-800."""
+    caplog.set_level("INFO")
+    join = JoinGroupRequest(
+        "G", 10_000, protocol_type="consumer", protocols=[JoinGroupRequestProtocol("range", b"")]
+    )
+    join.member_id = call(node, join, 9).member_id
+    join.reason = "need to revoke partitions"
+
+    async def ask() -> None:
+        with trio.move_on_after(0):
+            await node.start(join, 9)
+
+    trio.run(ask)
+    assert f"member {join.member_id} joins (need to revoke partitions)" in caplog.text
 
 
 def test_an_invalid_join_is_told_who_asked(node: Node) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.codecs.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kwire.codecs.messages.coordinator.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -76,6 +79,16 @@ def test_old_brokers_wrote_no_rebalance_timeout(written_ms: int, read_ms: int) -
     member = MemberMetadata("m", rebalance_timeout=written_ms, session_timeout=7_000)
     value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member])
     assert ClassicGroup.from_record("g", value).rebalance_timeout_ms == read_ms
+
+
+def test_what_a_group_is_subscribed_to_is_in_its_record() -> None:
+    subscription = b"\0\0" + ConsumerProtocolSubscription(topics=["t"]).encode(0)
+    member = MemberMetadata("m", subscription=subscription)
+    value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=[member])
+    group = ClassicGroup.from_record("g", value)
+    assert [group.is_subscribed_to(topic) for topic in ("t", "u")] == [True, False]
+    unread = replace(value, members=[MemberMetadata("m", subscription=b"x")])
+    assert ClassicGroup.from_record("g", unread).is_subscribed_to("u"), "who can tell?"
 
 
 def test_tombstones() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
@@ -175,6 +176,32 @@ async def test_what_ends_in_the_newest_segment_is(t: Node, autojump_clock: MockC
         t.append("t")
     reply, seconds = await t.wait_for(fetch((0, 10), min_bytes=9999), 12)
     assert (told(reply), seconds) == ([(0, 0, 2 * BATCH)], 1.0)
+
+
+async def test_what_an_open_transaction_holds_back_is_waited_for(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    """There is more in a newer segment, but not for who reads what is committed."""
+    t.shrink_segments("t", 2 * BATCH)
+    t.append("t")
+    t.append("t", producer=(7, 0, 0), transactional=True)
+    t.append("t")
+    committed, everything = (fetch((0, 0), min_bytes=9999, isolation_level=i) for i in (1, 0))
+    reply, seconds = await t.wait_for(committed, 12)
+    assert (told(reply), seconds) == ([(0, 0, BATCH)], 1.0)
+    assert told(t.call(everything, 12)) == [(0, 0, 2 * BATCH)]
+
+
+async def test_read_committed_is_woken_by_what_counts_later_than_it_came(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    """Followers fetch it, and no more bytes arrive."""
+    t.lag("t")
+    t.append("t")
+    partition = t.partition("t")
+    replicated = partial(partition.advance_high_watermark, partition.log_end_offset, 0)
+    reply, seconds = await wait_while(t, fetch((0, 0), isolation_level=1), replicated)
+    assert (told(reply), seconds) == ([(0, 0, BATCH)], 0.1)
 
 
 async def test_an_open_transaction_is_no_data_for_read_committed(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import crc32c
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
@@ -162,6 +165,46 @@ def test_so_are_codecs_that_the_version_does_not_know(
     zstd = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)
     topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, zstd)])
     assert told(send(node, topic, version=version, acks=2)) == [("t", 0, error, -1)]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)]
+)
+def test_zstd_is_known_from_version_7_on(node: Node, version: int, error: ErrorCode) -> None:
+    node.create("t")
+    zstd = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)
+    topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, zstd)])
+    offset = -1 if error else 0
+    assert told(send(node, topic, version=version)) == [("t", 0, error, offset)]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.INVALID_RECORD)],
+)
+def test_a_codec_is_looked_at_though_no_records_follow(
+    node: Node, version: int, error: ErrorCode
+) -> None:
+    node.create("t")
+    header = build([Record(0, 1000, None, b"v")], compression=Compression.ZSTD)[:61]
+    struct.pack_into(">i", header, 8, 61 - 12)
+    struct.pack_into(">I", header, 17, crc32c.crc32c(bytes(header[21:])))
+    topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, header)])
+    assert told(send(node, topic, version=version)) == [("t", 0, error, -1)]
+
+
+def test_each_bad_record_is_told_why(node: Node) -> None:
+    """KIP-467."""
+    node.create("t", cleanup_policy="compact")
+    made = [Record(at, 1000, key, b"v") for at, key in enumerate([None, b"k", None])]
+    topic = TopicProduceData("t", ZERO_UUID, [PartitionProduceData(0, build(made))])
+    ((answer,),) = (each.partition_responses for each in send(node, topic, version=9).responses)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    why = "Compacted topic cannot accept message without key in topic partition t-0"
+    assert [(e.batch_index, e.batch_index_error_message) for e in answer.record_errors] == [
+        (0, why),
+        (2, why),
+    ]
 
 
 def test_a_message_of_an_older_format_is_no_transaction(node: Node) -> None:

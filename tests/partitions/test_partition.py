@@ -148,3 +148,15 @@ def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
     partition.advance_high_watermark(1, 0)
     partition.flushed(1)
     assert len(told) == 2, "once"
+
+
+@pytest.mark.parametrize(("known", "high_watermark"), [(None, 3), (2, 2), (3, 3), (4, 3)])
+def test_what_others_are_not_known_to_have_does_not_count(
+    make_log: MakeLog, known: int | None, high_watermark: int
+) -> None:
+    """Beyond the log's end nothing does: it may have been cut since."""
+    log = make_log(DEFAULTS)
+    log.append(
+        build([Record(i, NOW_MS, None, b"v") for i in range(3)]), leader_epoch=0, now_ms=NOW_MS
+    )
+    assert Partition(log, 1, None, known).high_watermark == high_watermark

@@ -90,13 +90,17 @@ def contents(log: Log) -> list[tuple[int, bytes | None]]:
 
 
 def test_a_log_is_cleaned_and_the_checkpoint_written(
-    open_manager: OpenManager, tmp_path: Path
+    open_manager: OpenManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = open_manager()
     log = manager.create("t", b"1" * 16, 0)
     fill(log)
     active = log.segments.active.base_offset
-    round_ = clean(manager)
+    held = sum(s.size_bytes for s in log.segments if s.base_offset < active)
+    with caplog.at_level("INFO"):
+        round_ = clean(manager)
+    left = sum(s.size_bytes for s in log.segments if s.base_offset < active)
+    assert f"5 keys; {2 * held} bytes read, {left} written" in caplog.text
     assert round_.done_to == log.first_dirty_offset == active
     below = [key for offset, key in contents(log) if offset < active]
     assert len(below) == len(set(below)) == 5

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from kwire.codecs.batch_layout import HEADER_SIZE
 from kwire.codecs.batches import (
     ControlType,
     EndTxnMarker,
+    Record,
+    build,
     control_batch,
     iter_batches,
     read_header,
     records,
 )
 from kwire.log.compaction.batch_filter import BatchFilter
-from kwire.log.compaction.key_scan import Keys
+from kwire.log.compaction.key_scan import Keys, scan_keys
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import (
     Answer,
@@ -84,6 +87,31 @@ def test_old_formats_tombstones_go_once_they_are_old(deletes_stay: bool, kept: l
             left = batch_filter.apply(data, 0, read_header(data), legacy_deletes_stay=deletes_stay)
             found += [record.key for _, header in iter_batches(left) for record in records(left)]
     assert found == kept
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 2], [0, 2, 9], [4]])
+def test_keys_are_found_with_their_offsets_wherever_records_are_gone(offsets: list[int]) -> None:
+    made = [Record(100 + offset, 0, b"k%d" % offset, b"v") for offset in offsets]
+    data = bytes(build(made, base_offset=100, keep_offsets=True, last_offset=109))
+    found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
+    assert found.keys == [record.key for record in made]
+    assert list(found.offsets) == [record.offset for record in made]
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "room"),
+    [
+        (8 * 16 + 3 * (8 + 64), 2),
+        ((8 + 16) * 16 + 4 * (8 + 64) - 1, 2),
+        ((8 + 16) * 16 + 4 * (8 + 64), 3),
+    ],
+)
+def test_a_map_has_room_for_the_table_that_it_grows_into(bytes_max: int, room: int) -> None:
+    """With a fourth key the table of 8 slots doubles, and both are there while it is copied."""
+    offsets = OffsetMap(10, bytes_max)
+    assert offsets.has_room_for(10**9), "an empty one takes anything"
+    offsets.add(Keys([b"%023d" % 9], range(9, 10), has_nulls=False), 9, 0)
+    assert [offsets.has_room_for(more) for more in range(room + 2)] == [True] * (room + 1) + [False]
 
 
 def test_a_marker_of_which_nothing_is_left_is_empty() -> None:

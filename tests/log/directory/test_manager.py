@@ -68,6 +68,26 @@ def test_a_killed_broker_leaves_no_marker(manager_of: MakeManager, append: Appen
     assert again.logs["t", 0].recovery_point == 0
 
 
+def test_what_was_durable_before_a_kill_is_not_looked_at(
+    manager_of: MakeManager, append: Append, clock: Clock
+) -> None:
+    """It takes as long as what is behind the recovery point has bytes, not as the log has."""
+    manager = manager_of()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 5)
+    log.roll(clock.now_ms)
+    for minutes in (1, 2):  # flushed, then written down
+        run_all(manager.maintain(clock.now_ms + 60_000 * minutes))
+    assert log.recovery_point == 5
+    append(log, 2)
+    first = log.segments.first.path
+    kill(manager)
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1  # a scan would end the log here
+    first.write_bytes(data)
+    assert manager_of().logs["t", 0].log_end_offset == 7
+
+
 def test_what_was_not_loaded_is_not_called_clean(
     manager_of: MakeManager, append: Append, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from kwire.log.directory.files import Files
 from kwire.log.index.offset_index import OffsetIndex
 from kwire.log.index.time_index import TimeIndex
 from kwire.log.index.txn_index import AbortedTxn, TxnIndex
+from tests.log.crashing_disk import CrashingDisk
 
 BASE = 100
 
@@ -192,3 +193,17 @@ def test_a_bad_transaction_index_is_told(tmp_path: Path, content: bytes) -> None
     path = tmp_path / "x.txnindex"
     path.write_bytes(content)
     assert not TxnIndex(path, 0, Files(), exists=True).valid()
+
+
+def test_transactions_that_were_found_again_outlive_a_power_cut(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    disk = CrashingDisk(tmp_path / "disk")
+    index = TxnIndex(tmp_path / "disk" / "00000000000000000100.txnindex", BASE, disk)
+    index.append(AbortedTxn(7, 100, 101, 102))
+    folder = disk.open_folder(tmp_path / "disk")
+    disk.fsync(folder.fd)
+    found = [AbortedTxn(8, 100, 105, 106), AbortedTxn(9, 103, 110, 111)]
+    index.replace(found)
+    disk.left(tmp_path / "left")
+    left = TxnIndex(tmp_path / "left" / index.path.name, BASE, Files(), exists=True)
+    assert left.entries == found

@@ -135,6 +135,17 @@ def test_offsets_that_go_back_end_the_log(open_log: OpenLog, append: Append, log
     assert path.read_bytes() == data
 
 
+def test_a_batch_that_begins_within_the_last_one_ends_the_log(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    log = open_log()
+    first, second = (make_batch(3, base_offset=base) for base in (0, 2))
+    segment = log.segments.active
+    segment.write(0, first + second, len(first + second))
+    again = open_log()
+    assert (again.log_end_offset, again.segments.size_bytes) == (3, len(first))
+
+
 def test_a_clean_stop_scans_nothing(killed: Path, open_log: OpenLog) -> None:
     """Shown by damage that a scan would find."""
     log = open_log(SMALL)
