@@ -88,7 +88,9 @@ class MetadataView:
 
     def _told(self, topic: TopicImage) -> MetadataResponseTopic:
         partitions = [
-            self._partition(index, partition) for index, partition in enumerate(topic.partitions)
+            self._partition(index, partition)
+            for index, partition in enumerate(topic.partitions)
+            if partition.replicas  # else the controller has yet to tell of it, or deletes it
         ]
         return MetadataResponseTopic(
             ErrorCode.NONE, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions

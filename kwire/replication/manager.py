@@ -147,11 +147,14 @@ class ReplicaManager:
         """Lead or follow the partitions of `request`."""
         error = self._refused(request.controller_epoch, request.broker_epoch)
         answers: dict[bytes, list[LeaderAndIsrPartitionError]] = {}
-        for name, topic_id, state in _states(request):
+        states = {
+            (name, state.partition_index): (id_, state) for name, id_, state in _states(request)
+        }
+        for (name, index), (topic_id, state) in states.items():
             answers.setdefault(topic_id, []).append(
                 LeaderAndIsrPartitionError(
                     name,
-                    state.partition_index,
+                    index,
                     error or self._become(name, topic_id, state),
                 )
             )
@@ -178,6 +181,8 @@ class ReplicaManager:
         try:
             if partition is None:
                 partition = self._open(topic, topic_id, state)
+            else:
+                _take_id(partition, topic_id)
             self._follow(partition, image_of(state))
         except LogError as problem:
             log.error("%s-%d cannot be taken over: %s", topic, index, problem)
@@ -198,8 +203,7 @@ class ReplicaManager:
         same = state.leader_epoch == partition.leader_epoch
         if not same or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        partition.log.adopt_topic_id(topic_id)
-        partition.topic_id = topic_id
+        _take_id(partition, topic_id)
         return ErrorCode.NONE
 
     def _open(self, topic: str, topic_id: bytes, state: LeaderAndIsrPartitionState) -> Partition:
@@ -255,9 +259,9 @@ class ReplicaManager:
         error = self._refused(request.controller_epoch, request.broker_epoch)
         answers = []
         for name, state in _stopped(request):
-            if error is ErrorCode.STALE_CONTROLLER_EPOCH:
+            if error:
                 break
-            told = error or self._stop(name, state)
+            told = self._stop(name, state)
             answers.append(StopReplicaPartitionError(name, state.partition_index, told))
         self._fetchers.end_idle()
         return StopReplicaResponse(error, answers)
@@ -325,6 +329,13 @@ def _stopped(request: StopReplicaRequest) -> Iterator[tuple[str, StopReplicaPart
             oldest.topic_name,
             StopReplicaPartitionState(oldest.partition_index, NO_LEADER_EPOCH, delete),
         )
+
+
+def _take_id(partition: Partition, topic_id: bytes) -> None:
+    """Its topic's id, if it is the first that tells of one."""
+    if partition.topic_id == ZERO_UUID != topic_id:
+        partition.log.adopt_topic_id(topic_id)
+        partition.topic_id = topic_id
 
 
 def _differ(topic_id: bytes, known_id: bytes) -> bool:

@@ -19,6 +19,7 @@ from kwire.codecs.messages.alter_partition import (
     ResponseTopicData,
 )
 from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -49,8 +50,9 @@ from kwire.partitions.partition import Partition
 from kwire.replication.broker_host import BrokerHost
 from kwire.replication.manager import ReplicaManager
 from tests.inside import RawClient, Response, port_of, running_broker, until
+from tests.replication.recorder import Recorder
 
-TOPIC, TOPIC_ID = "t", b"topic-id-16bytes"
+TOPIC = "t"
 NOW_MS = 1_700_000_000_000
 
 
@@ -71,7 +73,12 @@ class Member:
 
 async def ask(member: Member, request: Message, version: int, kind: type[Response]) -> Response:
     """Over a connection of its own: the end of one broker closes all that a test has."""
-    async with await trio.open_tcp_stream("127.0.0.1", port_of(member.broker)) as stream:
+    return await ask_at(port_of(member.broker), request, version, kind)
+
+
+async def ask_at(port: int, request: Message, version: int, kind: type[Response]) -> Response:
+    """As `ask`, of whoever listens there."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         return await RawClient(stream).ask(request, version, kind)
 
 
@@ -87,11 +94,19 @@ class State:
 
 
 class Controller:
-    """What a test makes of the one partition `t-0`; it answers AlterPartition as asked."""
+    """What a test makes of the one partition, `topic`-0; it answers AlterPartition as asked."""
 
-    def __init__(self, directory: Path, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, directory: Path, nursery: trio.Nursery, apache: Mapping[int, int], topic: str
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic.encode().ljust(16, b"\1")
         self.members: dict[int, Member] = {}
-        self.epoch = 1
+        self.recorders: dict[int, Recorder] = {}
+        """Where there are brokers of Apache Kafka: what others ask a broker goes through these."""
+        self.apache = apache
+        """Brokers that take this for their controller, and the ports they listen on."""
+        self.epoch = 100
         self.state = State(-1, (), ())
         self.asked: list[AlterPartitionRequest] = []
         self.refusal = ErrorCode.NONE
@@ -128,11 +143,28 @@ class Controller:
             broker.replication = ReplicaManager(host, nursery)
             member = Member(broker, host, stop)
             self.members[number] = member
+            if self.apache:
+                await self._record(number)
             task_status.started()
             await stop.wait()
             nursery.cancel_scope.cancel()
         host.peers.close()
         member.gone.set()
+
+    async def _record(self, number: int) -> None:
+        recorder = self.recorders[number] = Recorder(self.port_of(number))
+        await self._nursery.start(recorder.run)
+
+    def port_of(self, number: int) -> int:
+        """Where a broker listens."""
+        port = self.apache.get(number)
+        return port_of(self.members[number].broker) if port is None else port
+
+    async def ask(
+        self, number: int, request: Message, version: int, kind: type[Response]
+    ) -> Response:
+        """The broker's answer."""
+        return await ask_at(self.port_of(number), request, version, kind)
 
     async def end(self, number: int) -> None:
         """Stop a broker cleanly."""
@@ -164,14 +196,15 @@ class Controller:
 
     async def tell_brokers(self) -> None:
         """UpdateMetadata to all: who is alive."""
+        everybody = [*self.members, *self.apache]
         live = [
             UpdateMetadataBroker(
                 number,
                 endpoints=[
-                    UpdateMetadataEndpoint(port_of(member.broker), "127.0.0.1", "PLAINTEXT", 0)
+                    UpdateMetadataEndpoint(self._door_of(number), "127.0.0.1", "PLAINTEXT", 0)
                 ],
             )
-            for number, member in self.members.items()
+            for number in everybody
         ]
         state = self.state
         states = []
@@ -185,13 +218,17 @@ class Controller:
                 zk_version=state.partition_epoch,
                 replicas=list(state.replicas),
             )
-            states = [UpdateMetadataTopicState(TOPIC, TOPIC_ID, [told])]
+            states = [UpdateMetadataTopicState(self.topic, self.topic_id, [told])]
         request = UpdateMetadataRequest(
             controller_id=9, controller_epoch=self.epoch, topic_states=states, live_brokers=live
         )
-        for member in self.members.values():
-            answer = await ask(member, request, 7, UpdateMetadataResponse)
+        for number in everybody:
+            answer = await self.ask(number, request, 8, UpdateMetadataResponse)
             assert not answer.error_code
+
+    def _door_of(self, number: int) -> int:
+        """Where others find a broker."""
+        return self.recorders[number].port if self.recorders else self.port_of(number)
 
     async def elect(
         self,
@@ -208,13 +245,14 @@ class Controller:
         state.leader_epoch += 1
         state.partition_epoch += 1
         for number in only or state.replicas:
-            if number in self.members:
+            if number in self.members or number in self.apache:
                 assert await self.tell(number) == ErrorCode.NONE
         await self.tell_brokers()
 
     async def tell(self, number: int, *, broker_epoch: int = -1) -> int:
         """LeaderAndIsr with the present state; the error of the request or the partition's."""
         state = self.state
+        door = self._door_of(state.leader) if state.leader in self.recorders else 0
         told = LeaderAndIsrPartitionState(
             partition_index=0,
             controller_epoch=self.epoch,
@@ -229,18 +267,21 @@ class Controller:
             controller_id=9,
             controller_epoch=self.epoch,
             broker_epoch=broker_epoch,
-            topic_states=[LeaderAndIsrTopicState(TOPIC, TOPIC_ID, [told])],
+            topic_states=[LeaderAndIsrTopicState(self.topic, self.topic_id, [told])],
+            live_leaders=[LeaderAndIsrLiveLeader(state.leader, "127.0.0.1", door)],
         )
-        answer = await ask(self.members[number], request, 6, LeaderAndIsrResponse)
+        answer = await self.ask(number, request, 7, LeaderAndIsrResponse)
         return answer.error_code or answer.topics[0].partition_errors[0].error_code
 
     async def stop_replica(self, number: int, *, delete: bool) -> int:
         request = StopReplicaRequest(
             controller_id=9,
             controller_epoch=self.epoch,
-            topic_states=[StopReplicaTopicState(TOPIC, [StopReplicaPartitionState(0, -1, delete)])],
+            topic_states=[
+                StopReplicaTopicState(self.topic, [StopReplicaPartitionState(0, -1, delete)])
+            ],
         )
-        answer = await ask(self.members[number], request, 3, StopReplicaResponse)
+        answer = await self.ask(number, request, 4, StopReplicaResponse)
         assert not answer.error_code
         return answer.partition_errors[0].error_code
 
@@ -252,9 +293,9 @@ class Controller:
         request = ProduceRequest(
             acks=acks,
             timeout_ms=60_000,
-            topic_data=[TopicProduceData(TOPIC, b"", [PartitionProduceData(0, records)])],
+            topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, records)])],
         )
-        answer = await ask(self.members[number], request, 9, ProduceResponse)
+        answer = await self.ask(number, request, 9, ProduceResponse)
         told = answer.responses[0].partition_responses[0]
         return told.error_code, told.base_offset
 
@@ -267,7 +308,7 @@ class Controller:
 
     def bytes_of(self, number: int) -> bytes:
         """The partition's records as they are in the files."""
-        log = self.members[number].partition().log
+        log = self.members[number].partition(topic=self.topic).log
         return b"".join(segment.path.read_bytes() for segment in log.segments)
 
     def epochs_of(self, number: int) -> list[tuple[int, int]]:
@@ -295,15 +336,22 @@ class Host(BrokerHost):
 
 @asynccontextmanager
 async def cluster(
-    directory: Path, *ids: int, settings: Mapping[str, str] | None = None
+    directory: Path,
+    *ids: int,
+    settings: Mapping[str, str] | None = None,
+    apache: Mapping[int, int] | None = None,
+    topic: str = TOPIC,
 ) -> AsyncIterator[Controller]:
-    """A controller with brokers; all are stopped at the end."""
+    """A controller with brokers; all are stopped at the end but those of Apache Kafka."""
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
-        controller = Controller(directory, nursery)
+        controller = Controller(directory, nursery, apache or {}, topic)
+        for number in controller.apache:
+            await controller._record(number)
         await controller.start(*ids, settings=settings)
         try:
             yield controller
         finally:
             for number in list(controller.members):
                 await controller.end(number)
+            nursery.cancel_scope.cancel()

@@ -17,7 +17,7 @@ from kwire.codecs.messages.delete_records import (
 from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kwire.replication.manager import ReplicaManager
 from tests.inside import is_waited_for, until
-from tests.replication.cluster import TOPIC, Controller, Member, ask, cluster
+from tests.replication.cluster import TOPIC, Controller, Member, cluster
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +38,8 @@ async def test_who_waits_is_answered(tmp_path: Path) -> None:
         told: dict[str, int] = {}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_produce, controller, told)
-            nursery.start_soon(_delete_records, leader, told)
-            nursery.start_soon(_fetch, leader, told)
+            nursery.start_soon(_delete_records, controller, told)
+            nursery.start_soon(_fetch, controller, told)
             await until(lambda: partition.log_end_offset == 2 and is_waited_for(broker, TOPIC))
             await until(lambda: partition.log_start_offset == 1)
             assert told == {}
@@ -104,14 +104,14 @@ async def _produce(controller: Controller, told: dict[str, int]) -> None:
     told["produce"], _ = await controller.produce(1, b"b")
 
 
-async def _delete_records(member: Member, told: dict[str, int]) -> None:
+async def _delete_records(controller: Controller, told: dict[str, int]) -> None:
     asked = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 1)])
     request = DeleteRecordsRequest(topics=[asked], timeout_ms=60_000)
-    answer = await ask(member, request, 2, DeleteRecordsResponse)
+    answer = await controller.ask(1, request, 2, DeleteRecordsResponse)
     told["delete records"] = answer.topics[0].partitions[0].error_code
 
 
-async def _fetch(member: Member, told: dict[str, int]) -> None:
+async def _fetch(controller: Controller, told: dict[str, int]) -> None:
     asked = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1000)
     request = FetchRequest(
         max_wait_ms=60_000,
@@ -119,5 +119,5 @@ async def _fetch(member: Member, told: dict[str, int]) -> None:
         max_bytes=1000,
         topics=[FetchTopic(TOPIC, partitions=[asked])],
     )
-    answer = await ask(member, request, 11, FetchResponse)
+    answer = await controller.ask(1, request, 11, FetchResponse)
     told["fetch"] = answer.responses[0].partitions[0].error_code

@@ -1,0 +1,28 @@
+"""An Apache Kafka 3.9.2 broker that takes a test for its controller, by a later epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kwire.conformance.apache_kafka import ZooKeeperBroker
+from kwire.testing.zookeeper import ZooKeeperProcess
+
+APACHE = 1
+"""Its broker id."""
+
+
+@contextmanager
+def obedient_broker(
+    zookeeper: ZooKeeperProcess, directory: Path, chroot: str
+) -> Iterator[ZooKeeperBroker]:
+    """Alone in its cluster, as ZooKeeper says."""
+    settings = {
+        "replica.fetch.wait.max.ms": "100",
+        "replica.fetch.backoff.ms": "20",
+        "replica.lag.time.max.ms": "60000",
+    }
+    connect = zookeeper.connect(chroot)
+    with ZooKeeperBroker(directory, connect, APACHE, settings=settings) as broker:
+        yield broker
