@@ -263,7 +263,8 @@ class Cluster:
                 state = self.topics[name][asked.partition_index]
                 answer = ResponsePartitionData(asked.partition_index)
                 if asked.partition_epoch == state.partition_epoch:
-                    state.isr = tuple(asked.new_isr)
+                    with_epochs = [each.broker_id for each in asked.new_isr_with_epochs]
+                    state.isr = tuple(with_epochs or asked.new_isr)
                     state.partition_epoch += 1
                     answer.leader_id, answer.leader_epoch = state.leader, state.leader_epoch
                     answer.isr = list(state.isr)
