@@ -156,9 +156,15 @@ class Producer:
             leaders = self._cluster.by_leader(encoded)
         except ClientError as error:
             return error
+        # What one leader fails at is forgotten of the topic, before the next is asked.
+        ids = {
+            topic: self._cluster.topics[topic].topic_id
+            for topics in leaders.values()
+            for topic in topics
+        }
         for leader, topics in leaders.items():
             try:
-                answers = self._ask(self._cluster.node(leader), topics, encoded)
+                answers = self._ask(self._cluster.node(leader), topics, encoded, ids)
             except (BrokerUnreachable, RequestTimedOut) as error:
                 for topic in topics:
                     self._cluster.forget_leader(topic)
@@ -181,6 +187,7 @@ class Producer:
         connection: Connection,
         topics: dict[str, list[TopicPartition]],
         encoded: dict[TopicPartition, bytearray],
+        ids: dict[str, bytes],
     ) -> list[tuple[TopicPartition, int, ClientError | None]]:
         request = ProduceRequest(
             acks=self._acks,
@@ -188,7 +195,7 @@ class Producer:
             topic_data=[
                 TopicProduceData(
                     name=topic,
-                    topic_id=self._cluster.topics[topic].topic_id,
+                    topic_id=ids[topic],
                     partition_data=[
                         PartitionProduceData(index=p.partition, records=encoded[p])
                         for p in partitions
@@ -201,8 +208,9 @@ class Producer:
             connection.send(request, replied=False)
             return [(p, -1, None) for partitions in topics.values() for p in partitions]
         answers = []
+        names = {topic_id: topic for topic, topic_id in ids.items()}
         for of_topic in connection.call(request).responses:
-            name = of_topic.name or self._cluster.topic_name(of_topic.topic_id) or ""
+            name = of_topic.name or names.get(of_topic.topic_id, "")
             for answer in of_topic.partition_responses:
                 partition = TopicPartition(name, answer.index)
                 answers.append((partition, answer.base_offset, failure_in(partition, answer)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.connection import Connection
-from kwire.client.errors import check
+from kwire.client.errors import Misuse, check
 from kwire.codecs.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -100,3 +101,50 @@ def _altered(
         return reply
 
     return cluster.retrying(ask)
+
+
+# -- the file of kafka-reassign-partitions
+
+PLAN_VERSION: Final = 1
+
+
+def plan_object(replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[str, object]:
+    """A plan as Kafka's own tool reads and writes it."""
+    return {
+        "version": PLAN_VERSION,
+        "partitions": [
+            {"topic": place.topic, "partition": place.partition, "replicas": list(ids)}
+            for place, ids in sorted(replicas.items())
+        ],
+    }
+
+
+def read_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """A plan of Kafka's own tool, or of `kwire cluster reassign --json`.  Raises Misuse.
+
+    A directory that is chosen for a replica (`log_dirs`) has to be "any".
+    """
+    try:
+        return _plan_of(json.loads(text))
+    except (ValueError, LookupError, TypeError) as problem:
+        raise Misuse(f"that is no plan of a reassignment: {problem}") from problem
+
+
+def _plan_of(said: dict[str, object]) -> dict[TopicPartition, tuple[int, ...]]:
+    if said["version"] != PLAN_VERSION:
+        raise ValueError(f"version {said['version']} is not known")
+    entries = said["partitions"]
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("it names no partitions")
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    for entry in entries:
+        place = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+        replicas = tuple(int(each) for each in entry["replicas"])
+        if place in found:
+            raise ValueError(f"{place} is named twice")
+        if not replicas or len(set(replicas)) < len(replicas):
+            raise ValueError(f"{place} has the replicas {list(replicas)}")
+        if any(directory != "any" for directory in entry.get("log_dirs", ())):
+            raise ValueError(f"{place} names directories, which is another request")
+        found[place] = replicas
+    return found

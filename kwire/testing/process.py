@@ -68,12 +68,16 @@ class BrokerProcess:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], settings: Mapping[str, str] | None = None
+        self,
+        directory: str | os.PathLike[str],
+        settings: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
     ) -> None:
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
         self.log_path = self.directory / "broker.log"
-        self.port = free_port()
+        self.port = port or free_port()
         self.settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -111,14 +115,28 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Start the process and return once it replies to a request."""
+        self.spawn()
+        self.wait_until_up()
+
+    def spawn(self) -> None:
+        """Start the process and return at once; `wait_until_up` waits."""
         assert self._process is None, "the broker is running"
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self.command(), bufsize=0, stdin=subprocess.PIPE, stdout=log, stderr=log
+                self.command(),
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
             )
         assert self._process.stdin is not None
         hold_lifeline(self._process.stdin)
+
+    def wait_until_up(self) -> None:
+        """Return once it replies to a request.  Raises BrokerStartError."""
+        assert self._process is not None, "the broker is not running"
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answers("127.0.0.1", self.port):
             if self._process.poll() is not None:
@@ -129,6 +147,19 @@ class BrokerProcess:
                 self.kill()
                 raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
+
+    @property
+    def ended(self) -> int | None:
+        """The exit status of a process that has ended by itself; None if it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def pause(self) -> None:
+        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def stop(self) -> int:
         """Ask for a clean shutdown (SIGTERM); return the exit status, -9 if it had to be killed."""
@@ -147,6 +178,7 @@ class BrokerProcess:
         process, self._process = self._process, None
         if process is None:
             return 0
+        process.send_signal(signal.SIGCONT)  # it may be paused
         try:
             return end(process, signal_number)
         finally:

@@ -159,6 +159,11 @@ class ZooKeeperProcess:
 
     def start(self) -> None:
         """Start it and return once it serves.  Raises ZooKeeperMissing, ZooKeeperStartError."""
+        self.spawn()
+        self.wait_until_up()
+
+    def spawn(self) -> None:
+        """Start it and return at once; `wait_until_up` waits.  Raises ZooKeeperMissing."""
         assert self._process is None, "ZooKeeper is running"
         command = self.command()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -174,9 +179,9 @@ class ZooKeeperProcess:
                 start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
             )
         self._guard = _kill_at_our_end(self._process.pid)
-        self._wait_until_it_serves()
 
-    def _wait_until_it_serves(self) -> None:
+    def wait_until_up(self) -> None:
+        """Return once it serves.  Raises ZooKeeperStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while "Mode:" not in self.ask("srvr"):
             assert self._process is not None
@@ -189,6 +194,11 @@ class ZooKeeperProcess:
                 self.kill()
                 raise ZooKeeperStartError(f"no reply in {START_TIMEOUT_S} s{hint}:\n{self.log}")
             time.sleep(POLL_S)
+
+    @property
+    def ended(self) -> int | None:
+        """The exit status of a process that has ended by itself; None if it runs."""
+        return None if self._process is None else self._process.poll()
 
     def ask(self, word: str) -> str:
         """What it replies to one of its four-letter words; empty if it does not."""

@@ -14,10 +14,12 @@ import pytest
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
 from kwire.client.connection import Connection
+from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
 from kwire.client.survey import own_end_offsets
 from kwire.client.topics import create_topic, delete_topic
 from kwire.conformance.apache_kafka import ZooKeeperBroker
+from kwire.testing import free_port
 
 Kwire = Callable[..., CompletedProcess[str]]
 Brokers = dict[int, ZooKeeperBroker]
@@ -196,6 +198,21 @@ def test_an_unclean_election_gives_up_what_was_lost(
         assert done.stdout.splitlines()[1].split() == [str(place), "2", "-"]
         zookeeper_cluster[3].start()
         await_status(kwire, address, lambda found: found["well"], 0)
+
+
+def test_a_leader_that_cannot_be_reached_is_asked_again_and_the_others_once(
+    cluster: Cluster, unique: str
+) -> None:
+    with topic(cluster, unique, [[1], [2], [3]]):
+        producer = Producer(cluster)
+        cluster.topic(unique)
+        cluster.nodes[1] = cluster.nodes[1]._replace(port=free_port())
+        for partition in range(3):
+            producer.send(unique, b"v", partition=partition)
+        delivered = producer.flush()
+        assert sorted(each.partition.partition for each in delivered) == [0, 1, 2]
+        places = [each.partition for each in delivered]
+        assert set(end_offsets(cluster, places).values()) == {1}
 
 
 def test_a_follower_tells_where_its_log_ends(

@@ -254,28 +254,6 @@ def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None
     assert client.fetch() == [(0, ErrorCode.FENCED_LEADER_EPOCH, -1, 0)]
 
 
-def test_a_leader_epoch_that_is_named_later_is_looked_at(t: Node) -> None:
-    client = Client(t)
-    client.fetch(p0=0)
-    assert client.fetch() == []
-    request = client.request(p0=0)
-    request.topics[0].partitions[0].current_leader_epoch = 1
-    assert client.take(t.call(request, 12)) == [(0, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, 0)]
-
-
-def test_who_has_left_the_leaders_log_is_told_though_there_is_nothing_new(t: Node) -> None:
-    client = Client(t)
-    t.append("t")
-    t.change_leader("t", 0, leader=1, leader_epoch=1)
-    t.append("t")
-    client.fetch(p0=10)
-    assert client.fetch() == []
-    request = client.request(p0=10)
-    request.topics[0].partitions[0].last_fetched_epoch = 0
-    assert client.take(t.call(request, 12)) == [(0, 0, 10, 0)]
-    assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 5)
-
-
 def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)

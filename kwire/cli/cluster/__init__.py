@@ -9,6 +9,7 @@ import click
 TASKS: dict[str, str] = {
     "status": "Show brokers, leaders and replicas, and what is not well.",
     "elect": "Have the controller elect leaders.",
+    "reassign": "Move replicas to other brokers.",
 }
 """Each is `command` in the module of its name; none is imported to list them."""
 
@@ -32,9 +33,10 @@ class Tasks(click.Group):
 
 @click.group("cluster", cls=Tasks)
 def command() -> None:
-    """Look after a cluster of several brokers.
+    """Look after a cluster of several brokers. brokers.
 
     \b
       kwire cluster status --watch
       kwire cluster elect --all
+      kwire cluster reassign --off 2 --throttle 20MB
     """

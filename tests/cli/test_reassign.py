@@ -1,0 +1,228 @@
+"""`kwire cluster reassign` on three Apache Kafka brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.configs import topic_settings
+from kwire.client.moving import Progress, await_moves, bytes_to_copy, copied_bytes
+from kwire.client.producer import Producer
+from kwire.client.reassignments import (
+    alter_reassignments,
+    list_reassignments,
+    plan_object,
+    read_plan,
+)
+from kwire.client.spreading import Move
+from kwire.client.survey import partitions_of
+from kwire.client.throttles import FOLLOWERS, LEADERS, OF_TOPIC, find_throttles, lists_of
+from kwire.client.topics import create_topic, delete_topic
+from kwire.conformance.apache_kafka import ZooKeeperBroker
+
+Kwire = Callable[..., CompletedProcess[str]]
+Brokers = dict[int, ZooKeeperBroker]
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def cluster(zookeeper_cluster: Brokers) -> Iterator[Cluster]:
+    with Cluster(zookeeper_cluster[1].bootstrap, timeout_s=60) as found:
+        yield found
+
+
+@pytest.fixture
+def reassign(kwire: Kwire, zookeeper_cluster: Brokers) -> Kwire:
+    """Runs the command on the three brokers."""
+    address = zookeeper_cluster[1].bootstrap
+
+    def run(*words: str, status: int = 0, stdin: str = "") -> CompletedProcess[str]:
+        return kwire("cluster", "reassign", *words, "-b", address, status=status, stdin=stdin)
+
+    return run
+
+
+@contextmanager
+def topic(
+    cluster: Cluster, name: str, assignment: list[list[int]], size_bytes: int
+) -> Iterator[None]:
+    create_topic(cluster, name, assignment=assignment)
+    producer = Producer(cluster)
+    for partition in range(len(assignment)):
+        for _ in range(size_bytes // 10_000):
+            producer.send(name, os.urandom(10_000), partition=partition)
+    producer.flush()
+    try:
+        yield
+    finally:
+        delete_topic(cluster, name)
+
+
+def replicas(cluster: Cluster, name: str) -> list[tuple[int, ...]]:
+    states = partitions_of([cluster.topic(name)])
+    return [tuple(state.replica_nodes) for state in states.values()]
+
+
+def await_that(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def throttles(cluster: Cluster, name: str) -> tuple[list[int], list[str]]:
+    cluster.refresh([])
+    return find_throttles(cluster, [name])
+
+
+def test_a_new_broker_gets_its_share(reassign: Kwire, cluster: Cluster, unique: str) -> None:
+    with topic(cluster, unique, [[1, 2], [2, 1], [1, 2]], 20_000):
+        asked = reassign(unique, "--to", "1,2,3", status=130)
+        assert asked.stderr.startswith("2 partitions to be changed, 39.2 kB")
+        assert replicas(cluster, unique) == [(1, 2), (2, 1), (1, 2)]
+        done = reassign(unique, "--to", "1,2,3", stdin="y\n")
+        assert done.stderr.endswith("2 partitions being moved\ndone\n")
+        after = replicas(cluster, unique)
+        assert sorted(each for of in after for each in of) == [1, 1, 2, 2, 3, 3]
+        assert sorted(of[0] for of in after) == [1, 2, 3]
+        assert "nothing moves" in reassign(unique, "--to", "1,2,3").stderr
+
+
+def test_a_plan_goes_through_a_file(
+    reassign: Kwire, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    with topic(cluster, unique, [[1], [2]], 0):
+        plan.write_text(reassign(unique, "-r", "2", "--dry-run", "--json").stdout)
+        assert replicas(cluster, unique) == [(1,), (2,)]
+        wanted = read_plan(plan.read_text())
+        reassign("--plan", str(plan), "--yes")
+        assert replicas(cluster, unique) == list(wanted.values())
+        assert [len(each) for each in wanted.values()] == [2, 2]
+        plan.write_text(json.dumps(plan_object({TopicPartition(unique, 5): [1]})))
+        assert f"no partition {unique}-5" in reassign("--plan", str(plan), status=1).stderr
+
+
+def test_a_throttle_slows_and_goes(
+    reassign: Kwire, cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    """With one byte a second nothing comes to an end by itself."""
+    with topic(cluster, unique, [[3, 1]], 3_000_000):
+        done = reassign(unique, "--off", "3", "--throttle", "1", "-y", "--no-wait")
+        assert "until: cluster reassign --finish" in done.stderr
+        assert throttles(cluster, unique) == ([1, 2, 3], [unique])
+        lists = topic_settings(cluster, [unique], OF_TOPIC)[unique]
+        assert (lists[LEADERS], lists[FOLLOWERS]) == ("0:3,0:1", "0:2")
+        (listed,) = json.loads(reassign("--list", "--json").stdout)
+        assert (listed["adding"], listed["removing"]) == ([2], [3])
+        assert f"{unique}-0" in reassign("--list").stdout
+        assert "is being moved already" in reassign(unique, "--to", "1", "-y", status=1).stderr
+        assert "still being moved" in reassign("--finish", status=1).stderr
+        assert reassign(unique, "--cancel", "--yes").stderr == "1 partition taken back\n"
+        await_that(lambda: not list_reassignments(cluster))
+        await_that(lambda: {*replicas(cluster, unique)[0]} == {1, 3})  # in no order of its own
+        refused = reassign(unique, "--off", "3", "--throttle", "1", "-y", status=1)
+        assert "a throttle is set on broker 1" in refused.stderr
+        done = reassign("--finish")
+        assert done.stderr == "throttles taken off 3 brokers and 1 topic\n"
+        assert throttles(cluster, unique) == ([], [])
+        assert reassign("--cancel").stderr == "nothing is being moved\n"
+
+
+def test_who_gives_up_waiting_leaves_no_throttle(
+    cluster: Cluster, zookeeper_cluster: Brokers, unique: str
+) -> None:
+    words = ["cluster", "reassign", unique, "--off", "3", "--throttle", "1", "--yes"]
+    command = [sys.executable, "-m", "kwire.cli", *words, "-b", zookeeper_cluster[1].bootstrap]
+    with topic(cluster, unique, [[3, 1]], 3_000_000):
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+            await_that(lambda: bool(list_reassignments(cluster)))
+            assert throttles(cluster, unique) == ([1, 2, 3], [unique])
+            running.send_signal(signal.SIGINT)
+            assert running.stderr is not None
+            told = running.stderr.read()
+        assert running.returncode == 130, told
+        assert "the moves go on" in told
+        assert "the throttle is taken off" in told
+        assert throttles(cluster, unique) == ([], [])
+        await_that(lambda: replicas(cluster, unique) == [(2, 1)])
+
+
+def test_what_cannot_be_done(reassign: Kwire, cluster: Cluster, unique: str) -> None:
+    with topic(cluster, unique, [[1, 2, 3]], 0):
+        said = reassign(unique, "--to", "1,2", status=1).stderr
+        assert said == f"kwire: {unique}-0 is to have 3 replicas, and there are 2 brokers\n"
+        said = reassign(unique, "--to", "1,2,9", status=1).stderr
+        assert said == "kwire: there is no broker 9 in the cluster now: it has 1, 2, 3\n"
+    assert "give --to or --off" in reassign(status=2).stderr
+    assert "give --to or --off" in reassign("--to", "1", "--list", status=2).stderr
+    assert "is not like 1,2,3" in reassign("--to", "1,1", status=2).stderr
+
+
+def test_progress_is_told_until_the_end(cluster: Cluster, unique: str) -> None:
+    place = TopicPartition(unique, 0)
+    with topic(cluster, unique, [[1]], 100_000):
+        assert alter_reassignments(cluster, {place: [2]}) == {}
+        told: list[Progress] = []
+        moves = {place: Move((1,), (2,))}
+        assert await_moves(cluster, moves, told.append, lambda: time.sleep(0.02)) == []
+        assert told[-1].partitions_left == 0
+        assert told[-1].copied_bytes == told[-1].total_bytes > 100_000
+
+
+def test_bytes_are_counted_by_who_gets_them() -> None:
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    moves = {first: Move((1,), (2, 3)), second: Move((2, 1), (1, 2))}
+    sizes = {1: {first: 100, second: 7}, 2: {first: 30}, 3: {first: 120}}
+    assert bytes_to_copy(moves, sizes) == {2: 120, 3: 120}
+    assert copied_bytes(moves, sizes) == 150
+
+
+def test_throttled_are_who_has_it_and_who_gets_it() -> None:
+    moves = {
+        TopicPartition("t", 0): Move((1, 2), (2, 3)),
+        TopicPartition("t", 1): Move((1, 2), (2, 1)),
+        TopicPartition("t", 2): Move((1,), (3, 4)),
+    }
+    assert list(lists_of(moves)["t"].values()) == ["0:1,0:2,2:1", "0:3,2:3,2:4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "Expecting property name"),
+        ('{"version": 2, "partitions": []}', "version 2 is not known"),
+        ('{"version": 1, "partitions": []}', "it names no partitions"),
+        ('{"version": 1}', "'partitions'"),
+        ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "t-0 has"),
+        ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "t-0 has"),
+    ],
+)
+def test_a_file_that_is_no_plan(text: str, why: str) -> None:
+    from kwire.client.errors import Misuse
+
+    with pytest.raises(Misuse, match=f"no plan of a reassignment: .*{why}"):
+        read_plan(text)
+
+
+def test_a_plan_of_kafkas_own_tool() -> None:
+    """As kafka-reassign-partitions --generate of 3.9.2 prints it."""
+    text = (
+        '{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[3,1],'
+        '"log_dirs":["any","any"]},{"topic":"t","partition":0,"replicas":[2]}]}'
+    )
+    assert read_plan(text) == {TopicPartition("t", 1): (3, 1), TopicPartition("t", 0): (2,)}
+    with pytest.raises(Exception, match="names directories"):
+        read_plan(text.replace('"any"', '"/data"'))
