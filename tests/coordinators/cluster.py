@@ -127,6 +127,10 @@ class Cluster:
         ):
             host = Host(broker, self)
             broker.peers = host.peers
+            # Of its own store it has heard the last: what that says would hide the cluster.
+            await broker.restock_producer_ids()
+            while broker.producer_ids.take() is not None:
+                continue
             broker.producer_ids.add(range(1000 * number, 1000 * number + 1000))
             manager = broker.replication = ReplicaManager(host, nursery)
             member = self.members[number] = Member(broker, host, manager, stop)
