@@ -71,6 +71,11 @@ class MetadataView:
             found = self._topics[name] = self._told(topic)
         return found
 
+    @property
+    def told_count(self) -> int:
+        """How many topics have been turned into response objects."""
+        return len(self._topics)
+
     def names(self) -> list[str]:
         """All topics, in the order of their names; not to be changed."""
         if self._names is None:

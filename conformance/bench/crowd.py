@@ -4,6 +4,7 @@ busy one among them."""
 from __future__ import annotations
 
 import socket
+import time
 from statistics import median
 from time import perf_counter_ns
 
@@ -17,6 +18,8 @@ OPENED = 1_500
 IDLE = 3_000
 TURNS = 5
 TURN_S = 1.0
+SILENT_S = 3.0
+"""How long a connection says nothing until it counts as idle."""
 
 CROWD_KEY = "crowd"
 CROWD = f"{IDLE:,} idle connections"
@@ -43,6 +46,8 @@ def crowd(broker: Broker) -> Figures:
         p99s[ALONE.name].append(_p99(broker))
         socks = _open(broker.address, IDLE)
         _ask(socks)
+        if number == 0:
+            time.sleep(SILENT_S)
         after_mb = broker.rss_mb()
         if number == 0 and before_mb is not None and after_mb is not None:
             figures[MEMORY.name] = (after_mb - before_mb) * 1e6 / IDLE

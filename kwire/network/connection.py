@@ -30,6 +30,7 @@ from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
+from kwire.network.timely import LOOKED_AT_BYTES, has_timely_request
 from kwire.routes import Binding, UnsupportedRequest, bind
 from kwire.shortcuts.registry import SHORTCUTS
 from kwire.shortcuts.shortcut import Exchange, Shortcut
@@ -58,24 +59,6 @@ that nothing was read into are never taken from the system."""
 _REPLIES_SIZE_BYTES_MAX = 256 * 1024
 """Replies wait for each other up to here: a client that asks for all metadata a thousand times in
 one packet must not make the broker hold a thousand answers."""
-
-_TIMELY = frozenset(
-    {
-        ApiKey.HEARTBEAT,
-        ApiKey.JOIN_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.END_TXN,
-    }
-)
-"""Requests that put off a timer, or do in time what it would undo: in a group, of its member's
-session and of its rebalance; of a transaction, its timeout."""
-
-_LOOKED_AT_BYTES = 4096
-"""How much of what lies in a socket is searched for them: such requests are small."""
-
-_SIZE_AND_KEY = struct.Struct(">ih")
 
 _FRAME_SIZE_BYTES_MIN = 14
 """Its size, API key, version, correlation id and the size of a client id."""
@@ -207,21 +190,13 @@ class Connection:
 
     def is_timely(self) -> bool:
         """Whether a request that can still put off a timer which is due waits to be read."""
-        data = bytes(self._view[self._start : min(self._end, self._start + _LOOKED_AT_BYTES)])
-        if len(data) < _LOOKED_AT_BYTES:
+        data = bytes(self._view[self._start : min(self._end, self._start + LOOKED_AT_BYTES)])
+        if len(data) < LOOKED_AT_BYTES:
             try:
-                data += self._transport.peek(_LOOKED_AT_BYTES)
+                data += self._transport.peek(LOOKED_AT_BYTES)
             except OSError:  # nothing is there, or nobody; `readable` will find out
                 return False
-        at = 0
-        while at + _SIZE_AND_KEY.size <= len(data):
-            size, key = _SIZE_AND_KEY.unpack_from(data, at)
-            if key in _TIMELY:
-                return True
-            if size <= 0:
-                break
-            at += 4 + size
-        return False
+        return has_timely_request(data)
 
     def _answer_repeated(self) -> bytes | bytearray | None:
         """Answer, in one piece, the frames that say again what was said before."""
@@ -358,10 +333,13 @@ class Connection:
         self._buffer, self._view = buffer, view
         self._start, self._end = 0, have
 
-    def shrink_if_idle(self) -> None:
-        """Give back what a large request took; called by the reaper between two requests."""
-        if self._end == 0 and len(self._buffer) > BUFFER_SIZE_BYTES and not self.sending:
-            self._shrink()
+    def shrink_if_idle(self) -> bool:
+        """Give back the memory that requests took, if this is between two; whether it was."""
+        if self._end or self.sending:
+            return False
+        self._shrink()
+        self._outbox.shrink()
+        return True
 
     def _shrink(self) -> None:
         self._memory.release(len(self._buffer) - BUFFER_SIZE_BYTES)

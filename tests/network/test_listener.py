@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,11 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.context import Context
 from kwire.network.connection import Connection
-from kwire.network.listener import ConnectionServer, open_listening_socket
+from kwire.network.listener import (
+    LOOKED_AT_TOGETHER_MAX,
+    ConnectionServer,
+    open_listening_socket,
+)
 from kwire.settings import load
 from tests.handlers.node import Node
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
@@ -188,20 +192,36 @@ class Quiet:
     waiting: bool = False
     activity: int = 0
     shrunk: int = 0
+    sends_for: int = 0
+    """How often it is asked to shrink before it can."""
+    when_shrunk: Callable[[], None] = lambda: None
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
     def context(self) -> Context:
         return Context(self.listener, "127.0.0.1", "a-connection")
 
-    def shrink_if_idle(self) -> None:
+    def shrink_if_idle(self) -> bool:
+        self.sends_for -= 1
+        if self.sends_for >= 0:
+            return False
         self.shrunk += 1
+        self.when_shrunk()
+        return True
 
 
 @asynccontextmanager
 async def reaped(
     monkeypatch: pytest.MonkeyPatch, directory: Path, *quiet: Quiet, **settings: str
 ) -> AsyncIterator[Node]:
+    async with reaping(monkeypatch, directory, *quiet, **settings) as (node, _):
+        yield node
+
+
+@asynccontextmanager
+async def reaping(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, *quiet: Quiet, **settings: str
+) -> AsyncIterator[tuple[Node, ConnectionServer]]:
     """A server that looks at these each second of a clock that jumps."""
     node = Node(directory, {name.replace("_", "."): value for name, value in settings.items()})
     server = ConnectionServer(node.broker)
@@ -212,7 +232,7 @@ async def reaped(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.reap)
         await trio.sleep(0.5)  # between two of its looks from here on
-        yield node
+        yield node, server
         nursery.cancel_scope.cancel()
 
 
@@ -232,7 +252,33 @@ async def test_who_says_nothing_for_too_long_is_closed(
             if second % 5 == 0:
                 busy.activity += 1
             assert closed(idle, busy, waits) == [second >= 7, False, False]
-    assert idle.shrunk > busy.shrunk > 0
+    assert (idle.shrunk, busy.shrunk) == (1, 4)  # once each time that it falls silent
+
+
+async def test_who_is_still_sent_something_gives_back_its_memory_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    slow = Quiet(sends_for=3)
+    async with reaped(monkeypatch, tmp_path, slow):
+        for second in range(1, 10):
+            await trio.sleep(1)
+            assert slow.shrunk == (second > 4)
+
+
+async def test_many_are_looked_at_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Others have theirs, and who ends in one of those is left alone: its memory is gone."""
+    quiet = [Quiet() for _ in range(4 * LOOKED_AT_TOGETHER_MAX)]
+    looked_at = trio.Event()
+    for each in quiet:
+        each.when_shrunk = looked_at.set
+    async with reaping(monkeypatch, tmp_path, *quiet) as (_, server):
+        await looked_at.wait()
+        others_turn = sum(each.shrunk for each in quiet)
+        server._connections.clear()
+        await trio.sleep(5)
+    assert 0 < others_turn == sum(each.shrunk for each in quiet) < len(quiet)
 
 
 @pytest.mark.parametrize(("idle_ms", "ends"), [("-1", False), ("0", True)])
