@@ -15,7 +15,7 @@ import trio
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.controller.topic_creation import internal_topic
+from kwire.controller.topic_creation import internal_topic, on_first_use
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Conflict, Decision, decide_all
 from kwire.metadata.delta import ClusterDelta, between
@@ -31,6 +31,7 @@ from kwire.timers import Timers
 from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
 if TYPE_CHECKING:
+    from kwire.cluster.membership import Membership
     from kwire.cluster.store import MetadataStore
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
@@ -71,14 +72,18 @@ class Broker:
         """Topics that a log without a topic id may be of: not of one that is made later."""
         self.storage_lost = trio.Event()
         """Set when it cannot go on: no log directory is left, or the metadata's has failed."""
+        self.membership_lost: StoreError | None = None
+        """Why it cannot go on as a member of its cluster."""
         self.gate: Gate | None = None
         """What every request passes; connections take it over when they begin."""
         self.timers = Timers()
         self.flusher = Flusher(self.now_ms)
+        self.member: Membership | None = None
+        """This broker's part in a cluster.  A broker alone has none, and nothing of it here."""
         self.replication: ReplicaManager | None = None
-        """In a cluster: what its controller asks goes there.  A broker alone has none."""
+        """In a cluster: what its controller asks goes there."""
         self.peers: Peers | None = None
-        """In a cluster: the way to the other brokers.  A broker alone has none."""
+        """In a cluster: the way to the other brokers."""
         self.producer_ids = ProducerIds()
         self._restocking = trio.Lock()
         self._nursery: trio.Nursery | None = None
@@ -87,20 +92,28 @@ class Broker:
             lambda: random.randint(1, 2**31 - 1),
         )
 
-    async def start(self, nursery: trio.Nursery) -> None:
-        """Take up the cluster's state and be part of it; background work runs in `nursery`."""
+    def begin(self, nursery: trio.Nursery) -> None:
+        """Have background work run in `nursery`."""
         self._nursery = nursery
         nursery.start_soon(self.timers.run)
         self.flusher.start(nursery)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Be a cluster of one broker: take up what the metadata says, and follow it."""
+        self.begin(nursery)
         image = await self.store.load()
         self._note_absent(image)
         self._known_at_start = set(image.topics)
         self.apply_image(image, between(self.image, image))
         self.store.watch(self.apply_image)
-        await self.store.register(
-            BrokerImage(self.node_id, self.config.advertised_listeners, self.config.broker_rack)
-        )
+        await self.store.register(self.registration)
         await self._tell_offline()
+
+    @property
+    def registration(self) -> BrokerImage:
+        """This broker as others are to know it."""
+        config = self.config
+        return BrokerImage(self.node_id, config.advertised_listeners, config.broker_rack)
 
     @cached_property
     def groups(self) -> GroupCoordinator:
@@ -180,8 +193,12 @@ class Broker:
         """Commit what `decisions` change, each asked anew when somebody else was faster.
 
         A decision must go by the image it is given.  When this returns, what they decided last is
-        applied here.  Raises StoreError.
+        applied here.  Raises StoreError; in a cluster NotController from who is not the controller
+        where more than configs are to be changed.
         """
+        if self.member is not None:
+            await self.member.commit(decisions)
+            return
         while decisions:
             changes, deciders = decide_all(self.image, decisions)
             if not changes:
@@ -196,25 +213,44 @@ class Broker:
     @property
     def is_controller(self) -> bool:
         """Whether this broker may decide for the cluster: one that is alone always may."""
-        return True
+        return self.member is None or self.member.is_controller
 
     async def ask_controller(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
         """The reply of the cluster's controller, where this broker is it.
 
         Raises NotController, StoreError.
         """
+        if self.member is not None:
+            return await self.member.ask(question)
         from kwire.controller.alone import answer
 
         return await answer(self, question)
 
+    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+        """Whether what this broker tells clients becomes so in time; alone it is so already.
+
+        In a cluster the controller decides, and all brokers are told what came of it.
+        """
+        return self.member is None or await self.member.until(seen, timeout_ms)
+
     async def create_internal_topic(self, name: str) -> None:
         """Make a coordinator's topic, if it is not there yet; where that fails the log says why."""
         try:
-            await self.commit([internal_topic(self, name)])
+            if self.member is not None:
+                await self.member.create_internal_topic(name)
+            else:
+                await self.commit([internal_topic(self, name)])
         except Refusal as refusal:
             log.error("topic %s cannot be created: %s", name, refusal.message)
         except StoreError as problem:
             log.error("topic %s cannot be created: %s", name, problem)
+
+    async def create_on_first_use(self, names: Sequence[str]) -> None:
+        """Make topics that a client asked for and that are not there.  Raises StoreError."""
+        if self.member is not None:
+            await self.member.create_on_first_use(names)
+        else:
+            await self.commit([on_first_use(self, name) for name in names])
 
     async def restock_producer_ids(self) -> None:
         """Have producer ids to give out.  Raises StoreError."""
@@ -371,8 +407,10 @@ class Broker:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._give_up_coordinating(partition)
         if self._nursery is not None:
-            self._nursery.start_soon(self._tell_offline)
-        if not self.logs.online_dirs or path == Path(self.config.log_dirs[0]):
+            tell = self._tell_offline if self.member is None else self.member.tell_offline
+            self._nursery.start_soon(tell)
+        has_metadata = self.member is None and path == Path(self.config.log_dirs[0])
+        if has_metadata or not self.logs.online_dirs:
             self.storage_lost.set()
 
     def _give_up_coordinating(self, partition: Partition) -> None:
@@ -383,6 +421,11 @@ class Broker:
         coordinator = self._coordinator_in(partition.topic)
         if coordinator is not None and self.replication is not None:
             coordinator.resign(partition.index)
+
+    def give_up(self, problem: StoreError) -> None:
+        """The cluster that this broker is a member of is gone for good: have it stop."""
+        self.membership_lost = problem
+        self.storage_lost.set()
 
     # -- configs
 

@@ -28,6 +28,7 @@ from kwire.settings import ConfigError
 from kwire.startup import open_broker
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import FrameType
 
     from kwire.metadata.image import Endpoint
@@ -47,16 +48,18 @@ def run(
     on_ready: Callable[[Broker], None] | None = None,
     *,
     exit_on_eof: bool = False,
+    metadata: Path | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
     `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
+    `metadata`: who holds that of the cluster listens there (kwire.startup.open_broker).
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        trio.run(_run_until_told, config, on_ready, exit_on_eof)
+        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata)
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
     finally:
@@ -72,7 +75,10 @@ def _sole_cause(problem: BaseException) -> BaseException:
 
 
 async def _run_until_told(
-    config: BrokerConfig, on_ready: Callable[[Broker], None] | None, exit_on_eof: bool
+    config: BrokerConfig,
+    on_ready: Callable[[Broker], None] | None,
+    exit_on_eof: bool,
+    metadata: Path | None,
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -80,7 +86,7 @@ async def _run_until_told(
         async def serve_to_the_end(
             task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
         ) -> None:
-            await serve(config, stop, task_status)
+            await serve(config, stop, metadata, task_status)
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(_stop_on_signal, stop)
@@ -131,6 +137,7 @@ def _settle_memory() -> None:
 async def serve(
     config: BrokerConfig,
     stop: trio.Event,
+    metadata: Path | None = None,
     task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
@@ -142,7 +149,10 @@ async def serve(
                 for endpoint, listening in zip(config.listeners, bound, strict=True)
             }
         )
-        async with trio.open_nursery() as background, open_broker(config, background) as broker:
+        async with (
+            trio.open_nursery() as background,
+            open_broker(config, background, metadata) as broker,
+        ):
             server = ConnectionServer(broker)
             background.start_soon(server.reap)
             background.start_soon(server.serve_ready)
@@ -152,6 +162,8 @@ async def serve(
                 task_status.started(broker)
                 nursery.start_soon(_stop_when_storage_is_lost, broker, stop)
                 await stop.wait()
+                if broker.member is not None:
+                    await broker.member.leave()
                 sockets.close()
                 await server.drain()
                 nursery.cancel_scope.cancel()
@@ -161,7 +173,8 @@ async def serve(
 async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
     """Apache Kafka halts then: a broker without its logs only keeps others from leading."""
     await broker.storage_lost.wait()
-    log.critical("shutting down: all log directories, or that of the metadata, have failed")
+    why = broker.membership_lost or "all log directories, or that of the metadata, have failed"
+    log.critical("shutting down: %s", why)
     stop.set()
 
 

@@ -15,6 +15,7 @@ import trio
 from kwire import takeover
 from kwire.broker import Broker
 from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
+from kwire.cluster.store import StoreError
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.log import Intervals, LogDirError, LogManager
 from kwire.log.directory.shortage import passes
@@ -33,10 +34,14 @@ UPKEEP_INTERVAL_S = 1.0
 
 
 @asynccontextmanager
-async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncIterator[Broker]:
+async def open_broker(
+    config: BrokerConfig, nursery: trio.Nursery, metadata: Path | None = None
+) -> AsyncIterator[Broker]:
     """A broker with its partitions open; on leaving, everything is durable and marked clean.
 
-    Raises LogDirLocked, LogDirError, StoreError.
+    It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
+    process of this machine holds, who listens on the Unix socket `metadata`.
+    Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
     logs = LogManager(
         config.log_dirs,
@@ -47,6 +52,30 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         verify_transactions=config.transaction_partition_verification_enable,
     )
+    if metadata is None and config.zookeeper_connect is None:
+        opening = _alone(config, logs, nursery)
+    else:
+        opening = _as_member(config, logs, nursery, metadata)
+    async with opening as broker:
+        nursery.start_soon(_upkeep, broker)
+        nursery.start_soon(cleaning.run, broker)
+        nursery.start_soon(moving.run, broker)
+        yield broker
+    if broker.membership_lost is not None:
+        raise StoreError(f"stopped, because {broker.membership_lost}")
+    if broker.storage_lost.is_set():
+        reasons = "; ".join(f"{path}: {why}" for path, why in logs.offline_dirs.items())
+        raise LogDirError(
+            "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
+            + reasons
+        )
+
+
+@asynccontextmanager
+async def _alone(
+    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery
+) -> AsyncIterator[Broker]:
+    """A broker that keeps its own metadata, beside its logs."""
     remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
     new = uuid_text(random_uuid(os.urandom))
     cluster_id = logs.identify(config.node_id, new, remembered=remembered)
@@ -63,21 +92,40 @@ async def open_broker(config: BrokerConfig, nursery: trio.Nursery) -> AsyncItera
     try:
         await broker.start(nursery)
         _warn_of_strays(broker)
-        nursery.start_soon(_upkeep, broker)
-        nursery.start_soon(cleaning.run, broker)
-        nursery.start_soon(moving.run, broker)
         yield broker
     finally:
         store.close()
         if stay is not None:
             stay.close()
         logs.close(broker.high_watermark_of)
-    if broker.storage_lost.is_set():
-        reasons = "; ".join(f"{path}: {why}" for path, why in logs.offline_dirs.items())
-        raise LogDirError(
-            "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
-            + reasons
+
+
+@asynccontextmanager
+async def _as_member(
+    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, metadata: Path | None
+) -> AsyncIterator[Broker]:
+    """A broker that others coordinate with, by a store that all of them share."""
+    from kwire.cluster.joining import open_store
+    from kwire.cluster.member import Member
+
+    async with open_store(config, metadata) as store:
+        image = await store.load()
+        logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
+        topics = sorted(logs.topics_found())
+        image = await store.read_configs([(ConfigResourceType.TOPIC, each) for each in topics])
+        logs.load(
+            lambda topic: topic_log_config(
+                config, image.configs_of(ConfigResourceType.TOPIC, topic)
+            )
         )
+        broker = Broker(config, store, logs, image.cluster_id)
+        try:
+            broker.begin(nursery)
+            member = Member(broker, store, nursery)
+            await member.join()
+            yield broker
+        finally:
+            logs.close(broker.high_watermark_of)
 
 
 def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:

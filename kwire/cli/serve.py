@@ -40,6 +40,9 @@ everything it does not say has Kafka's own default."""
 OTHER_NAMES = {"node.id": "broker.id", "log.dirs": "log.dir"}
 """Of a setting that has two the first one counts, and a default would hide what was asked for."""
 
+BROKERS_MAX = 16
+"""On one machine: each takes a processor's time and some 30 MB."""
+
 LEVELS = ["debug", "info", "warning", "error"]
 
 log = logging.getLogger("kwire.serve")
@@ -51,6 +54,12 @@ log = logging.getLogger("kwire.serve")
 @click.option("--data", metavar="FOLDER", help="Where the data is kept: log.dirs.")
 @click.option("--port", type=click.IntRange(0, 65_535), metavar="N", help="Listen on localhost:N.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, BROKERS_MAX),
+    metavar="N",
+    help="A cluster of N brokers on this machine, at N ports from --port on.",
+)
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 def command(
@@ -59,6 +68,7 @@ def command(
     data: str | None,
     port: int | None,
     log_level: str,
+    brokers: int | None,
     exit_on_eof: bool,
     container: bool,
 ) -> None:
@@ -72,12 +82,21 @@ def command(
       kwire serve --port 0 --data /tmp/scratch          any free port
       kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
       kwire serve server.properties --set log.retention.hours=1
+      kwire serve --brokers 3                           localhost:9092, 9093 and 9094
     \b
     Clients in other containers or on other machines: listen on all interfaces, and advertise an
     address that they can reach.
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    if brokers is not None:
+        if properties is not None or container:
+            raise click.UsageError("--brokers takes settings by --set only")
+        from kwire.cli.several import serve_several
+
+        start_logging(log_level)
+        serve_several(brokers, dict(settings), data, port, exit_on_eof=exit_on_eof)
+        return
     try:
         serve(properties, dict(settings), data, port, log_level, container, exit_on_eof)
     except KeyboardInterrupt as error:  # before it listens to signals itself

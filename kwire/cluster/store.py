@@ -148,6 +148,8 @@ class ClusterStore(MetadataStore, Protocol):
     the image, and the delta says so: nobody but the controller may take that for a deletion.
     """
 
+    has_way_back: bool
+    """Whether a broker may register anew after SessionLost; else that is its end."""
     on_event: Callable[[StoreEvent], None] | None
     """Called on the loop with what is no change of the image; ControllerGone may come again."""
 
@@ -167,6 +169,9 @@ class ClusterStore(MetadataStore, Protocol):
 
         The others go by themselves, once the image has them under way.
         """
+
+    async def log_dir_failed(self) -> None:
+        """Have the controller hear LogDirsFailed of this broker.  Raises StoreError."""
 
     async def campaign(self) -> bool:
         """Try to become the controller.

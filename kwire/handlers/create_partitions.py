@@ -17,7 +17,7 @@ Version notes: flexible from v2; v3 may be throttled (KIP-599).
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker import Broker
 from kwire.cluster.committing import commit_for_client
@@ -31,7 +31,8 @@ from kwire.codecs.messages.create_partitions import (
 from kwire.context import Context
 from kwire.controller.outcome import Outcome, named_once
 from kwire.controller.topic_growth import Growth
-from kwire.metadata.changes import decide_all
+from kwire.metadata.changes import AddPartitions, decide_all
+from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
 
 log = logging.getLogger("kwire.topics")
@@ -54,14 +55,24 @@ def handle(
             results=repeated
             + [_result(each.topic, its.refusal) for each, its in zip(wanted, outcomes, strict=True)]
         )
-    return _create(broker, wanted, repeated)
+    return _create(broker, wanted, repeated, request.timeout_ms)
 
 
 async def _create(
-    broker: Broker, wanted: Sequence[Growth], repeated: list[CreatePartitionsTopicResult]
+    broker: Broker,
+    wanted: Sequence[Growth],
+    repeated: list[CreatePartitionsTopicResult],
+    timeout_ms: int,
 ) -> CreatePartitionsResponse:
     outcomes = [Outcome(growth.decide) for growth in wanted]
     refusal = await commit_for_client(broker, outcomes, log, "partitions are not created")
+    made = [each.change for each in outcomes if each.change is not None]
+    if refusal is None and made:
+        await broker.until(lambda image: not _missing(image, made), timeout_ms)
+        late = {change.topic for change in _missing(broker.image, made)}
+        for growth, outcome in zip(wanted, outcomes, strict=True):
+            if growth.topic in late:
+                outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return CreatePartitionsResponse(
         results=repeated
         + [
@@ -69,6 +80,15 @@ async def _create(
             for each, its in zip(wanted, outcomes, strict=True)
         ]
     )
+
+
+def _missing(image: ClusterImage, grown: Iterable[AddPartitions]) -> list[AddPartitions]:
+    """Those of whose partitions a client would hear that they have no leader."""
+    return [
+        each
+        for each in grown
+        if not image.is_led(each.topic, each.topic_id, each.first + len(each.partitions))
+    ]
 
 
 def _wanted(topic: CreatePartitionsTopic) -> Growth:

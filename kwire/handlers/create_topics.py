@@ -11,6 +11,8 @@ Behaviour
   with another that differs only in `.` and `_`, its configs (INVALID_CONFIG), replication factor,
   number of partitions.
 - More than 10,000 new partitions in a request: POLICY_VIOLATION for all of it.
+- In a cluster the answer waits until the topics have leaders; those that have none when the
+  client's time is up are REQUEST_TIMED_OUT, and come into being all the same.
 - `validate_only` answers as if they had been made, TOPIC_ALREADY_EXISTS included.
 
 Version notes: v4 allows -1 for both counts (taken at any version here, as by Kafka); flexible from
@@ -20,7 +22,7 @@ v5, which tells the topic's partitions, replicas and configs (KIP-525); v7 its i
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker import Broker
 from kwire.cluster.committing import commit_for_client
@@ -36,6 +38,7 @@ from kwire.context import Context
 from kwire.controller.outcome import Outcome, named_once
 from kwire.controller.topic_creation import NewTopic, check_size, creations
 from kwire.metadata.changes import CreateTopic, decide_all
+from kwire.metadata.image import ClusterImage, TopicImage
 from kwire.metadata.refusal import Refusal
 from kwire.settings.entries import BrokerLayers, new_topic_entries
 
@@ -62,11 +65,14 @@ def handle(
         outcomes = creations(broker, wanted)
         decide_all(broker.image, outcomes)
         return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
-    return _create(broker, wanted, repeated)
+    return _create(broker, wanted, repeated, request.timeout_ms)
 
 
 async def _create(
-    broker: Broker, wanted: Sequence[NewTopic], repeated: list[CreatableTopicResult]
+    broker: Broker,
+    wanted: Sequence[NewTopic],
+    repeated: list[CreatableTopicResult],
+    timeout_ms: int,
 ) -> CreateTopicsResponse:
     outcomes = creations(broker, wanted)
     refusal = await commit_for_client(broker, outcomes, log, "topics are not created")
@@ -74,7 +80,18 @@ async def _create(
         return CreateTopicsResponse(
             topics=[_refused(topic.name, refusal) for topic in wanted] + repeated
         )
+    made = [each.change.topic for each in outcomes if each.change is not None]
+    if made and not await broker.until(lambda image: not _missing(image, made), timeout_ms):
+        late = {topic.name for topic in _missing(broker.image, made)}
+        for outcome in outcomes:
+            if outcome.change is not None and outcome.change.topic.name in late:
+                outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
+
+
+def _missing(image: ClusterImage, topics: Iterable[TopicImage]) -> list[TopicImage]:
+    """Those of which a client would hear that they, or their leaders, are not there."""
+    return [each for each in topics if not image.is_led(each.name, each.id, len(each.partitions))]
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:

@@ -2,6 +2,8 @@
 
 Behaviour
 - Another broker than the controller says NOT_CONTROLLER, of each topic, before it looks at any.
+- In a cluster the answer waits until they are: those that are not when the client's time is up
+  are REQUEST_TIMED_OUT, and go all the same.
 - The topics are gone from the metadata, and their partitions from this broker, when the answer
   goes out; the files follow after `file.delete.delay.ms`.
 - Unknown names are UNKNOWN_TOPIC_OR_PARTITION, whatever they look like; unknown ids are
@@ -16,7 +18,7 @@ Version notes: flexible from v4; error messages from v5; v6 takes ids besides na
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 
 from kwire.broker import Broker
 from kwire.cluster.committing import commit_for_client
@@ -28,6 +30,7 @@ from kwire.codecs.messages.delete_topics import (
 )
 from kwire.context import Context
 from kwire.controller.topic_deletion import Deletion, deletions
+from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
 
 log = logging.getLogger("kwire.topics")
@@ -52,16 +55,25 @@ def handle(
         return DeleteTopicsResponse(
             responses=[_result(topic, Refusal(error)) for topic in asked],
         )
-    return _delete(broker, asked)
+    return _delete(broker, asked, request.timeout_ms)
 
 
-async def _delete(broker: Broker, asked: list[Deletion]) -> DeleteTopicsResponse:
+async def _delete(broker: Broker, asked: list[Deletion], timeout_ms: int) -> DeleteTopicsResponse:
     results = deletions(broker.image, asked)
     wanted = [each for each in results if each.refusal is None]
     refusal = await commit_for_client(broker, wanted, log, "topics are not deleted")
     if refusal is not None:
         return DeleteTopicsResponse(responses=[_result(topic, refusal) for topic in asked])
+    gone = [each for each in wanted if each.refusal is None]
+    if gone and not await broker.until(lambda image: not _left(image, gone), timeout_ms):
+        for each in _left(broker.image, gone):
+            each.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return DeleteTopicsResponse(responses=[_result(topic, topic.refusal) for topic in results])
+
+
+def _left(image: ClusterImage, topics: Iterable[Deletion]) -> list[Deletion]:
+    """Those of which a client would hear that they are there."""
+    return [each for each in topics if each.topic_id in image.names_by_id]
 
 
 def _result(topic: Deletion, refusal: Refusal | None) -> DeletableTopicResult:

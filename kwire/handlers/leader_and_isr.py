@@ -12,6 +12,7 @@ recovery from v6; from KRaft controllers v7.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from kwire.routes import not_served
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from kwire.context import Context
 
 
-def handle(broker: Broker, request: LeaderAndIsrRequest, context: Context) -> LeaderAndIsrResponse:
+def handle(
+    broker: Broker, request: LeaderAndIsrRequest, context: Context
+) -> LeaderAndIsrResponse | Awaitable[LeaderAndIsrResponse]:
     if broker.replication is None:
         raise not_served(context.api_key)
-    return broker.replication.leader_and_isr(request, context.api_version)
+    if broker.member is None:
+        return broker.replication.leader_and_isr(request, context.api_version)
+    return broker.member.leader_and_isr(request, context.api_version)

@@ -39,7 +39,6 @@ from kwire.codecs.messages.metadata import (
 )
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.context import Context
-from kwire.controller.topic_creation import on_first_use
 from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import MetadataView
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
@@ -145,7 +144,7 @@ async def _creating(
 ) -> MetadataResponse:
     """Create first, so that the client's next try finds the topics there."""
     try:
-        await broker.commit([on_first_use(broker, name) for name in names])
+        await broker.create_on_first_use(names)
     except StoreError as problem:
         log.error("topics are not created on first use: %s", problem)
     if context.joins_groups:

@@ -170,6 +170,16 @@ class ClusterImage:
     def with_next_producer_id(self, next_producer_id: int) -> ClusterImage:
         return replace(self, next_producer_id=next_producer_id)
 
+    def is_led(self, topic: str, topic_id: bytes, partitions: int) -> bool:
+        """Whether that many partitions of a topic have a leader."""
+        found = self.topics.get(topic)
+        return (
+            found is not None
+            and found.id == topic_id
+            and len(found.partitions) >= partitions
+            and all(each.leader != NO_LEADER for each in found.partitions)
+        )
+
     def with_version(self, version: int) -> ClusterImage:
         return replace(self, version=version)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from kwire.metadata.image import NO_CONTROLLER
 from kwire.peers.error import PeerError
 from kwire.peers.peers import Peers, Role
+from kwire.replication.isr import in_version
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from kwire.peers.peer import Peer
     from kwire.settings import BrokerConfig
 
-AlterPartition = Callable[["AlterPartitionRequest"], Awaitable["AlterPartitionResponse"]]
-
 
 class BrokerHost:
     """A `ReplicationHost`."""
@@ -32,8 +31,6 @@ class BrokerHost:
         self.partitions: dict[str, dict[int, Partition]] = broker.partitions
         self.logs: LogManager = broker.logs
         self.peers = Peers(broker)
-        self.own_controller: AlterPartition | None = None
-        """Answers while this broker is the controller itself."""
 
     @property
     def config(self) -> BrokerConfig:
@@ -71,11 +68,14 @@ class BrokerHost:
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """The answer of whoever is the controller, as far as is known.  Raises PeerError."""
-        controller_id = self.image.controller_id
-        if controller_id == self.node_id and self.own_controller is not None:
-            return await self.own_controller(request)
-        if controller_id < 0:
-            raise PeerError("the controller", "nobody is it")
-        peer = self.peers.peer(controller_id, Role.TO_CONTROLLER)
-        response: AlterPartitionResponse = await peer.call(request)
+        version = await self.controller().version_for(request)
+        response: AlterPartitionResponse
+        response = await self.controller().call(in_version(request, version), version_max=version)
         return response
+
+    def controller(self) -> Peer:
+        """Whoever is the controller, as far as is known.  Raises PeerError."""
+        controller_id = self.image.controller_id
+        if controller_id in (NO_CONTROLLER, self.node_id):
+            raise PeerError("the controller", "nobody is it")
+        return self.peers.peer(controller_id, Role.TO_CONTROLLER)

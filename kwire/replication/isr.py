@@ -15,6 +15,7 @@ request at a time.  What is answered, as Apache Kafka 3.9:
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.replication")
 
 RETRY_S: Final = 0.05
+EPOCHS_SINCE: Final = 3
 PARTITIONS_MAX: Final = 10_000
 """In one request: a broker that dies makes each leader ask for all that it shared with it."""
 
@@ -159,7 +161,6 @@ class IsrChanges:
                 RequestPartitionData(
                     partition_index=index,
                     leader_epoch=proposal.leader_epoch,
-                    new_isr=list(proposal.isr),
                     # In ZooKeeper mode nobody but the controller knows the brokers' epochs.
                     new_isr_with_epochs=[BrokerState(each, -1) for each in proposal.isr],
                     partition_epoch=proposal.partition_epoch,
@@ -170,6 +171,27 @@ class IsrChanges:
             broker_epoch=self._host.broker_epoch,
             topics=[RequestTopicData(topic_id, asked) for topic_id, asked in topics.items()],
         )
+
+
+def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
+    """`request` for a controller that takes this version: before v3 without the brokers' epochs."""
+    if version >= EPOCHS_SINCE:
+        return request
+    topics = [
+        RequestTopicData(
+            topic.topic_id,
+            [
+                replace(
+                    each,
+                    new_isr=[broker.broker_id for broker in each.new_isr_with_epochs],
+                    new_isr_with_epochs=[],
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return replace(request, topics=topics)
 
 
 def settle(

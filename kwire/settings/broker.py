@@ -25,6 +25,7 @@ from kwire.settings.listeners import (
     security_protocols,
 )
 from kwire.settings.rules import check_together
+from kwire.settings.zookeeper import CONNECT, ZooKeeperSettings
 
 NOTHING: Mapping[str, str] = {}
 
@@ -181,6 +182,11 @@ class BrokerConfig(
             )
 
     @property
+    def zookeeper_connect(self) -> str | None:
+        """The ZooKeeper of the cluster that this broker is a member of; None for a broker alone."""
+        return self.explicit.get(CONNECT, "").strip() or None
+
+    @property
     def inter_broker_listener(self) -> str:
         """The listener that brokers talk to each other by."""
         name = self.inter_broker_listener_name
@@ -204,7 +210,7 @@ def definition_of(name: str) -> Definition | None:
 
     `listener.name.<listener>.[<SASL mechanism>.]<setting>` sets it for one listener (KIP-103).
     """
-    definition = BrokerConfig.DEFINITIONS.get(name)
+    definition = BrokerConfig.DEFINITIONS.get(name) or ZooKeeperSettings.DEFINITIONS.get(name)
     if definition is not None or not name.startswith("listener.name."):
         return definition
     parts = name.split(".")[3:]

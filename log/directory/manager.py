@@ -247,6 +247,19 @@ class LogManager:
         aside = directory.rename_folder(path, log_dir.stray_folder(*key))
         _logger.warning("%s is %s from now on, and kept: %s", path, aside.name, why)
 
+    def topics_found(self) -> set[str]:
+        """Topics that have a folder; before anything is loaded."""
+        found = (self._folders_of(directory) for directory in self.online_dirs)
+        keys = (log_dir.parse_partition_folder(name) for names in found for name in names)
+        return {key[0] for key in keys if key is not None}
+
+    @staticmethod
+    def _folders_of(directory: LogDir) -> list[str]:
+        try:
+            return list(directory.folders())
+        except OSError:
+            return []  # loading it finds that out, too, and tells
+
     def compacted_topics(self) -> set[str]:
         """Topics that the cleaner has been at, by its checkpoints; before anything is loaded."""
         found = (directory.read_checkpoint(CLEANER_OFFSETS) for directory in self.online_dirs)

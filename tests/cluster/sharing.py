@@ -9,7 +9,7 @@ from pathlib import Path
 import trio
 
 from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.server import StoreServer
+from kwire.cluster.shared.server import StoreServer, listen
 from kwire.cluster.shared.store import SharedStore
 from kwire.cluster.store import Watcher
 from kwire.metadata.changes import Change
@@ -45,7 +45,7 @@ class Holder:
 
         async def serve(task_status: trio.TaskStatus[None]) -> None:
             with self.scope:
-                await server.serve(self.path, task_status)
+                await server.serve(listen(self.path), task_status)
 
         await self.nursery.start(serve)
 

@@ -184,7 +184,7 @@ class Controller:
                 if not self.refusal and asked.partition_epoch != self.state.partition_epoch:
                     answer.error_code = ErrorCode.INVALID_UPDATE_VERSION
                 elif not self.refusal:
-                    self.state.isr = tuple(asked.new_isr)
+                    self.state.isr = tuple(each.broker_id for each in asked.new_isr_with_epochs)
                     self.state.partition_epoch += 1
                     answer.leader_id = self.state.leader
                     answer.leader_epoch = self.state.leader_epoch

@@ -13,12 +13,14 @@ from kwire.settings.definitions import documentation
 from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.effects import NO_MEANING, NOT_SERVED
 from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.zookeeper import ZooKeeperSettings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 HEAD = """\
 # What each setting does
 
-Every setting of Apache Kafka 4.3 is taken, so that its files and tools work. Not all of them do
+Every setting of Apache Kafka 4.3 is taken, so that its files and tools work, and those of 3.9 that
+are about ZooKeeper. Not all of them do
 something here. `kwire serve` names at its start what was given and has no effect; `kwire configs
 describe` marks it.
 
@@ -36,6 +38,7 @@ RESOURCES: tuple[tuple[str, type[Settings], dict[str, str]], ...] = (
     ("Topics", TopicSettings, documentation.TOPIC),
     ("Groups", GroupResourceSettings, documentation.GROUP),
     ("Client metrics", ClientMetricsSettings, documentation.CLIENT_METRICS),
+    ("Members of a cluster on ZooKeeper", ZooKeeperSettings, documentation.ZOOKEEPER),
 )
 
 

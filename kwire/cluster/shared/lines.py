@@ -5,6 +5,7 @@ A broker asks `{"id": n, "ask": WHAT, ...}` and gets `{"id": n, ...}`.  Unasked 
     {"begin": {"cluster_id": ..., "lines": n}}      first, then n lines of changes: the metadata
     {"version": n, "changes": [...]}                what was changed since, in order
     {"event": "controller_gone"}
+    {"event": "log_dir_failed", "broker": id}
 
 A line of changes has at most `CHANGES_A_LINE` of them, so that the longest, of topics with 10,000
 partitions each, is some megabytes; who reads refuses one above `LINE_SIZE_BYTES_MAX`.

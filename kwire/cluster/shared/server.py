@@ -7,6 +7,7 @@ controller (the first to ask while there is none), and that nobody else changes 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +36,18 @@ ANYBODYS = (SetConfigs,)
 MEMBERS_ONLY = "only the controller changes topics, and this broker is not it (any longer)"
 
 
+def listen(path: Path) -> socket.socket:
+    """A Unix socket at `path`, which is left there.  Raises OSError."""
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(str(path))
+        listening.listen()
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
 class StoreServer:
     """Shares `store` with the brokers that connect to a Unix socket."""
 
@@ -52,18 +65,19 @@ class StoreServer:
             default=image.controller_epoch,
         )
         self._members: set[Member] = set()
+        self._departure = trio.Event()
         self._next_broker_epoch = image.version + 1
         store.watch(self._published)
 
     async def serve(
-        self, path: Path, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        listening: socket.socket,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Listen on `path`, which is made and left there, until cancelled.  Raises OSError."""
-        with trio.socket.socket(trio.socket.AF_UNIX) as listening:
-            await listening.bind(str(path))
-            listening.listen()
+        """Serve who connects to `listening`, see `listen`, until cancelled."""
+        with trio.socket.from_stdlib_socket(listening) as accepting:
             task_status.started()
-            await trio.serve_listeners(self._meet, [trio.SocketListener(listening)])
+            await trio.serve_listeners(self._meet, [trio.SocketListener(accepting)])
 
     async def _meet(self, stream: trio.SocketStream) -> None:
         member = Member(self, stream)
@@ -78,12 +92,19 @@ class StoreServer:
                 await self._left(member)
             self._members.discard(member)
             member.gone.set()
+            self._departure.set()
 
     def _published(self, image: ClusterImage, delta: ClusterDelta) -> None:
         told = [*_told(image.version, [*retold(self.image, delta)])]
         self.image = image
         for member in self._members:
             member.tell_all(told)
+
+    async def everybody_gone(self) -> None:
+        """Wait until no broker is connected."""
+        while self._members:
+            self._departure = trio.Event()
+            await self._departure.wait()
 
     def new_broker_epoch(self) -> int:
         """Larger than all before (KIP-380)."""
@@ -113,8 +134,12 @@ class StoreServer:
         self.controller = None
         change = SetController(member.broker_id, NO_CONTROLLER, self.controller_epoch)
         await self.store.commit([change])
+        self.tell({"event": "controller_gone"})
+
+    def tell(self, said: Said) -> None:
+        """All members."""
         for each in self._members:
-            each.tell({"event": "controller_gone"})
+            each.tell(said)
 
     async def _left(self, member: Member) -> None:
         """A broker is gone, by its own will or not."""
@@ -188,6 +213,9 @@ class Member:
                 return {"elected": await server.elect(self)}
             case "resign":
                 await server.dismiss(self)
+            case "log_dir_failed":
+                self._must_be_registered()
+                server.tell({"event": "log_dir_failed", "broker": self.broker_id})
             case "producer_ids":
                 ids = await store.allocate_producer_ids(said["count"])
                 return {"first": ids.start}

@@ -13,6 +13,7 @@ from kwire.cluster.shared.lines import Said, encoded, lines
 from kwire.cluster.store import (
     ControllerGone,
     Fenced,
+    LogDirsFailed,
     Place,
     SessionLost,
     StoreError,
@@ -42,6 +43,8 @@ class SharedStore:
     that holds the metadata ends, so does the membership (SessionLost), and there is no way back.
     """
 
+    has_way_back = False
+
     def __init__(self, stream: trio.SocketStream) -> None:
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._stream = stream
@@ -51,8 +54,9 @@ class SharedStore:
         self._questions: dict[int, _Question] = {}
         self._ids = count(1)
         self._gone = False
+        self._broker_id = -1
         self._epoch = -1
-        """As which this broker is the controller."""
+        """As which this broker is, or was last, the controller."""
 
     @classmethod
     async def connect(cls, path: Path, nursery: trio.Nursery) -> Self:
@@ -85,6 +89,7 @@ class SharedStore:
         return self._image
 
     async def register(self, broker: BrokerImage) -> ClusterImage:
+        self._broker_id = broker.id
         await self._ask({"ask": "register", "broker": encode(RegisterBroker(broker))})
         return self._image
 
@@ -94,9 +99,10 @@ class SharedStore:
 
     async def campaign(self) -> bool:
         elected: bool = (await self._ask({"ask": "campaign"}))["elected"]
-        if elected:
-            self._epoch = self._image.controller_epoch
         return elected
+
+    async def log_dir_failed(self) -> None:
+        await self._ask({"ask": "log_dir_failed"})
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
         """All that is set is told to all."""
@@ -106,7 +112,6 @@ class SharedStore:
         """Nobody can ask for one here but by the API."""
 
     async def resign(self) -> None:
-        self._epoch = -1
         await self._ask({"ask": "resign"})
 
     def close(self) -> None:
@@ -167,20 +172,27 @@ class SharedStore:
         before = self._image
         self._image = apply_all(before, changes).with_version(version)
         delta = delta_of(before, self._image, changes)
+        if self._image.controller_id == self._broker_id:
+            self._epoch = self._image.controller_epoch
         for watcher in tuple(self._watchers):
             watcher(self._image, delta)
 
     def _told(self, said: Said) -> None:
         if said.get("event") == "controller_gone":
-            if self.on_event is not None:
-                self.on_event(ControllerGone())
+            self._tell(ControllerGone())
+        elif said.get("event") == "log_dir_failed":
+            self._tell(LogDirsFailed((said["broker"],)))
         elif (question := self._questions.get(said.get("id", 0))) is not None:
             question.answer = said
             question.answered.set()
+
+    def _tell(self, event: StoreEvent) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
 
     def _lost(self) -> None:
         was_open, self._gone = not self._gone, True
         for question in self._questions.values():
             question.answered.set()
-        if was_open and self.on_event is not None:
-            self.on_event(SessionLost())
+        if was_open:
+            self._tell(SessionLost())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kwire.cluster.store import StoreError
+from kwire.settings import BrokerConfig, ConfigError
+from kwire.settings.zookeeper import ZooKeeperSettings
 
 SESSION_TIMEOUT_MS = 18_000
 """zookeeper.session.timeout.ms of Apache Kafka 3.9."""
@@ -62,3 +64,37 @@ class ZooKeeperConfig:
             "keyfile_password": self.tls.keystore_password,
             "check_hostname": self.tls.check_hostname,
         }
+
+
+def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
+    """What a broker's settings say of its ZooKeeper.  Raises ConfigError."""
+    settings = ZooKeeperSettings(config.explicit)
+    assert settings.zookeeper_connect is not None, "asked of members only"
+    timeout_ms = settings.zookeeper_session_timeout_ms
+    connection_timeout_ms = settings.zookeeper_connection_timeout_ms
+    return ZooKeeperConfig(
+        settings.zookeeper_connect,
+        session_timeout_ms=timeout_ms,
+        connection_timeout_ms=timeout_ms
+        if connection_timeout_ms is None
+        else connection_timeout_ms,
+        set_acl=settings.zookeeper_set_acl,
+        tls=_tls(settings),
+    )
+
+
+def _tls(settings: ZooKeeperSettings) -> ZooKeeperTls | None:
+    if not settings.zookeeper_ssl_client_enable:
+        return None
+    for name, kind in (
+        ("zookeeper.ssl.keystore.type", settings.zookeeper_ssl_keystore_type),
+        ("zookeeper.ssl.truststore.type", settings.zookeeper_ssl_truststore_type),
+    ):
+        if kind is not None and kind.upper() != "PEM":
+            raise ConfigError(f"{name}={kind}: only PEM files can be read")
+    return ZooKeeperTls(
+        settings.zookeeper_ssl_truststore_location,
+        settings.zookeeper_ssl_keystore_location,
+        settings.zookeeper_ssl_keystore_password,
+        check_hostname=bool(settings.zookeeper_ssl_endpoint_identification_algorithm),
+    )

@@ -31,6 +31,7 @@ from kwire.cluster.zookeeper.following import EVERYTHING, Follower, subject_of
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.session import (
     EPHEMERAL,
+    SEQUENTIAL,
     Operation,
     OutcomeUnknown,
     Refused,
@@ -79,6 +80,8 @@ class ZooKeeperStore:
 
     `broker_id` is the broker that this process is.
     """
+
+    has_way_back = True
 
     def __init__(
         self, config: ZooKeeperConfig, broker_id: int, now_ms: Callable[[], int] = wall_clock_ms
@@ -263,6 +266,20 @@ class ZooKeeperStore:
             log.info("the registration is tried again: %s", problem)
             return None, owner
         return results[-1].czxid, None
+
+    async def log_dir_failed(self) -> None:
+        session = self.session
+        content = znodes.encode_log_dir_event(self._broker_id)
+        while True:
+            try:
+                await session.multi([session.create(znodes.LOG_DIR_EVENT, content, SEQUENTIAL)])
+            except OutcomeUnknown:
+                continue  # a second notification does no harm
+            except Refused as refused:
+                raise StoreError(
+                    f"ZooKeeper refused {znodes.LOG_DIR_EVENT}: {refused}"
+                ) from refused
+            return
 
     async def campaign(self) -> bool:
         await self._loaded.wait()

@@ -55,6 +55,14 @@ def _gone(state: ControllerState, broker_id: int) -> Effects:
     return _replicas_gone(state, broker_id, places)
 
 
+def absent(state: ControllerState) -> Effects:
+    """Brokers that had gone when this controller came: what the one before had no time to do."""
+    effects = Effects()
+    for broker_id in sorted(state.hosted.keys() - state.members.keys()):
+        effects.also(_replicas_gone(state, broker_id, sorted(state.hosted[broker_id])))
+    return effects
+
+
 def _replicas_gone(state: ControllerState, broker_id: int, places: list[Place]) -> Effects:
     """Decide without replicas that are away; of the others all are told who is away."""
     concerned: list[Place] = []

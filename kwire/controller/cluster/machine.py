@@ -55,6 +55,7 @@ class ClusterController:
                     everything.lead(known.replicas, place)
                     everything.show([place])
         effects = Effects(requests=[*brokers.requests(), *everything.requests()])
+        effects.also(liveness.absent(state))
         effects.decisions += elections.settling(state, state.leaderless)
         effects.decisions += [
             reassignment.resumption(state, place) for place in sorted(state.reassigned)

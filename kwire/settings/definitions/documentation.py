@@ -100,6 +100,8 @@ BROKER = {
     "controller.listener.names": "Listeners of a KRaft controller; they are left out.",
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer, and a "
     "broker for the controller's.",
+    "controlled.shutdown.enable": "Whether a broker that is stopped has others lead what it leads "
+    "before it goes.",
     "default.replication.factor": "Replicas of a topic that is made without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one fetch response holds.",
@@ -226,3 +228,22 @@ def documentation_of(resource_type: int, name: str) -> str | None:
         return sentence
     note = f"{effect.note[0].upper()}{effect.note[1:]}."
     return f"{note} {sentence}" if sentence else note
+
+
+ZOOKEEPER = {
+    "zookeeper.connect": "The servers, with commas between, and a chroot behind the last: the "
+    "broker is a member of the cluster there.",
+    "zookeeper.connection.timeout.ms": "How long whoever needs ZooKeeper waits until it is "
+    "reached; by default as long as a session lasts.",
+    "zookeeper.session.timeout.ms": "How long ZooKeeper waits for a broker before others take it "
+    "for gone.",
+    "zookeeper.set.acl": "Whether only the brokers may change what they have written.",
+    "zookeeper.ssl.client.enable": "Whether ZooKeeper is talked to by TLS.",
+    "zookeeper.ssl.endpoint.identification.algorithm": "HTTPS has the server's name compared with "
+    "its certificate, nothing does not.",
+    "zookeeper.ssl.keystore.location": "A PEM file with the broker's key and its certificates.",
+    "zookeeper.ssl.keystore.password": "The password of the key.",
+    "zookeeper.ssl.keystore.type": "PEM; others cannot be read.",
+    "zookeeper.ssl.truststore.location": "A PEM file with the certificates to trust.",
+    "zookeeper.ssl.truststore.type": "PEM; others cannot be read.",
+}

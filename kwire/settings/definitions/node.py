@@ -53,7 +53,7 @@ class NodeSettings(Settings):
     broker_session_timeout_ms = integer(9000, MEDIUM, effect=CLUSTER)
     client_quota_callback_class = java_class(LOW, effect=JAVA)
     config_providers = strings((), LOW, members(), mode=CLUSTER_WIDE, effect=PROVIDERS)
-    controlled_shutdown_enable = boolean(True, MEDIUM, effect=CLUSTER)
+    controlled_shutdown_enable = boolean(True, MEDIUM)
     controller_performance_always_log_threshold_ms = long(
         2000, MEDIUM, at_least(0), internal=True, effect=NO_QUORUM
     )

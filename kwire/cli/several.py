@@ -1,0 +1,330 @@
+"""`kwire serve --brokers N`: a cluster on one machine, without ZooKeeper.
+
+    this process       forks the others, tells when they are ready, stops them; it runs no loop
+    the holder         keeps the metadata and shares it over a Unix socket
+    N brokers          members of the cluster, each a process like that of a single broker
+
+They are forked from one that has everything imported, which is quick and lets them share its pages.
+A broker that dies stays dead, as it would on another machine, until SIGHUP starts it again.  If
+this process dies, whatever way, the others see the end of their standard input, and stop.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.serve import DATA_DIR, DEVELOPMENT, with_shorthands
+from kwire.metadata.image import NO_CONTROLLER
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+    from kwire.settings import BrokerConfig
+
+log = logging.getLogger("kwire.serve")
+
+FIRST_PORT: Final = 9092
+HOST: Final = "localhost"
+OF_EACH = ("node.id", "broker.id", "listeners", "advertised.listeners", "zookeeper.connect")
+"""Settings that --brokers gives itself, to each broker its own."""
+READY_TIMEOUT_S: Final = 60
+STOP_TIMEOUT_S: Final = 60
+POLL_S: Final = 0.01
+
+
+def settings_of(
+    number: int, count: int, given: Mapping[str, str], first_port: int
+) -> dict[str, str]:
+    """What broker `number` of `count` runs by; they are counted from 1."""
+    copies = str(min(3, count))
+    port = first_port + number - 1 if first_port else 0
+    data = Path(given.get("log.dirs", DATA_DIR))
+    return {
+        "group.initial.rebalance.delay.ms": DEVELOPMENT["group.initial.rebalance.delay.ms"],
+        "default.replication.factor": copies,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": str(min(2, count)),
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": str(min(2, count)),
+        **given,
+        "node.id": str(number),
+        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": str(data / f"broker-{number}"),
+    }
+
+
+def serve_several(
+    count: int,
+    settings: dict[str, str],
+    data: str | None,
+    port: int | None,
+    *,
+    exit_on_eof: bool,
+) -> None:
+    """Run `count` brokers until Ctrl-C or SIGTERM."""
+    for name in OF_EACH:
+        if name in settings:
+            raise click.UsageError(f"--brokers gives each broker its own {name}")
+    given = with_shorthands(settings, data, None)
+    if "," in given.get("log.dirs", ""):
+        raise click.UsageError("--brokers takes one folder, in which each broker has its own")
+    first_port = FIRST_PORT if port is None else port
+    configs = _loaded(count, given, first_port)
+    folder = Path(given.get("log.dirs", DATA_DIR))
+    with tempfile.TemporaryDirectory(prefix="kwire-") as private:
+        cluster = Cluster(configs, folder, Path(private) / "metadata")
+        raise SystemExit(cluster.run(exit_on_eof=exit_on_eof))
+
+
+def _loaded(count: int, given: Mapping[str, str], first_port: int) -> list[BrokerConfig]:
+    from kwire.settings import ConfigError, load
+
+    try:
+        return [
+            load(None, settings_of(number, count, given, first_port), {})
+            for number in range(1, count + 1)
+        ]
+    except ConfigError as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+class Cluster:
+    """The processes, seen from the one that forks them."""
+
+    def __init__(self, configs: list[BrokerConfig], folder: Path, metadata: Path) -> None:
+        self._configs = {config.node_id: config for config in configs}
+        self._folder = folder
+        self._metadata = metadata
+        self._pids: dict[int, int] = {}
+        """Of the brokers that run, by id; the holder's is 0."""
+        self._alive = os.pipe()
+        self._ready = os.pipe()
+        self._signals = os.pipe()
+        self._listening: socket.socket | None = None
+        self._missing: set[int] = set()
+        """Brokers that have died."""
+
+    def run(self, *, exit_on_eof: bool) -> int:
+        """Until it is told to stop, or the holder ends; gives the exit status."""
+        _import_all()
+        from kwire.cluster.shared.server import listen
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._listening = listen(self._metadata)
+        self._hear_signals()
+        self._fork(0, self._hold)
+        self._listening.close()
+        for broker_id in self._configs:
+            self._fork(broker_id, self._broker)
+        status = self._watch(exit_on_eof)
+        self._stop()
+        return status
+
+    # -- the children
+
+    def _fork(self, broker_id: int, work: Callable[[int], None]) -> None:
+        pid = os.fork()
+        if pid:
+            self._pids[broker_id] = pid
+            return
+        status = EXIT_FAILURE
+        try:
+            self._become_child()
+            work(broker_id)
+            status = 0
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else EXIT_FAILURE
+        except BaseException:
+            log.exception("broker %d ends", broker_id)
+        finally:
+            logging.shutdown()
+            os._exit(status)
+
+    def _become_child(self) -> None:
+        """Standard input ends when the parent does; Ctrl-C on a terminal is the parent's affair."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.setpgid(0, 0)
+        os.dup2(self._alive[0], 0)
+        for descriptor in (*self._alive, self._ready[0], *self._signals):
+            os.close(descriptor)
+
+    def _hold(self, _: int) -> None:
+        from kwire.cluster.shared.holder import hold
+
+        assert self._listening is not None
+        hold(self._folder, self._listening, lambda: self._tell_ready(0))
+
+    def _broker(self, broker_id: int) -> None:
+        from kwire.cluster.store import StoreError
+        from kwire.log import LogDirError, LogDirLocked
+        from kwire.server import run as run_server
+        from kwire.settings import ConfigError
+
+        try:
+            run_server(
+                self._configs[broker_id],
+                self._tell_when_ready,
+                exit_on_eof=True,
+                metadata=self._metadata,
+            )
+        except (ConfigError, LogDirError, LogDirLocked, StoreError, OSError) as error:
+            log.error("broker %d: %s", broker_id, error)
+            raise SystemExit(EXIT_FAILURE) from error
+
+    def _tell_when_ready(self, broker: Broker) -> None:
+        """It is once it knows all that were started with it, and who is the controller."""
+        assert broker.member is not None
+        count = len(self._configs) - len(self._missing)
+        broker.member.when(
+            lambda image: len(image.brokers) >= count and image.controller_id != NO_CONTROLLER,
+            lambda: self._tell_ready(broker.node_id, broker.config.advertised_listeners[0].port),
+        )
+
+    def _tell_ready(self, broker_id: int, port: int = 0) -> None:
+        os.write(self._ready[1], f"{broker_id} {port}\n".encode())
+
+    # -- this process
+
+    def _hear_signals(self) -> None:
+        for end in self._signals:
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)
+
+    def _watch(self, exit_on_eof: bool) -> int:
+        """Until something ends it; gives the exit status."""
+        ports: dict[int, int] = {}
+        told = b""
+        watched = [self._signals[0], self._ready[0], *([0] if exit_on_eof else [])]
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            is_ready = len(ports) >= len(self._configs)
+            left = None if is_ready else max(0.0, deadline - time.monotonic())
+            readable, _, _ = select.select(watched, [], [], left)
+            if not readable:
+                log.error("the brokers were not ready within %d s", READY_TIMEOUT_S)
+                return EXIT_FAILURE
+            if 0 in readable and not os.read(0, 4096):
+                log.info("standard input has ended: shutting down")
+                return 0
+            if self._ready[0] in readable:
+                told += os.read(self._ready[0], 4096)
+                *lines, told = told.split(b"\n")
+                for line in lines:
+                    broker_id, port = map(int, line.split())
+                    if broker_id:
+                        ports[broker_id] = port
+                        self._tell_where(broker_id, port)
+                if not is_ready and len(ports) >= len(self._configs):
+                    self._announce(ports)
+            if self._signals[0] in readable:
+                status = self._on_signals(os.read(self._signals[0], 4096), is_ready)
+                if status is not None:
+                    return status
+
+    def _tell_where(self, broker_id: int, port: int) -> None:
+        """Also for the broker's next start: clients look for it there."""
+        config = self._configs[broker_id]
+        self._configs[broker_id] = config.with_bound_ports({config.listeners[0].listener: port})
+        pid = self._pids.get(broker_id, -1)
+        log.info("broker %d is ready at %s:%d, process %d", broker_id, HOST, port, pid)
+
+    def _announce(self, ports: Mapping[int, int]) -> None:
+        where = ",".join(f"{HOST}:{port}" for _, port in sorted(ports.items()))
+        log.info("for clients: %s", where)
+        log.info(
+            "%d brokers are ready: a cluster of one machine, to develop against (one that "
+            "outlives a machine takes ZooKeeper)",
+            len(ports),
+        )
+
+    def _on_signals(self, numbers: bytes, is_ready: bool) -> int | None:
+        """What signals ask for; the exit status if it is the end."""
+        for number in numbers:
+            if number in (signal.SIGTERM, signal.SIGINT):
+                log.info("%s: shutting down", signal.Signals(number).name)
+                return 0
+            if number == signal.SIGHUP:
+                for broker_id in sorted(self._configs.keys() & self._missing):
+                    log.info("broker %d is started again", broker_id)
+                    self._missing.discard(broker_id)
+                    self._fork(broker_id, self._broker)
+        for broker_id, why in self._reap():
+            if broker_id == 0:
+                log.error("the process that holds the metadata %s: the cluster stops", why)
+                return EXIT_FAILURE
+            if not is_ready:
+                return EXIT_FAILURE  # it has said why
+            log.warning("broker %d %s; SIGHUP to %d starts it again", broker_id, why, os.getpid())
+        return None
+
+    def _reap(self) -> list[tuple[int, str]]:
+        """Who has ended, and how."""
+        ended = []
+        for broker_id, pid in list(self._pids.items()):
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                del self._pids[broker_id]
+                self._missing.add(broker_id)
+                ended.append((broker_id, _how(status)))
+        return ended
+
+    def _stop(self) -> None:
+        """One broker after the other, which the others take over from; the holder is the last.
+
+        Who takes too long is killed.
+        """
+        for broker_id in sorted(self._pids, reverse=True):
+            self._end(broker_id)
+
+    def _end(self, broker_id: int) -> None:
+        pid = self._pids[broker_id]
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while broker_id in self._pids and time.monotonic() < deadline:
+            select.select([self._signals[0]], [], [], POLL_S)
+            self._reap()
+        if broker_id in self._pids:
+            log.warning("broker %d does not stop: it is killed", broker_id)
+            os.kill(pid, signal.SIGKILL)
+            while broker_id in self._pids:
+                time.sleep(POLL_S)
+                self._reap()
+
+
+def _how(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"ended with status {os.WEXITSTATUS(status)}"
+
+
+def _import_all() -> None:
+    """What every broker of a cluster needs, once for all of them."""
+    import gc
+
+    from kwire.routes import CLUSTER_ROUTES, ROUTES
+
+    assert sys.modules
+    from importlib import import_module
+
+    for route in (*ROUTES, *CLUSTER_ROUTES):
+        import_module(route.handler_module)
+    gc.collect()
+    gc.freeze()  # a collection would write to each object's page, and have it copied

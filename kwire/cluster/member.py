@@ -1,0 +1,384 @@
+"""A broker's part in a cluster: it joins, is the controller when it is elected, and leaves.
+
+    join    register in the store, follow the configs there, campaign for the office of controller
+    stay    a session that was lost: lead nothing until registered anew
+    leave   have others lead what this broker led (controlled shutdown), then go
+
+What it leads and follows, and what it tells clients of topics and brokers, the controller tells it
+by requests (kwire.replication).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from kwire.cluster.controlling import Term
+from kwire.cluster.store import (
+    ControllerGone,
+    NotController,
+    SessionBack,
+    SessionLost,
+    SessionSuspended,
+    StoreError,
+    StoreEvent,
+)
+from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
+from kwire.codecs.messages.stop_replica import StopReplicaRequest
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from kwire.controller.topic_creation import by_default, internal_topic, on_first_use
+from kwire.metadata.changes import Conflict, Decision, SetConfigs, decide_all
+from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.image import TOPIC_RESOURCE
+from kwire.peers.error import PeerError
+from kwire.replication.broker_host import BrokerHost
+from kwire.replication.manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+    from kwire.cluster.store import ClusterStore
+    from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from kwire.codecs.messages.leader_and_isr import LeaderAndIsrResponse
+    from kwire.codecs.primitives import Message
+    from kwire.controller.cluster.effects import Effects
+    from kwire.controller.cluster.machine import ClusterController
+    from kwire.metadata.image import ClusterImage, ResourceKey
+
+log = logging.getLogger("kwire.cluster")
+
+CAMPAIGN_RETRY_S: Final = 0.5
+REGISTER_RETRY_S: Final = 1.0
+SHUTDOWN_TRIES: Final = 3
+"""controlled.shutdown.max.retries of Apache Kafka 3.9; its pause is five seconds
+(controlled.shutdown.retry.backoff.ms), which a broker that is stopped by hand need not take."""
+SHUTDOWN_RETRY_S: Final = 0.5
+TOPIC_CREATION_TIMEOUT_MS: Final = 30_000
+
+
+class Member:
+    """See the module."""
+
+    def __init__(self, broker: Broker, store: ClusterStore, nursery: trio.Nursery) -> None:
+        self._broker = broker
+        self._store = store
+        self._nursery = nursery
+        self._host = _Host(self, broker)
+        self._replication = ReplicaManager(self._host, nursery)
+        self.term: Term | None = None
+        """While this broker is the controller."""
+        self._vacant = trio.Event()
+        self._session_lost = trio.Event()
+        self._metadata_came = trio.Event()
+        self._is_leaving = False
+        self._is_only_one = False
+        """Whether no other broker is a member."""
+        broker.member, broker.replication, broker.peers = self, self._replication, self._host.peers
+
+    async def join(self) -> None:
+        """Be a member from now on.  Raises StoreError."""
+        image = await self._store.load()
+        self._adopt_configs(image.configs)
+        self._store.watch(self._changed)
+        self._store.on_event = self._heard
+        await self._register()
+        self._vacant.set()
+        self._nursery.start_soon(self._govern)
+        self._nursery.start_soon(self._stay)
+
+    async def _register(self) -> None:
+        image = await self._store.register(self._broker.registration)
+        self._host.broker_epoch = image.brokers[self._broker.node_id].epoch
+
+    # -- what the store tells
+
+    def _changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        if delta.configs:
+            self._adopt_configs(delta.configs)
+        self._is_only_one = image.brokers.keys() <= {self._broker.node_id}
+        is_controller = image.controller_id == self._broker.node_id
+        term = self.term
+        if term is not None and not (is_controller and image.controller_epoch == term.epoch):
+            term.end()
+            term = self.term = None
+        if term is not None:
+            term.changed(image, delta)
+        elif is_controller and not self._is_leaving:
+            self._take_office(image)
+
+    def _heard(self, event: StoreEvent) -> None:
+        match event:
+            case ControllerGone():
+                self._vacant.set()
+            case SessionLost():
+                if self.term is not None:
+                    self.term.end()
+                    self.term = None
+                self._session_lost.set()
+            case SessionSuspended():
+                log.warning("the store of the cluster cannot be reached")
+            case SessionBack():
+                log.info("the store of the cluster is reached again")
+            case _ if self.term is not None:
+                self.term.heard(event)
+
+    def _adopt_configs(self, configs: Mapping[ResourceKey, Mapping[str, str]]) -> None:
+        """The broker lives by these from now on; its image has them, and is else as it was."""
+        before = self._broker.image
+        told = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
+        if not told:
+            return
+        delta = ClusterDelta(
+            configs=told,
+            deleting=before.deleting,
+            controller_id=before.controller_id,
+            controller_epoch=before.controller_epoch,
+            next_producer_id=before.next_producer_id,
+            version=before.version + 1,
+        )
+        self._broker.apply_metadata(delta.applied_to(before), delta)
+
+    async def read_configs(self, keys: Iterable[ResourceKey]) -> None:
+        """Have the broker know what is set on these now.  Raises StoreError."""
+        wanted = list(keys)
+        image = await self._store.read_configs(wanted)
+        self._adopt_configs({key: image.configs_of(*key) for key in wanted})
+
+    async def _stay(self) -> None:
+        """A session that was lost is over for good: be a new broker, which leads nothing yet."""
+        while True:
+            await self._session_lost.wait()
+            self._session_lost = trio.Event()
+            if self._is_leaving:
+                return
+            log.warning("the cluster has seen this broker go: it leads nothing until it is back")
+            self._replication.step_down()
+            if not self._store.has_way_back:
+                self._broker.give_up(StoreError("the process that held the metadata is gone"))
+                return
+            await self._return()
+
+    async def _return(self) -> None:
+        while not self._session_lost.is_set():
+            try:
+                await self._register()
+            except StoreError as problem:
+                log.warning("the broker is no member of its cluster yet: %s", problem)
+                await trio.sleep(REGISTER_RETRY_S)
+            else:
+                self._vacant.set()
+                return
+
+    # -- the office
+
+    async def _govern(self) -> None:
+        """Campaign whenever nobody is the controller."""
+        while True:
+            await self._vacant.wait()
+            self._vacant = trio.Event()
+            if self._is_leaving:
+                return
+            try:
+                await self._store.campaign()
+            except StoreError as problem:
+                log.warning("the election of a controller is tried again: %s", problem)
+                await trio.sleep(CAMPAIGN_RETRY_S)
+                self._vacant.set()
+
+    def _take_office(self, image: ClusterImage) -> None:
+        self.term = Term(self._broker, self._store, image, self._deliver)
+        self._nursery.start_soon(self._reign, self.term)
+
+    async def _reign(self, term: Term) -> None:
+        try:
+            await term.run()
+        except* StoreError as problems:
+            log.warning("the office of controller is given up: %s", problems.exceptions[0])
+            if self.term is term:
+                self.term = None
+                await self._resign()
+
+    async def _resign(self) -> None:
+        try:
+            await self._store.resign()
+        except StoreError as problem:
+            log.warning("the office of controller was not given back: %s", problem)
+        self._vacant.set()
+
+    async def _deliver(self, request: Message) -> Message:
+        """What this broker's own controller asks of it."""
+        match request:
+            case LeaderAndIsrRequest():
+                return await self.leader_and_isr(request, 7)
+            case StopReplicaRequest():
+                return self._replication.stop_replica(request)
+            case UpdateMetadataRequest():
+                return self._replication.update_metadata(request)
+        raise AssertionError(f"a controller asks no {type(request).__name__}")
+
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, version: int
+    ) -> LeaderAndIsrResponse:
+        """Lead and follow as told; what is set on topics that are new here is read before."""
+        names = {topic.topic_name for topic in request.topic_states}
+        names |= {state.topic_name for state in request.ungrouped_partition_states}
+        unknown = [(TOPIC_RESOURCE, each) for each in names - self._broker.partitions.keys()]
+        if unknown:
+            await self.read_configs(unknown)
+        return self._replication.leader_and_isr(request, version)
+
+    # -- what clients want of the cluster
+
+    @property
+    def is_controller(self) -> bool:
+        return self.term is not None
+
+    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - by what is asked
+        """The controller's answer, where this broker is it.  Raises NotController, StoreError."""
+        if self.term is None:
+            raise NotController("this broker is not the controller of its cluster")
+        return await self.term.ask(question)
+
+    async def commit(self, decisions: Sequence[Decision]) -> None:
+        """See Broker.commit.  Configs are any broker's to change, all else the controller's."""
+        if self.term is not None:
+            await self.term.commit(decisions)
+            return
+        while decisions:
+            changes, deciders = decide_all(self._broker.image, decisions)
+            if not all(isinstance(change, SetConfigs) for change in changes):
+                raise NotController("this broker is not the controller of its cluster")
+            if not changes:
+                return
+            try:
+                await self._store.commit(changes)
+            except Conflict as conflict:
+                decisions = decisions[deciders[conflict.made] :]
+                await trio.lowlevel.checkpoint()
+            else:
+                return
+
+    async def create_internal_topic(self, name: str) -> None:
+        """By the controller, which may be another broker.  Raises Refusal, StoreError."""
+        if self.term is not None:
+            await self.term.commit([internal_topic(self._broker, name)])
+        else:
+            await self._ask_for_topics([name])
+
+    async def create_on_first_use(self, names: Sequence[str]) -> None:
+        """Topics that a client asked for and that are not there.  Raises StoreError."""
+        if self.term is not None:
+            await self.term.commit([on_first_use(self._broker, name) for name in names])
+        else:
+            await self._ask_for_topics(names)
+
+    async def _ask_for_topics(self, names: Iterable[str]) -> None:
+        broker = self._broker
+        wanted = [by_default(broker.config, each, len(broker.image.brokers)) for each in names]
+        request = CreateTopicsRequest(
+            [
+                CreatableTopic(
+                    each.name,
+                    each.num_partitions,
+                    each.replication_factor,
+                    configs=[CreatableTopicConfig(*item) for item in each.configs.items()],
+                )
+                for each in wanted
+            ],
+            timeout_ms=TOPIC_CREATION_TIMEOUT_MS,
+        )
+        try:
+            response = await self._host.controller().call(request)
+        except PeerError as problem:
+            raise StoreError(str(problem)) from problem
+        for topic in response.topics:
+            if topic.error_code:
+                log.info("%s is not created: %s", topic.name, topic.error_message)
+
+    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+        """Whether what this broker tells clients becomes so in time."""
+        with trio.move_on_after(timeout_ms / 1000):
+            while not seen(self._broker.image):
+                await self._metadata_came.wait()
+            return True
+        return False
+
+    def when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
+        """Call `then` once what this broker tells clients is so."""
+
+        async def wait() -> None:
+            while not seen(self._broker.image):
+                await self._metadata_came.wait()
+            then()
+
+        self._nursery.start_soon(wait)
+
+    def metadata_came(self) -> None:
+        event, self._metadata_came = self._metadata_came, trio.Event()
+        event.set()
+
+    # -- disks, and the end
+
+    async def tell_offline(self) -> None:
+        """A log directory has failed: the controller is to ask which partitions were in it."""
+        try:
+            await self._store.log_dir_failed()
+        except StoreError as problem:
+            log.error("which partitions are offline is told to nobody: %s", problem)
+
+    async def leave(self) -> None:
+        """Have others lead what this broker leads, as far as they can, and give up the office."""
+        self._is_leaving = True
+        if self._broker.config.controlled_shutdown_enable and not self._is_only_one:
+            await self._shut_down()
+        if self.term is not None:
+            self.term.end()
+            self.term = None
+            await self._resign()
+
+    async def _shut_down(self) -> None:
+        request = ControlledShutdownRequest(self._broker.node_id, self._host.broker_epoch)
+        for _ in range(SHUTDOWN_TRIES):
+            try:
+                if self.term is not None:
+                    answer = await self.term.ask(lambda it: it.controlled_shutdown(request))
+                else:
+                    answer = await self._host.controller().call(request)
+            except (PeerError, StoreError) as problem:
+                log.info("the controller does not answer a controlled shutdown: %s", problem)
+            else:
+                if not answer.error_code and not answer.remaining_partitions:
+                    return
+            await trio.sleep(SHUTDOWN_RETRY_S)
+        log.warning("the broker goes although it leads partitions that nobody else could take")
+
+
+class _Host(BrokerHost):
+    """As replication sees this broker; the controller may be this broker itself."""
+
+    def __init__(self, member: Member, broker: Broker) -> None:
+        super().__init__(broker)
+        self._member = member
+
+    def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        super().apply_metadata(image, delta)
+        self._member.metadata_came()
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Raises PeerError."""
+        if not self._member.is_controller:
+            return await super().alter_partition(request)
+        answer: AlterPartitionResponse
+        try:
+            answer = await self._member.ask(lambda machine: machine.alter_partition(request))
+        except StoreError as problem:
+            raise PeerError("the controller", str(problem)) from problem
+        return answer

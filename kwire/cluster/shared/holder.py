@@ -1,0 +1,55 @@
+"""The process that holds the metadata of a cluster of one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from kwire.cluster.local import FILE_NAME, LocalStore
+from kwire.cluster.shared.server import StoreServer
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LEAVE_TIMEOUT_S = 30
+"""For the brokers to leave, once their common parent has died."""
+
+
+def hold(folder: Path, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Share the metadata in `folder` with who connects to `listening`.
+
+    It ends by SIGTERM, or at the end of standard input once all brokers have left.
+    Raises StoreError, OSError.
+    """
+    trio.run(_hold, folder, listening, on_ready)
+
+
+async def _hold(folder: Path, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+    store = LocalStore(folder / FILE_NAME)
+    try:
+        server = StoreServer(store, await store.load())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.serve, listening)
+            on_ready()
+            nursery.start_soon(_end_on_signal, nursery.cancel_scope)
+            await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+            # Who started it is gone, and the brokers see that, too: they need it to go in order.
+            with trio.move_on_after(LEAVE_TIMEOUT_S):
+                await server.everybody_gone()
+            nursery.cancel_scope.cancel()
+    finally:
+        store.close()
+
+
+async def _end_on_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        await anext(aiter(signals))
+    scope.cancel()
+
+
+def _read_to_the_end() -> None:
+    while os.read(0, 4096):
+        pass

@@ -1,0 +1,194 @@
+"""`kwire serve --brokers N`: a cluster of processes, of which some die."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+
+WAIT_S = 120
+"""Nothing takes a second of it; the machine may be at work on other things."""
+READY = re.compile(r"broker (\d+) is ready at localhost:(\d+), process (\d+)")
+
+
+class Several:
+    """The command, and what it says."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kwire.cli", "serve", "--brokers=3", "--port=0",
+             f"--data={data}", "--exit-on-eof", *options],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.said = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+
+    def wait_for(self, words: str, *, after: int = 0) -> str:
+        """What was said behind the first `after` characters, once these words are in it."""
+        until(lambda: words in self.said[after:] or self.process.poll() is not None)
+        assert words in self.said[after:], self.said
+        return self.said[after:]
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """By broker, of those started last."""
+        return {int(found[0]): int(found[2]) for found in READY.findall(self.said)}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(
+            f"localhost:{port}" for _, port, _ in READY.findall(self.wait_for("brokers are ready"))
+        )
+
+    def end(self) -> int:
+        """The exit status after SIGTERM."""
+        self.process.terminate()
+        status = self.process.wait(WAIT_S)
+        self._reader.join()
+        return status
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for stream in (self.process.stdin, self.process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Iterator[Several]:
+    # A broker that died counts as in sync until that is known: at most this long.
+    cluster = Several(tmp_path / "data", "--set=min.insync.replicas=2")
+    yield cluster
+    cluster.close()
+
+
+def described(admin: AdminClient, topic: str) -> TopicMetadata:
+    return admin.list_topics(topic, timeout=WAIT_S).topics[topic]
+
+
+def produce(bootstrap: str, first: int, count: int) -> None:
+    """Records `first` to before `first + count`, each acknowledged by all in sync."""
+    failed = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 1}
+    )
+    for number in range(first, first + count):
+        producer.produce(
+            "t",
+            str(number),
+            partition=number % 3,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    assert producer.flush(WAIT_S) == 0
+    assert not failed
+
+
+def consume(bootstrap: str, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
+    consumer.assign([TopicPartition("t", index, 0) for index in range(3)])
+    found: list[int] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(found) < count and time.monotonic() < deadline:
+        found += [int(message.value() or b"-1") for message in consumer.consume(1000, 0.1)]
+    consumer.close()
+    return sorted(found)
+
+
+def test_a_broker_dies_and_comes_back(several: Several) -> None:
+    bootstrap = several.bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
+    partitions = described(admin, "t").partitions
+    assert sorted(each.leader for each in partitions.values()) == [1, 2, 3]
+    assert all(sorted(each.isrs) == [1, 2, 3] for each in partitions.values())
+    produce(bootstrap, 0, 3000)
+
+    victim = partitions[0].leader
+    os.kill(several.pids[victim], signal.SIGKILL)
+    produce(bootstrap, 3000, 3000)
+    leaders = {each.leader for each in described(admin, "t").partitions.values()}
+    assert victim not in leaders
+
+    said = len(several.said)
+    several.wait_for(f"broker {victim} was ended by SIGKILL")
+    several.process.send_signal(signal.SIGHUP)
+    several.wait_for(f"broker {victim} is ready", after=said)
+    until(
+        lambda: all(
+            sorted(each.isrs) == [1, 2, 3] for each in described(admin, "t").partitions.values()
+        )
+    )
+    assert consume(bootstrap, 6000) == list(range(6000))
+    assert several.end() == 0
+
+
+def test_a_clean_stop_is_one_and_everything_is_there_again(
+    several: Several, tmp_path: Path
+) -> None:
+    bootstrap = several.bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
+    produce(bootstrap, 0, 300)
+    pids = several.pids.values()
+    assert several.end() == 0
+    assert "nobody else could take" not in several.said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+    again = Several(tmp_path / "data")
+    try:
+        assert consume(again.bootstrap, 300) == list(range(300))
+        assert again.end() == 0
+        assert "recover" not in again.said
+    finally:
+        again.close()
+
+
+def test_nothing_outlives_it(several: Several) -> None:
+    several.wait_for("brokers are ready")
+    pids = several.pids.values()
+    children = Path(f"/proc/{several.process.pid}/task/{several.process.pid}/children").read_text()
+    assert {*map(str, pids)} < {*children.split()}, "and the process that holds the metadata"
+    several.process.kill()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children.split()))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--set", "node.id=7"], "its own node.id"),
+        (["--data", "a,b"], "one folder"),
+        (["--set", "nonsense=1"], "unknown setting nonsense"),
+    ],
+)
+def test_what_it_does_not_take(options: list[str], words: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "2", *options],
+        capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert words in done.stderr
