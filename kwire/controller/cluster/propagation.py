@@ -56,9 +56,12 @@ class Batch:
         self._stopped: dict[int, dict[Place, StopReplicaPartitionState]] = {}
 
     def lead(self, brokers: Iterable[int], place: Place, *, new: bool = False) -> None:
-        """Have brokers lead or follow; `new`: they may make a log where none is."""
+        """Have brokers lead or follow; `new`: they may make a log where none is.
+
+        Not what they have deleted already, of a topic that goes: they would make it anew.
+        """
         for broker_id in brokers:
-            if broker_id in self._state.members:
+            if broker_id in self._state.members and not self._state.is_deleted(broker_id, place):
                 led = self._led.setdefault(broker_id, {})
                 led[place] = led.get(place, False) or new
 

@@ -70,6 +70,11 @@ class ControllerState:
     def is_deleting(self, topic: str) -> bool:
         return topic in self.deletions
 
+    def is_deleted(self, broker_id: int, place: Place) -> bool:
+        """Whether a broker has deleted its replica, of a topic that goes."""
+        deletion = self.deletions.get(place[0])
+        return deletion is not None and (broker_id, place[1]) in deletion.done
+
     def online(self, place: Place) -> Online:
         """Who may lead the partition or be in sync: alive, not about to go, and with its log."""
         members, shutting_down = self.members, self.shutting_down
