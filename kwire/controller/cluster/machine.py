@@ -47,13 +47,15 @@ class ClusterController:
         state.members = {broker.id: broker.epoch for broker in state.image.brokers.values()}
         brokers, everything = Batch(state), Batch(state)
         brokers.show(())  # first, for brokers look in it for the leaders that they are to follow
+        shown: list[Place] = []
         for name, topic in state.image.topics.items():
             for index, known in enumerate(topic.partitions):
                 place = (name, index)
                 state.index(place, known)
                 if not is_new(known):
                     everything.lead(known.replicas, place)
-                    everything.show([place])
+                    shown.append(place)
+        everything.show(shown)
         effects = Effects(requests=[*brokers.requests(), *everything.requests()])
         effects.also(liveness.absent(state))
         effects.decisions += elections.settling(state, state.leaderless)
