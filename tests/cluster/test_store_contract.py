@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kwire.cluster.local import LocalStore
 from kwire.cluster.store import MetadataStore
 from kwire.metadata.changes import (
+    AlterPartition,
     Change,
     Conflict,
     CreateTopic,
@@ -23,6 +24,7 @@ from kwire.metadata.changes import (
     apply_all,
 )
 from kwire.metadata.delta import ClusterDelta
+from kwire.metadata.election import is_new, unassigned
 from kwire.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -175,6 +177,29 @@ async def test_watchers_see_every_commit_in_order_before_it_returns(
     assert versions == sorted(set(versions))
     topics = [sorted(image.topics) for image in seen if image.topics]
     assert topics == [["a"], ["a", "b"], ["a", "b", "c"], ["b", "c"]]
+
+
+async def test_a_topic_that_nobody_leads_yet_is_new_until_somebody_does(
+    open_store: OpenStore,
+) -> None:
+    """What the controller of a cluster goes by; in ZooKeeper it has no state until then."""
+    store = open_store()
+    await store.load()
+    made = creation("t")
+    partitions = (unassigned((1, 2)), unassigned((2, 1)))
+    image = await store.commit([replace(made, topic=replace(made.topic, partitions=partitions))])
+    assert [is_new(state) for state in image.topics["t"].partitions] == [True, True]
+    elected = PartitionImage(2, 0, 0, (2, 1), (2,), controller_epoch=1)
+    image = await store.commit([AlterPartition("t", made.topic.id, 1, -1, elected)])
+    assert [is_new(state) for state in image.topics["t"].partitions] == [True, False]
+    elected = replace(elected, leader=1, replicas=(1, 2), isr=(1,))
+    image = await store.commit([AlterPartition("t", made.topic.id, 0, -1, elected)])
+    assert [state.leader for state in image.topics["t"].partitions] == [1, 2]
+    store.close()
+
+    again = open_store()
+    assert (await again.load()).topics == image.topics
+    again.close()
 
 
 async def test_a_registered_broker_is_listed_until_the_store_is_closed(

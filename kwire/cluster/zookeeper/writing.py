@@ -24,6 +24,7 @@ from kwire.metadata.changes import (
     SetConfigs,
     apply,
 )
+from kwire.metadata.election import is_new
 from kwire.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
@@ -97,7 +98,8 @@ def as_written(change: Change) -> Change:
 
 
 def _new(states: Iterable[PartitionImage]) -> tuple[PartitionImage, ...]:
-    return tuple(replace(state, partition_epoch=0) for state in states)
+    """Without a state there is no znode of it: the controller makes it, and says who leads."""
+    return tuple(state if is_new(state) else replace(state, partition_epoch=0) for state in states)
 
 
 def applied(image: ClusterImage, changes: Iterable[Change], knows_topics: bool) -> ClusterImage:
@@ -188,7 +190,7 @@ class Writer:
                 yield [
                     self._configured((TOPIC_RESOURCE, topic.name), configs),
                     session.create(znodes.topic_path(topic.name), znodes.encode_topic(topic)),
-                    session.create(znodes.partitions_path(topic.name)),
+                    *self._folder_of(topic),
                 ]
                 yield from self._born(topic.name, 0, topic.partitions)
             case AddPartitions(name, _, first, partitions):
@@ -208,10 +210,18 @@ class Writer:
             case _:
                 raise AssertionError(f"{change!r} is not made by a commit")
 
+    def _folder_of(self, topic: TopicImage) -> list[Operation]:
+        """Made with the first state, as 3.9 does."""
+        if all(map(is_new, topic.partitions)):
+            return []
+        return [self._session.create(znodes.partitions_path(topic.name))]
+
     def _born(
         self, topic: str, first: int, states: Iterable[PartitionImage]
     ) -> Iterator[list[Operation]]:
         for index, state in enumerate(states, first):
+            if is_new(state):
+                continue
             self._children.setdefault(topic, set()).add(str(index))
             yield [
                 self._session.create(znodes.partition_path(topic, index)),
