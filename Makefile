@@ -13,7 +13,7 @@ BENCH_TURNS := --seconds 0.15 --rounds 30
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := codecs conformance docker groups kwire log tests tools txn
 
-# Of `make run`: more settings, e.g. make run ARGS='--set num.partitions=3'
+# Of `make run` and `make cluster`: more settings, e.g. make run ARGS='--set num.partitions=3'
 ARGS ?=
 # Of the tests: what they draw at random, and the order of their files
 SEED ?= 1
@@ -27,7 +27,7 @@ TESTS ?= $(WORKERS) -m 'not long'
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
-.PHONY: help run test test-long check format pytest generated env env-dev lock image \
+.PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
 	conformance clients chaos hostile crash mutants bench opening demo clean
 
 help: ## this list
@@ -35,6 +35,9 @@ help: ## this list
 
 run: env ## start a broker on localhost:9092, its data in ./kwire-data
 	@exec .venv/bin/kwire serve $(ARGS)
+
+cluster: env-dev ## start ZooKeeper (needs Java) and three brokers from localhost:9092 on; ARGS='--brokers 5'
+	@exec .venv/bin/kwire cluster up $(ARGS)
 
 test: check pytest ## what every change must pass: format, lint, types, generated code, tests
 

@@ -3,11 +3,12 @@
 with BrokerProcess(tmp_path) as broker:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
 
-And a real ZooKeeper for it to be a member of a cluster (`ZooKeeperProcess`).
+And several that are a cluster (`ClusterProcess`), on a real ZooKeeper (`ZooKeeperProcess`).
 """
 
 from __future__ import annotations
 
+from kwire.testing.cluster import ClusterProcess
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess, BrokerStartError
 from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
@@ -15,6 +16,7 @@ from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeepe
 __all__ = [
     "BrokerProcess",
     "BrokerStartError",
+    "ClusterProcess",
     "ZooKeeperMissing",
     "ZooKeeperProcess",
     "ZooKeeperStartError",

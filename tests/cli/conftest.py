@@ -18,7 +18,6 @@ def kwire(bootstrap: str) -> Kwire:
 
     With `status=None` whatever it ends with will do.
     """
-    environ = {**os.environ, "KWIRE_BOOTSTRAP_SERVERS": bootstrap}
 
     def run(
         *arguments: str, stdin: str = "", status: int | None = 0
@@ -28,7 +27,7 @@ def kwire(bootstrap: str) -> Kwire:
             input=stdin,
             capture_output=True,
             text=True,
-            env=environ,
+            env={**os.environ, "KWIRE_BOOTSTRAP_SERVERS": bootstrap},
             timeout=300,
             check=False,
         )

@@ -10,6 +10,7 @@ TASKS: dict[str, str] = {
     "status": "Show brokers, leaders and replicas, and what is not well.",
     "elect": "Have the controller elect leaders.",
     "reassign": "Move replicas to other brokers.",
+    "up": "Run a cluster of several brokers on this machine.",
 }
 """Each is `command` in the module of its name; none is imported to list them."""
 
@@ -33,9 +34,10 @@ class Tasks(click.Group):
 
 @click.group("cluster", cls=Tasks)
 def command() -> None:
-    """Look after a cluster of several brokers. brokers.
+    """Run a cluster of several brokers, and look after any brokers.
 
     \b
+      kwire cluster up --brokers 3
       kwire cluster status --watch
       kwire cluster elect --all
       kwire cluster reassign --off 2 --throttle 20MB

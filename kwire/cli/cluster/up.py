@@ -1,0 +1,224 @@
+"""`kwire cluster up`: a ZooKeeper and brokers on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.output import say
+from kwire.cli.values import settings_option
+
+if TYPE_CHECKING:
+    from kwire.testing import ClusterProcess, ZooKeeperProcess
+
+DATA_DIR = "kwire-cluster"
+FIRST_PORT = 9092
+BROKERS_MAX = 20
+"""On one machine: some 35 MB each."""
+LOG_LINES = 15
+"""Of a broker that did not start: what it said last."""
+POLL_S = 0.2
+
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(Exception):
+    """SIGTERM, SIGINT or SIGHUP: somebody has had enough."""
+
+
+@click.command("up")
+@click.option(
+    "-n", "--brokers", "count", type=click.IntRange(1, BROKERS_MAX), default=3, metavar="N",
+    show_default=True, help="How many.",
+)  # fmt: skip
+@click.option("--racks", metavar="A,B,...", help="The racks the brokers are in, in turn.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535 - BROKERS_MAX), default=FIRST_PORT, metavar="N",
+    show_default=True, help="Of the first broker, the others follow; 0 takes any free ones.",
+)  # fmt: skip
+@click.option(
+    "--zookeeper", metavar="HOST:PORT[/CHROOT]",
+    help="One that runs already; else one is started beside the brokers.",
+)  # fmt: skip
+@click.option(
+    "--zookeeper-jars", metavar="FOLDER", type=click.Path(exists=True, file_okay=False),
+    envvar="KWIRE_ZOOKEEPER_JARS",
+    help="Where its jars are (lib of ZooKeeper's distribution); else those that pyspark brings.",
+)  # fmt: skip
+@click.option(
+    "--data", metavar="FOLDER", default=DATA_DIR, show_default=True,
+    help="Where everything is kept; started again with it, the cluster goes on.",
+)  # fmt: skip
+@settings_option(
+    "-s", "--set", "settings", help="A setting of all brokers; several times if need be."
+)
+def command(
+    count: int,
+    racks: str | None,
+    port: int,
+    zookeeper: str | None,
+    zookeeper_jars: str | None,
+    data: str,
+    settings: tuple[tuple[str, str], ...],
+) -> None:
+    """Run a cluster of several brokers on this machine until Ctrl-C or SIGTERM.
+
+    \b
+      kwire cluster up
+      kwire cluster up --brokers 5 --racks a,b,c --set num.partitions=6
+      kwire cluster up --zookeeper localhost:2181/mine
+
+    The brokers are processes of `kwire serve`, coordinated by ZooKeeper as those of Apache Kafka
+    3.9 are, and an Apache Kafka broker may join them.  ZooKeeper needs Java: its jars come with
+    pyspark, or --zookeeper-jars names a folder of them.  Without both, kwire serve --brokers 3 runs
+    a cluster that needs neither.
+
+    Whatever ends this command ends the brokers and the ZooKeeper that it has started.
+    """
+    from kwire.testing import BrokerStartError, ZooKeeperMissing, ZooKeeperStartError
+
+    folder = Path(data)
+    try:
+        with Signals() as signals, _own(folder), ExitStack() as stack:
+            own = None
+            if zookeeper is None:
+                own = stack.enter_context(_zookeeper(folder, zookeeper_jars, signals))
+            connect = zookeeper or (own.connect() if own else "")
+            cluster = _cluster(folder, connect, count, racks, port, dict(settings))
+            _run(cluster, own)
+    except Stopped:
+        say("stopped")
+    except (ZooKeeperMissing, ZooKeeperStartError) as error:
+        raise _failed(str(error)) from error
+    except BrokerStartError as error:
+        raise _failed("\n".join(str(error).splitlines()[-LOG_LINES:])) from error
+
+
+def _failed(words: str) -> SystemExit:
+    say(f"kwire: {words}")
+    return SystemExit(EXIT_FAILURE)
+
+
+class Signals:
+    """Has Ctrl-C, SIGTERM and a terminal that goes away raise Stopped, once; the rest is ignored,
+    so that what is being stopped is stopped whole."""
+
+    def __init__(self) -> None:
+        self._is_held = self._is_asked = False
+
+    def __enter__(self) -> Signals:
+        self._before = {each: signal.signal(each, self._hear) for each in STOPPING}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        for each in STOPPING:
+            signal.signal(each, signal.SIG_IGN)
+        self._is_asked = True
+        say("stopping ...")
+        if not self._is_held:
+            raise Stopped
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A process that is being started must have been noted before anything is raised."""
+        self._is_held = True
+        yield
+        self._is_held = False
+        if self._is_asked:
+            raise Stopped
+
+
+@contextmanager
+def _own(folder: Path) -> Iterator[None]:
+    """Two ZooKeepers on one folder would destroy each other's data."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise _failed(f"another kwire cluster up runs on {folder.absolute()}") from error
+        yield
+
+
+@contextmanager
+def _zookeeper(folder: Path, jars: str | None, signals: Signals) -> Iterator[ZooKeeperProcess]:
+    from kwire.testing import ZooKeeperProcess
+
+    zookeeper = ZooKeeperProcess(folder / "zookeeper", jars=jars)
+    try:
+        with signals.held():
+            zookeeper.spawn()
+        zookeeper.wait_until_up()
+        say(f"ZooKeeper at {zookeeper.address}, its log in {_short(zookeeper.log_path)}")
+        yield zookeeper
+    finally:
+        zookeeper.stop()
+
+
+def _cluster(
+    folder: Path, connect: str, count: int, racks: str | None, port: int, settings: dict[str, str]
+) -> ClusterProcess:
+    from kwire.testing import ClusterProcess
+
+    named = [rack.strip() for rack in racks.split(",")] if racks else []
+    return ClusterProcess(
+        folder,
+        connect,
+        count,
+        settings,
+        racks=[named[index % len(named)] for index in range(count)] if named else (),
+        ports=[port + index for index in range(count)] if port else (),
+    )
+
+
+def _run(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
+    """Until Stopped, or until there is nothing left to run."""
+    with cluster:
+        for broker_id, broker in cluster.brokers.items():
+            rack = broker.settings.get("broker.rack")
+            where = f"{broker.bootstrap}" + (f" in rack {rack}" if rack else "")
+            log = _short(broker.log_path)
+            say(f"broker {broker_id} at {where}, its log in {log}, process {broker.pid}")
+        say(f"{len(cluster.brokers)} brokers are ready; Ctrl-C stops them. For clients:")
+        click.echo(cluster.bootstrap)
+        _watch(cluster, zookeeper)
+
+
+def _watch(cluster: ClusterProcess, zookeeper: ZooKeeperProcess | None) -> None:
+    """Say which broker ends by itself; the others go on, as they would on other machines."""
+    left = dict(cluster.brokers)
+    while left:
+        time.sleep(POLL_S)
+        for broker_id, broker in list(left.items()):
+            if (status := broker.ended) is not None:
+                del left[broker_id]
+                say(f"broker {broker_id} has ended{_how(status)}: see {_short(broker.log_path)}")
+        if zookeeper is not None and zookeeper.ended is not None:
+            log = _short(zookeeper.log_path)
+            raise _failed(f"ZooKeeper has ended{_how(zookeeper.ended)}: see {log}")
+    raise _failed("no broker is left")
+
+
+def _how(status: int) -> str:
+    return f" by {signal.Signals(-status).name}" if status < 0 else f" with status {status}"
+
+
+def _short(path: Path) -> str:
+    """As seen from here, if it is below."""
+    absolute, here = path.absolute(), Path(os.getcwd())
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

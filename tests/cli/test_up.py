@@ -1,0 +1,190 @@
+"""`kwire cluster up`: a cluster from one command, and nothing left of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.offsets import end_offsets
+from kwire.client.producer import Producer
+from kwire.conformance import java
+from kwire.testing import ZooKeeperProcess
+from kwire.testing.zookeeper import ZooKeeperMissing, find_jars
+
+Up = Callable[..., "Running"]
+Kwire = Callable[..., CompletedProcess[str]]
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 120.0
+PROCESS = re.compile(r"process (\d+)")
+
+
+class Running:
+    """The command, in a process of its own."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.said = folder.with_suffix(".err")
+        command = [
+            sys.executable,
+            "-m",
+            "kwire.cli",
+            "cluster",
+            "up",
+            "--data",
+            str(folder),
+            *words,
+        ]
+        with self.said.open("wb") as err:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True)
+        assert self.process.stdout is not None
+        self.bootstrap = self.process.stdout.readline().strip()
+        assert self.bootstrap, self.told
+
+    @property
+    def told(self) -> str:
+        return self.said.read_text()
+
+    @property
+    def brokers(self) -> list[int]:
+        return [int(pid) for pid in PROCESS.findall(self.told)]
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def await_words(self, words: str) -> None:
+        await_that(lambda: words in self.told)
+
+
+def await_that(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def processes_with(text: str) -> list[str]:
+    """Command lines of what runs on a folder."""
+    done = subprocess.run(["ps", "-eo", "args", "-ww"], stdout=subprocess.PIPE, text=True)
+    return [line for line in done.stdout.splitlines() if text in line and "cluster up" not in line]
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    """Starts the command on a folder of the test's own, at free ports; it ends with the test."""
+    running: list[Running] = []
+
+    def start(*words: str) -> Running:
+        brisk = ("--port", "0", "--set", "zookeeper.session.timeout.ms=6000")
+        running.append(Running(tmp_path / "cluster", *brisk, *words))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.process.kill()
+        each.process.wait()
+        assert each.process.stdout is not None
+        each.process.stdout.close()
+
+
+@pytest.fixture
+def zookeeper_jars() -> None:
+    """Where there is no Java, or are no jars, there is nothing to be tested."""
+    missing = java.why_missing()
+    try:
+        find_jars()
+    except ZooKeeperMissing as error:
+        missing = str(error)
+    if missing:
+        pytest.skip(f"NOT TESTED: {missing}")
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("zookeeper_jars")
+def test_a_cluster_goes_on_where_it_was_stopped(up: Up, kwire: Kwire, tmp_path: Path) -> None:
+    first = up("--racks", "a,b")
+    assert "ZooKeeper at 127.0.0.1:" in first.told
+    assert "broker 3 at" in first.told
+    status = kwire("cluster", "status", "-b", first.bootstrap).stdout
+    assert "3 brokers" in status
+    assert "all is well" in status
+    with Cluster(first.bootstrap, timeout_s=60) as cluster:
+        producer = Producer(cluster)
+        producer.send("t", b"v", partition=0)
+        producer.flush()
+        assert {node.rack for node in cluster.nodes.values()} == {"a", "b"}
+
+    assert first.end(signal.SIGINT) == 0
+    assert first.told.endswith("stopping ...\nstopped\n")
+    assert processes_with(str(tmp_path)) == []
+    clean = [(tmp_path / f"cluster/broker-{n}/data/.kafka_cleanshutdown") for n in (1, 2, 3)]
+    assert [each.exists() for each in clean] == [True, True, True]
+
+    again = up("--racks", "a,b")
+    place = TopicPartition("t", 0)
+    with Cluster(again.bootstrap, timeout_s=60) as cluster:
+        assert end_offsets(cluster, [place]) == {place: 1}
+    assert again.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("zookeeper_jars")
+def test_nothing_outlives_it(up: Up, tmp_path: Path) -> None:
+    running = up("--brokers", "2")
+    assert len(processes_with(str(tmp_path))) == 3
+    assert running.end(signal.SIGKILL) == -signal.SIGKILL
+    await_that(lambda: processes_with(str(tmp_path)) == [])
+
+
+def test_a_broker_that_dies_is_named_and_the_others_go_on(
+    up: Up, zookeeper: ZooKeeperProcess, kwire: Kwire, tmp_path: Path
+) -> None:
+    running = up("--brokers", "2", "--zookeeper", zookeeper.connect("/up"))
+    assert "ZooKeeper at" not in running.told
+    first, second = running.brokers
+    os.kill(first, signal.SIGKILL)
+    running.await_words("broker 1 has ended by SIGKILL: see ")
+    assert running.process.poll() is None
+    os.kill(second, signal.SIGKILL)
+    assert running.process.wait(PATIENCE_S) == 1
+    assert running.told.endswith("kwire: no broker is left\n")
+
+
+def test_one_folder_is_for_one(
+    up: Up, zookeeper: ZooKeeperProcess, kwire: Kwire, tmp_path: Path
+) -> None:
+    up("--brokers", "1", "--zookeeper", zookeeper.connect("/up-one"))
+    refused = kwire("cluster", "up", "--data", str(tmp_path / "cluster"), status=1)
+    assert refused.stderr == f"kwire: another kwire cluster up runs on {tmp_path / 'cluster'}\n"
+
+
+def test_a_broker_that_cannot_start_says_why(
+    kwire: Kwire, zookeeper: ZooKeeperProcess, tmp_path: Path
+) -> None:
+    words = ["--zookeeper", zookeeper.connect("/up-bad"), "--set", "num.partitions=many"]
+    done = kwire("cluster", "up", "--data", str(tmp_path), *words, "--port", "0", status=1)
+    assert "num.partitions" in done.stderr
+    assert processes_with(str(tmp_path)) == []
+
+
+def test_without_java_it_says_what_would_help(
+    kwire: Kwire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    words = ("cluster", "up", "--data", str(tmp_path / "data"), "--zookeeper-jars", str(jars))
+    assert kwire(*words, status=1).stderr == f"kwire: there is no zookeeper-*.jar in {jars}\n"
+    (jars / "zookeeper-3.9.2.jar").touch()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "ZooKeeper needs Java" in kwire(*words, status=1).stderr
