@@ -202,6 +202,14 @@ async def test_a_bad_frame_ends_its_own_connection_alone(
     assert "unhandled" not in caplog.text
 
 
+async def test_a_request_may_have_socket_request_max_bytes_and_no_more(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, {"socket.request.max.bytes": "2000"}) as broker:
+        for size_bytes, served in ((1999, True), (2000, True), (2001, False)):
+            client = await RawClient.connect(broker, "n" * (size_bytes - 10))
+            assert len(client.frame(ApiVersionsRequest(), 0)) == 4 + size_bytes
+            assert await is_served(client) is served
+
+
 @pytest.mark.parametrize("client_id", [None, "", "é" * 100])
 async def test_any_client_id_will_do(tmp_path: Path, client_id: str | None) -> None:
     async with running_broker(tmp_path) as broker:

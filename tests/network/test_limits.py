@@ -332,6 +332,7 @@ def test_a_backlog_that_is_set_is_obeyed(
     monkeypatch.setattr(listener, "SOMAXCONN", allowed)
     assert backlog_of(load()) == BACKLOG
     assert backlog_of(load(overrides={"socket.listen.backlog.size": "50"})) == 50
+    assert backlog_of(load(overrides={"socket.listen.backlog.size": "128"})) == 128
     assert not caplog.text
     assert backlog_of(load(overrides={"socket.listen.backlog.size": "500"})) == 500
     assert "the system allows 128: raise net.core.somaxconn" in caplog.text
@@ -340,6 +341,9 @@ def test_a_backlog_that_is_set_is_obeyed(
 async def test_a_receive_buffer_that_is_set_is_obeyed() -> None:
     with listener.open_listening_socket("127.0.0.1", 0, 5, 4096) as small:
         assert small.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 3 * 4096
+    with listener.open_listening_socket("127.0.0.1", 0, 5) as usual, socket.socket() as plain:
+        sizes = [each.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for each in (usual, plain)]
+        assert sizes[0] == sizes[1]
 
 
 async def test_all_that_are_there_are_accepted_together(tmp_path: Path) -> None:

@@ -212,3 +212,24 @@ def test_the_largest_timestamp_may_be_anywhere(open_log: OpenLog, append: Append
     found = max_timestamp_offset(log)
     assert found is not None
     assert (found.timestamp, found.offset) == (NOW_MS + 9, 2)
+
+
+def test_time_index_entries_that_are_far_apart_are_right(
+    open_log: OpenLog,
+    append: Append,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is read before one, to see whether it is, begins not too far in front of it."""
+    monkeypatch.setattr("kwire.log.reading.time_check.WALKED_BYTES_MAX", 200)
+    config = log_config(index_interval_bytes=1000)
+    log = open_log(config)
+    for number in range(60):
+        append(log, timestamp=NOW_MS + number)
+    log.close()
+    again = open_log(config, clean=True)
+    for number in range(60):
+        found = offset_for_timestamp(again, NOW_MS + number)
+        assert found is not None
+        assert (found.timestamp, found.offset) == (NOW_MS + number, number)
+    assert "does not fit the log" not in caplog.text
