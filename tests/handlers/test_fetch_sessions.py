@@ -254,6 +254,36 @@ def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None
     assert client.fetch() == [(0, ErrorCode.FENCED_LEADER_EPOCH, -1, 0)]
 
 
+def test_a_session_does_not_wait_for_what_is_held_back_either(t: Node) -> None:
+    """Who has read to the end and asks for what is committed is beyond what may be read."""
+    client = Client(t)
+    t.append("t", producer=(7, 0, 0), transactional=True)
+    client.fetch(p0=5, isolation_level=1)
+    assert client.fetch(max_wait_ms=1000, isolation_level=1) == []
+
+
+def test_a_leader_epoch_that_is_named_later_is_looked_at(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    assert client.fetch() == []
+    request = client.request(p0=0)
+    request.topics[0].partitions[0].current_leader_epoch = 1
+    assert client.take(t.call(request, 12)) == [(0, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, 0)]
+
+
+def test_who_has_left_the_leaders_log_is_told_though_there_is_nothing_new(t: Node) -> None:
+    client = Client(t)
+    t.append("t")
+    t.change_leader("t", 0, leader=1, leader_epoch=1)
+    t.append("t")
+    client.fetch(p0=10)
+    assert client.fetch() == []
+    request = client.request(p0=10)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    assert client.take(t.call(request, 12)) == [(0, 0, 10, 0)]
+    assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 5)
+
+
 def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
     client = Client(t)
     client.fetch(p0=0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.log.directory import kraft_records
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.metadata.changes import Change, Conflict, CreateTopic, DeleteTopic, SetConfigs
@@ -22,6 +23,7 @@ from kwire.takeover.kraft_changes import (
     METADATA_VERSION,
     Replica,
     lacking,
+    producer_ids,
     records_of,
 )
 from tests.metadata.histories import change_of
@@ -139,3 +141,11 @@ def removal() -> bytes:
     """As Apache Kafka writes it: the topic alone."""
     *_, (record, version) = records_of(DeleteTopic("t", TOPIC.id), ME, KraftMetadata())
     return kraft_records.encode(record, version)
+
+
+def test_producer_ids_are_taken_by_nobody_in_particular() -> None:
+    """No registration of a broker is named, for there may be none in the log."""
+    record, version = producer_ids(ME, 7000)
+    assert isinstance(record, ProducerIdsRecord)
+    assert (record.broker_id, record.broker_epoch, record.next_producer_id) == (1, -1, 7000)
+    assert version == 0

@@ -157,6 +157,22 @@ async def test_what_zookeeper_has_seen_since_is_found_in_the_logs(
     assert "topic w was deleted" in caplog.text
 
 
+async def test_topics_are_not_deleted_because_a_disk_is_away(tmp_path: Path) -> None:
+    here, away = tmp_path / "here", tmp_path / "away"
+    for directory, topic in ((here, "t"), (away, "u")):
+        directory.mkdir()
+        identify(directory, 0)
+        with logs_in(directory) as logs:
+            fill(logs, topic, 0, 1, topic.encode() * 16)
+    both = {"node.id": "1", "log.dirs": f"{here},{away}"}
+    async with running_broker(tmp_path, both) as broker:
+        assert broker.image.topics.keys() == {"t", "u"}
+    shutil.rmtree(away)
+    away.write_text("no folder")
+    async with running_broker(tmp_path, both) as broker:
+        assert broker.image.topics.keys() == {"t", "u"}
+
+
 async def test_after_a_kill_folders_do_not_tell_of_topics(tmp_path: Path) -> None:
     """What kwire was about to remove, or to make, when it was killed is its metadata's to say."""
     await zookeepers(tmp_path)
