@@ -229,7 +229,7 @@ class Stay:
             if largest >= FIRST_PRODUCER_ID:
                 taken = TakeProducerIds(image.next_producer_id, largest + 1)
                 image = await store.commit([taken])
-        if self._mirror is not None and 0 < image.next_producer_id < FIRST_PRODUCER_ID:
+        if self._mirror is not None and image.next_producer_id < FIRST_PRODUCER_ID:
             self._mirror.raise_producer_ids(image.next_producer_id - 1)  # of an older kwire
         self._leave_mark()
         return image

@@ -134,3 +134,20 @@ async def test_the_buffer_of_a_large_request_grows_with_what_has_come(
         assert len((await client.receive(MetadataResponse, 4))[1].topics) == 4000
         await until(lambda: pool.used_bytes == 0)
         await client.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
+
+
+async def test_a_request_may_be_just_as_long_as_the_buffer_or_a_little_longer(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await RawClient.connect(broker)
+        for size_bytes in range(BUFFER_SIZE_BYTES - 5, BUFFER_SIZE_BYTES + 6):
+            names = ["n" * 30_000] * 8 + [""]
+            request = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in names],
+                allow_auto_topic_creation=False,
+            )
+            missing = size_bytes - len(client.frame(request, 4))
+            request.topics[-1].name = "n" * missing  # type: ignore[index]  # they are given
+            assert len(client.frame(request, 4)) == size_bytes
+            assert len((await client.ask(request, 4, MetadataResponse)).topics) == 2

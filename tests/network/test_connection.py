@@ -25,6 +25,7 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from kwire.handlers.fetch import Fetch
 from kwire.log import LogDirLocked
 from kwire.routes import ROUTES
 from tests.inside import (
@@ -156,6 +157,24 @@ async def test_a_waiting_fetch_wakes_for_another_connections_record(tmp_path: Pa
         with trio.fail_after(PATIENCE_S):
             _, fetched = await reader.receive(FetchResponse, 11)
         assert fetched.responses[0].partitions[0].high_watermark == 1
+
+
+async def test_a_defect_is_told_to_who_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And who it is goes on."""
+
+    async def fail(_: Fetch, max_wait_ms: int) -> FetchResponse:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError(f"a defect, {max_wait_ms}")
+
+    monkeypatch.setattr(Fetch, "wait", fail)
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        reply = await client.ask(fetch(0, 5000), 12, FetchResponse)
+        assert reply.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "a defect, 5000" in caplog.text
+        assert await is_served(client)
 
 
 async def test_acks_0_is_not_answered_and_keeps_the_order(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Peer:
         self.enough = enough
         self.received = b""
         self.failure: Exception | None = None
+        self.not_sent: Exception | None = None
         self.held: list[bool] = []
         self.sent = 0
         self.has_room = True
@@ -53,6 +54,8 @@ class Peer:
 
     def send(self) -> bool:
         self.sent += 1
+        if self.not_sent is not None:
+            raise self.not_sent
         return self.has_room
 
     def is_timely(self) -> bool:
@@ -111,6 +114,22 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
             await ready.serve(failing.near.fileno(), failing)
         other.far.send(b"ab")
         await ready.serve(other.near.fileno(), other)
+        nursery.cancel_scope.cancel()
+
+
+async def test_who_cannot_be_sent_to_is_told_so_in_its_own_task(peers: list[Peer]) -> None:
+    ready = ReadySockets(NoTimers())
+    failing, other, _ = peers
+    failing.not_sent = ConnectionResetError("gone")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ready.run)
+        async with trio.open_nursery() as serving:
+            serving.start_soon(ready.serve, other.near.fileno(), other)
+            failing.far.send(b"a")
+            other.far.send(b"ab")
+            with pytest.raises(ConnectionResetError):
+                await ready.serve(failing.near.fileno(), failing)
+        assert other.received == b"ab"
         nursery.cancel_scope.cancel()
 
 

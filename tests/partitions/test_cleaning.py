@@ -20,6 +20,7 @@ from kwire.log.compaction.settings import CleanerSettings
 from kwire.log.upkeep.job import Job
 from kwire.partitions import cleaning
 from tests.handlers.node import Node
+from tests.inside import until
 
 MakeNode = Callable[..., Node]
 
@@ -126,6 +127,16 @@ async def test_a_look_every_backoff_with_the_settings_of_the_moment(
     told = cleaner.settings[0]
     assert (told.log_cleaner_backoff_ms, told.log_cleaner_io_buffer_size) == (500, 100_000)
     assert cleaner.high_watermark == 5
+
+
+async def test_one_round_follows_another(make_node: MakeNode) -> None:
+    node = make_node({"log.cleaner.threads": "1"})
+    node.create("t", cleanup_policy="compact")
+    with_cleaner(node, cleaner := Cleaner([Round() for _ in range(4)]))
+    rounds = cleaner.rounds.copy()
+    async with cleaning_of(node):
+        await until(lambda: len(cleaner.done) == 4)
+    assert cleaner.done == rounds
 
 
 async def test_without_log_cleaner_enable_nothing_is_cleaned(

@@ -11,7 +11,7 @@ import pytest
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower
 from kwire.metadata.image import PartitionImage
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
@@ -160,3 +160,13 @@ def test_what_others_are_not_known_to_have_does_not_count(
         build([Record(i, NOW_MS, None, b"v") for i in range(3)]), leader_epoch=0, now_ms=NOW_MS
     )
     assert Partition(log, 1, None, known).high_watermark == high_watermark
+
+
+def test_a_follower_flushes_as_often_as_its_topic_asks(make_log: MakeLog) -> None:
+    asked = Asked()
+    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
+    for offset, flushes in enumerate([0, 1]):
+        batch = build([Record(0, NOW_MS, None, b"v")], base_offset=offset)
+        append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
+        partition.followed(offset, 0, len(batch))
+        assert len(asked.partitions) == flushes

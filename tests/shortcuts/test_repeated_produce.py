@@ -26,6 +26,7 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
 )
 from kwire.log import delete_records
+from kwire.partitions.partition import Unattended
 from kwire.shortcuts.produce import RepeatedProduce
 from tests.inside import RawClient, running_broker
 
@@ -272,3 +273,27 @@ async def test_who_wants_all_replicas_is_refused_when_they_are_too_few(
         partition.replicas, partition.isr = (here, here + 1), (here,)
         assert await write() == error
         assert partition.log_end_offset == (5 if error is ErrorCode.NONE else 4)
+
+
+@pytest.mark.parametrize(
+    ("acks", "error"), [(1, ErrorCode.NONE), (-1, ErrorCode.REQUEST_TIMED_OUT)]
+)
+async def test_who_wants_all_replicas_waits_for_those_that_came_since(
+    tmp_path: Path, acks: int, error: ErrorCode
+) -> None:
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        client = await RawClient.connect(broker)
+
+        async def write() -> int:
+            request = produce("repeated", ids["repeated"], batch(), acks)
+            request.timeout_ms = 10
+            answer = await client.ask(request, 9, ProduceResponse)
+            return answer.responses[0].partition_responses[0].error_code
+
+        assert [await write() for _ in range(3)] == [ErrorCode.NONE] * 3
+        partition = broker.led_partition("repeated", 0)
+        here = partition.node_id
+        partition.replicas = partition.isr = (here, here + 1)
+        partition.leading = Unattended(partition)
+        assert await write() == error
+        assert (partition.log_end_offset, partition.high_watermark) == (4, 3)

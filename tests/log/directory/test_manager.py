@@ -23,6 +23,7 @@ from kwire.log import (
     run_all,
 )
 from kwire.log.directory.files import Files
+from kwire.log.directory.manager import open_files_max
 from tests.log.configs import DEFAULTS, log_config
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, Clock, MakeManager, kill
 from tests.log.failing_disk import FailingDisk
@@ -86,6 +87,16 @@ def test_what_was_durable_before_a_kill_is_not_looked_at(
     data[-1] ^= 1  # a scan would end the log here
     first.write_bytes(data)
     assert manager_of().logs["t", 0].log_end_offset == 7
+
+
+@pytest.mark.parametrize(
+    ("may_open", "of_segments"), [(20, 64), (1024, 512), (1 << 20, 1 << 19), (1 << 40, 1 << 19)]
+)
+def test_half_of_what_may_be_open_is_for_segments(
+    monkeypatch: pytest.MonkeyPatch, may_open: int, of_segments: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (may_open, 1 << 40))
+    assert open_files_max() == of_segments
 
 
 def test_what_was_not_loaded_is_not_called_clean(
