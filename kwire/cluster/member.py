@@ -337,7 +337,7 @@ class Member:
     async def leave(self) -> None:
         """Have others lead what this broker leads, as far as they can, and give up the office."""
         self._is_leaving = True
-        if self._broker.config.controlled_shutdown_enable and not self._is_only_one:
+        if self._broker.config.controlled_shutdown_enable:
             await self._shut_down()
         if self.term is not None:
             self.term.end()
@@ -347,6 +347,8 @@ class Member:
     async def _shut_down(self) -> None:
         request = ControlledShutdownRequest(self._broker.node_id, self._host.broker_epoch)
         for _ in range(SHUTDOWN_TRIES):
+            if self._is_only_one:
+                return  # others have gone since
             try:
                 if self.term is not None:
                     answer = await self.term.ask(lambda it: it.controlled_shutdown(request))
