@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
-	conformance clients chaos hostile crash mutants bench opening demo clean
+	conformance clients chaos hostile simulate crash mutants bench opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -73,6 +73,10 @@ chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
 	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/hostile
+
+simulate: env-dev ## brokers that replicate, in random events; SEEDS=10000 of them
+	KWIRE_SIMULATED_SEEDS=$(or $(SEEDS),10000) $(VENV_PYTHON) -m pytest -s --timeout 36000 \
+		tests/replication/simulation -k many
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
 	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash

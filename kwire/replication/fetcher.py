@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
+from kwire.codecs.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from kwire.codecs.messages.fetch import ReplicaState as FetchReplicaState
 from kwire.log import (
     LogError,
@@ -281,16 +287,23 @@ class Fetcher:
             if data.error_code:
                 self._failed(followed, ErrorCode(data.error_code))
             elif data.diverging_epoch is not None:
-                end = data.diverging_epoch
-                cut = cut_after_answer(
-                    followed, followed.partition.high_watermark, end.epoch, end.end_offset
-                )
-                await self._apply(followed, cut)
+                await self._part(followed, data, data.diverging_epoch)
             else:
                 taken_bytes += self._append(followed, data)
                 if taken_bytes >= BYTES_AT_ONCE:
                     taken_bytes = 0
                     await trio.lowlevel.checkpoint()
+
+    async def _part(self, followed: Followed, data: PartitionData, end: EpochEndOffset) -> None:
+        """Cut what the leader's log has not; what is left is known to be committed up to there.
+
+        The leader tells of its high watermark once in a session, and it has done so now.
+        """
+        partition = followed.partition
+        cut = cut_after_answer(followed, partition.high_watermark, end.epoch, end.end_offset)
+        await self._apply(followed, cut)
+        if cut.is_final and self.is_current(followed) and partition.log_end_offset <= cut.offset:
+            partition.followed(data.high_watermark, data.log_start_offset, 0)
 
     def _append(self, followed: Followed, data: PartitionData) -> int:
         """What one partition got; returns how much of it was taken."""

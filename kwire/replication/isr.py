@@ -57,11 +57,13 @@ _Key = tuple[bytes, int]
 class Proposal:
     """One partition's wish, and what it was decided by."""
 
-    __slots__ = ("isr", "leader_epoch", "partition", "partition_epoch")
+    __slots__ = ("isr", "leader_epoch", "members", "partition", "partition_epoch")
 
     def __init__(self, partition: Partition, isr: tuple[int, ...]) -> None:
         self.partition = partition
         self.isr = isr
+        self.members = [BrokerState(each, _broker_epoch(partition, each)) for each in isr]
+        """In the lives in which they fetched: one that has begun another may lack what it had."""
         self.leader_epoch = partition.leader_epoch
         self.partition_epoch = partition.partition_epoch
 
@@ -161,8 +163,7 @@ class IsrChanges:
                 RequestPartitionData(
                     partition_index=index,
                     leader_epoch=proposal.leader_epoch,
-                    # In ZooKeeper mode nobody but the controller knows the brokers' epochs.
-                    new_isr_with_epochs=[BrokerState(each, -1) for each in proposal.isr],
+                    new_isr_with_epochs=list(proposal.members),
                     partition_epoch=proposal.partition_epoch,
                 )
             )
@@ -192,6 +193,13 @@ def in_version(request: AlterPartitionRequest, version: int) -> AlterPartitionRe
         for topic in request.topics
     ]
     return replace(request, topics=topics)
+
+
+def _broker_epoch(partition: Partition, broker_id: int) -> int:
+    """Of the follower's last Fetch; -1 for the leader itself, and before Fetch v15."""
+    leading = partition.leading
+    follower = None if leading is None else leading.follower(broker_id)
+    return -1 if follower is None else follower.broker_epoch
 
 
 def settle(

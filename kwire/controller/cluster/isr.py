@@ -90,12 +90,24 @@ class IsrChange:
             return ErrorCode.INVALID_UPDATE_VERSION
         if self._recovering and (len(self._isr) > 1 or not known.recovering):
             return ErrorCode.INVALID_REQUEST
-        if not set(self._isr) <= self._state.members.keys() - self._state.shutting_down:
+        if not self._is_of_members() or self._state.shutting_down.intersection(self._isr):
             return ErrorCode.INELIGIBLE_REPLICA
         is_leaders = self._leader == known.leader and self._leader in self._isr
         if not is_leaders or not set(self._isr) <= set(known.replicas):
             return ErrorCode.INVALID_REQUEST
         return ErrorCode.NONE
+
+    def _is_of_members(self) -> bool:
+        """Whether all are members, in the lives in which their leader knows them (KIP-903).
+
+        A broker that has lost its power since may lack what it had.  -1 says nothing of that, as
+        a leader on Apache Kafka does with ZooKeeper.
+        """
+        members = self._state.members
+        lives = {each.broker_id: each.broker_epoch for each in self._asked.new_isr_with_epochs}
+        return all(
+            each in members and lives.get(each, -1) in (-1, members[each]) for each in self._isr
+        )
 
     def answer(self) -> ResponsePartitionData:
         if self._error or self._now is None:

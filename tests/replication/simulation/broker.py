@@ -1,0 +1,219 @@
+"""A broker of the simulation: real logs, partitions, replica manager and handlers, no sockets."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kwire.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
+from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
+from kwire.codecs.messages.list_offsets import ListOffsetsRequest
+from kwire.codecs.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
+from kwire.codecs.messages.stop_replica import StopReplicaRequest
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from kwire.codecs.primitives import Message
+from kwire.context import Context
+from kwire.handlers import fetch, list_offsets, offset_for_leader_epoch, produce
+from kwire.log import LogManager, Region
+from kwire.metadata.image import BrokerImage
+from kwire.partitions.partition import Partition
+from kwire.peers.error import PeerError
+from kwire.replication.broker_host import BrokerHost
+from kwire.replication.manager import ReplicaManager
+from kwire.settings import load, topic_log_config
+from tests.controller.cluster.laws import Laws
+from tests.controller.cluster.simulated_broker import SimulatedBroker
+from tests.log.crashing_disk import CrashingDisk
+from tests.replication.simulation.network import Network, on_the_wire
+
+if TYPE_CHECKING:
+    from kwire.peers.peers import Role
+
+HANDLERS: dict[type[Message], Any] = {
+    ProduceRequest: produce.handle,
+    FetchRequest: fetch.handle,
+    ListOffsetsRequest: list_offsets.handle,
+    OffsetForLeaderEpochRequest: offset_for_leader_epoch.handle,
+}
+
+AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+
+
+class SimulatedPeer:
+    """The way to another broker, over the network of the simulation."""
+
+    def __init__(self, network: Network, source: int, target: int, fetch_version: int) -> None:
+        self._network = network
+        self._source = source
+        self._target = target
+        self._fetch_version = fetch_version
+
+    async def version_for(self, request: Message) -> int:
+        return self._fetch_version
+
+    async def call(self, request: Message, *, version_max: int | None = None) -> Any:  # noqa: ANN401 - any reply
+        version = min(request.MAX_VERSION, version_max or request.MAX_VERSION)
+        return await self._network.call(self._source, self._target, request, version)
+
+
+class SimulatedHost(BrokerHost):
+    """A ReplicationHost whose peers are those of the simulation."""
+
+    def __init__(self, broker: Broker, epoch: int, owner: ReplicatingBroker) -> None:
+        super().__init__(broker, epoch)
+        self._owner = owner
+
+    def now_ms(self) -> int:
+        return now_ms()
+
+    def peer(self, broker_id: int, role: Role, number: int = 0) -> Any:  # noqa: ANN401 - a Peer
+        return SimulatedPeer(self._owner.network, self.node_id, broker_id, self._owner.version)
+
+    def release_peer(self, broker_id: int, role: Role, number: int = 0) -> None:
+        return
+
+    def leadership_changed(self, partition: Partition) -> None:
+        self._owner.led(partition)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._owner.ask_controller(on_the_wire(request, request.MAX_VERSION))
+
+
+def now_ms() -> int:
+    return 1_700_000_000_000 + int(trio.current_time() * 1000)
+
+
+class ReplicatingBroker(SimulatedBroker):
+    """What the controller's simulation knows of a broker, and a broker that does as it is told."""
+
+    def __init__(
+        self, broker_id: int, laws: Laws, base: Path, network: Network, min_isr: int, version: int
+    ) -> None:
+        super().__init__(broker_id, laws)
+        self.base = base / str(broker_id)
+        self.base.mkdir()
+        self.network = network
+        self.min_isr = min_isr
+        self.version = version
+        """Of Fetch, as it asks other brokers."""
+        self.led: Callable[[Partition], None] = lambda partition: None
+        self.ask_controller: AskController = _nobody
+        self.lives = 0
+        root = self.base / "0"
+        root.mkdir()
+        self.disk = CrashingDisk(root)
+        self.broker: Broker | None = None
+        self.unstarted = False
+        """The controller's simulation has started it, and its tasks are not there yet."""
+
+    # -- its life
+
+    def start(self, epoch: int) -> BrokerImage:
+        self.unstarted = True
+        return super().start(epoch)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Live until it is killed."""
+        self.unstarted = False
+        config = load(
+            None,
+            {
+                "node.id": str(self.id),
+                "log.dirs": str(self.disk.root / "data"),
+                "replica.lag.time.max.ms": "5000",
+                "min.insync.replicas": str(self.min_isr),
+            },
+        )
+        logs = LogManager(
+            config.log_dirs,
+            defaults=topic_log_config(config, {}),
+            files=self.disk,
+            clock=now_ms,
+            closing_threads_max=1,
+        )
+        logs.load()
+        broker = self.broker = Broker(config, None, logs, "simulated")  # type: ignore[arg-type]  # it is asked for nothing
+        broker.now_ms = now_ms  # type: ignore[method-assign]  # the clock
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                broker.flusher.start(nursery)
+                host = SimulatedHost(broker, self.epoch, self)
+                broker.replication = ReplicaManager(host, nursery)
+                self.network.handlers[self.id] = (self._answer, nursery)
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            for directory in logs.online_dirs:
+                directory.unlock()
+
+    def end(self, *, power: bool, chance: random.Random) -> None:
+        """kill -9, and perhaps the power goes, and with it what was not flushed."""
+        self.network.gone(self.id)
+        if self.broker is None:
+            return
+        self._nursery.cancel_scope.cancel()
+        self.broker = None
+        if power:
+            self.lives += 1
+            self.disk = self.disk.left(self.base / str(self.lives), chance)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        if self.broker is None:
+            return []
+        return [each for hosted in self.broker.partitions.values() for each in hosted.values()]
+
+    # -- what it is asked
+
+    def handle(self, request: Message) -> Message:
+        """From the controller."""
+        super().handle(request)
+        assert self.broker is not None
+        manager = self.broker.replication
+        assert manager is not None
+        told = on_the_wire(request, request.MAX_VERSION)
+        if isinstance(told, LeaderAndIsrRequest):
+            return manager.leader_and_isr(told, told.MAX_VERSION)
+        if isinstance(told, UpdateMetadataRequest):
+            return manager.update_metadata(told)
+        assert isinstance(told, StopReplicaRequest)
+        return manager.stop_replica(told)
+
+    async def _answer(self, request: Message, version: int) -> Message:
+        """From another broker, or a client."""
+        context = Context("PLAINTEXT", "/127.0.0.1", "1-2-3", api_version=version)
+        reply: Any = HANDLERS[type(request)](self.broker, request, context)
+        if isinstance(reply, Awaitable):
+            reply = await reply
+        if isinstance(reply, FetchResponse):
+            _read_in(reply)
+        answer: Message = reply
+        return answer
+
+    async def produce(self, request: ProduceRequest) -> ProduceResponse:
+        reply = await self._answer(on_the_wire(request, 9), 9)
+        assert isinstance(reply, ProduceResponse)
+        return reply
+
+
+def _read_in(reply: FetchResponse) -> None:
+    """The bytes of the files' regions, as the kernel would send them."""
+    for topic in reply.responses:
+        for data in topic.partitions:
+            region = data.records
+            if isinstance(region, Region):
+                data.records = os.pread(region.fileno(), region.size_bytes, region.position)
+
+
+async def _nobody(request: AlterPartitionRequest) -> AlterPartitionResponse:
+    raise PeerError("the controller", ErrorCode.NOT_CONTROLLER.name)

@@ -1,0 +1,79 @@
+"""Random events in a cluster that replicates: see cluster.py for what must hold."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio._core import _run
+from trio.testing import MockClock
+
+from tests.replication.simulation.cluster import Step, simulate
+
+Result = TypeVar("Result")
+
+pytestmark = pytest.mark.slow
+
+
+def run(schedule: list[Step], seed: int) -> Counter[str]:
+    """In memory, where the machine has such a folder: what fsync costs is no part of this."""
+    memory = Path("/dev/shm")
+    clock = MockClock()
+    _run._r.seed(seed)
+    with (
+        TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        patch("trio.to_thread.run_sync", _here),
+        patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
+    ):
+        return trio.run(simulate, schedule, Path(folder), seed, clock, clock=clock)
+
+
+async def _here(work: Callable[..., Result], *arguments: Any) -> Result:  # noqa: ANN401 - as there
+    """In the place of a thread, whose end nobody could say again."""
+    await trio.lowlevel.checkpoint()
+    return work(*arguments)
+
+
+def drawn(seed: int) -> list[Step]:
+    draw = random.Random(seed)
+    length = draw.randint(1, 150)
+    return [(draw.randrange(999), draw.randrange(999), draw.randrange(999)) for _ in range(length)]
+
+
+numbers = st.integers(0, 999)
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(numbers, numbers, numbers), max_size=60), numbers)
+def test_a_schedule_that_is_drawn(schedule: list[Step], seed: int) -> None:
+    run(schedule, seed)
+
+
+def test_schedules_of_seeds() -> None:
+    """And lest nothing happens in them."""
+    seen: Counter[str] = Counter()
+    for seed in range(12):
+        seen += run(drawn(seed), seed)
+    expected = {"acknowledged", "led", "killed", "lost its power", "expired", "NONE"}
+    assert expected <= seen.keys(), seen
+
+
+@pytest.mark.long
+def test_many_schedules(rng: random.Random) -> None:
+    """`make simulate SEEDS=10000`; a seed that fails is named."""
+    first = rng.getrandbits(40)
+    for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
+        try:
+            run(drawn(seed), seed)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}") from error
