@@ -27,6 +27,7 @@ from kwire.cluster.store import (
 )
 from kwire.cluster.zookeeper import reading, znodes
 from kwire.cluster.zookeeper.link import log
+from kwire.cluster.zookeeper.merging import is_settled, with_configs, with_topics
 from kwire.cluster.zookeeper.session import Operation, OutcomeUnknown, Refused, Session, State
 from kwire.cluster.zookeeper.writing import Versions
 from kwire.metadata.changes import (
@@ -188,8 +189,8 @@ class Follower:
             store.tell(ControllerGone())
 
     async def _read_brokers(self) -> None:
-        image = self._store.image
         registered = await reading.brokers(self._session)
+        image = self._store.image  # as of now: the office may have been lost meanwhile
         changes: list[Change] = []
         for broker_id in image.brokers:
             if broker_id not in registered:
@@ -281,10 +282,10 @@ class Follower:
         new = [name for name, each in read.items() if each and name not in store.image.topics]
         # Whoever makes a topic sets its configs first, and tells nobody.
         configs = await reading.configs_of(self._session, reading.topic_keys(new), store.versions)
+        store.fence()  # the office may be over by now
         image, changes = with_topics(store.image, read)
-        for (resource, name), values in configs.items():
-            image = image.with_configs(resource, name, values)
-        store.publish(image, changes)
+        image, set_now = with_configs(image, configs)
+        store.publish(image, [*changes, *set_now])
         if changes and self._told:
             self.mark(znodes.REASSIGN_PARTITIONS)
 
@@ -318,6 +319,7 @@ class Follower:
         if unknown:  # unless they were made a moment ago
             await self._read_topics(unknown)
             known |= frozenset(name for name in unknown if name in store.image.topics)
+        store.fence()  # the office may be over by now
         store.publish(replace(store.image, deleting=known), ())
         for name in names:
             if name not in known:
@@ -340,7 +342,7 @@ class Follower:
         left = {
             place: replicas
             for place, replicas in asked.items()
-            if place not in self._dropped and not _is_settled(image, place, replicas)
+            if place not in self._dropped and not is_settled(image, place, replicas)
         }
         if not left:
             await self._remove([path])
@@ -430,64 +432,6 @@ class Follower:
             await self._session.multi(operations)
         except (Refused, OutcomeUnknown) as problem:
             log.debug("a notification was not removed: %s", problem)
-
-
-def with_topics(
-    image: ClusterImage, read: Mapping[str, TopicImage | None]
-) -> tuple[ClusterImage, list[Change]]:
-    """The image with topics as they were read, and changes of the same topics."""
-    changes: list[Change] = []
-    present = []
-    for name, topic in read.items():
-        known = image.topics.get(name)
-        if topic is None:
-            if known is not None:
-                changes.append(DeleteTopic(name, known.id))
-            continue
-        if known is not None and known.id != topic.id:
-            changes.append(DeleteTopic(name, known.id))
-        elif known is not None:
-            topic = _with_offline(topic, known)
-        if topic != known:
-            changes.append(CreateTopic(topic))
-            present.append(topic)
-    image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
-    return image.with_topics(present), changes
-
-
-def with_configs(
-    image: ClusterImage, found: Mapping[ResourceKey, Mapping[str, str]]
-) -> tuple[ClusterImage, list[Change]]:
-    """The image with what is set now on these, and the changes that make it."""
-    changes: list[Change] = []
-    for (resource, name), configs in found.items():
-        before = image.configs_of(resource, name)
-        if before != configs:
-            changes.append(SetConfigs(resource, name, before, configs))
-            image = image.with_configs(resource, name, configs)
-    return image, changes
-
-
-def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
-    """Who is offline is the controller's own knowledge: no znode has it."""
-    kept = [
-        replace(state, offline=before.offline)
-        for state, before in zip(topic.partitions, known.partitions, strict=False)
-    ]
-    return replace(topic, partitions=(*kept, *topic.partitions[len(kept) :]))
-
-
-def _is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
-    """Whether a reassignment that was asked for is under way, done, or of nothing.
-
-    One that is under way is in the topic's znode, by which the next controller goes on.
-    """
-    name, index = place
-    topic = image.topics.get(name)
-    if topic is None or name in image.deleting or index >= len(topic.partitions):
-        return True
-    state = topic.partitions[index]
-    return bool(state.adding or state.removing) or state.replicas == replicas
 
 
 def _places(path: str, content: bytes) -> tuple[Place, ...]:

@@ -289,8 +289,7 @@ class ZooKeeperStore:
             if not await self._elected():
                 await self._follower.read({znodes.CONTROLLER})
                 return False
-            await self._take_office()
-            return self.office is not None
+            return await self._take_office()
 
     async def _elected(self) -> bool:
         """Create /controller and raise the epoch, in one."""
@@ -326,14 +325,20 @@ class ZooKeeperStore:
             self.office = Office(epoch, results[-1].version)
             return True
 
-    async def _take_office(self) -> None:
-        """Read all topics: then this broker is the controller, and is told so."""
-        assert self.office is not None
+    async def _take_office(self) -> bool:
+        """Read all topics: then this broker is the controller, and is told so.
+
+        False if it was over before it began.
+        """
+        office = self.office
         await self._follower.prepare_office()
         image, changes = await self._follower.read_whole()
-        self.publish(image.with_controller(self._broker_id, self.office.epoch), changes)
+        if office is None or self.office is not office:
+            return False
+        self.publish(image.with_controller(self._broker_id, office.epoch), changes)
         await self._follower.read({znodes.DELETE_TOPICS})
         self._follower.mark_what_is_asked()
+        return self.leads
 
     async def resign(self) -> None:
         async with self._turn:
@@ -372,17 +377,29 @@ class ZooKeeperStore:
         written, conflict = possible(self._image, changes, self.leads)
         children = await self._children_of(written)
         writer = Writer(self.session, self._image, self.versions, self.fence, children, self.leads)
-        made = 0
+        made, office = 0, self.office
         for step in writer.steps(written):
             try:
                 await self._make(step)
             except Refused as refused:
                 await self._see_what_is_in_the_way(step, refused, written)
+                self._must_still_be(office, step)
                 return Conflict(f"ZooKeeper has it otherwise: {refused.reason!r}", made)
+            self._must_still_be(office, step)
             self.versions.note(step.noted)
             made += len(step.completed)
             self.publish(applied(self._image, step.completed, self.leads), step.completed)
         return None if conflict is None else Conflict(str(conflict), made)
+
+    def _must_still_be(self, office: Office | None, step: Step) -> None:
+        """Raises Fenced where a step was the controller's and the office was lost meanwhile.
+
+        The next controller finds what was made of it; here topics are nobody's business any more.
+        """
+        if self.office is not office and any(
+            isinstance(change, TOPIC_CHANGES) for change in step.completed
+        ):
+            raise Fenced(f"broker {self._broker_id} ceased to be the controller meanwhile")
 
     async def _children_of(self, changes: Iterable[Change]) -> dict[str, list[str]]:
         """The folders of the partitions of topics that go."""

@@ -7,11 +7,17 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from kwire.cluster.store import SessionLost, SessionSuspended
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
 from kwire.cluster.zookeeper.store import ZooKeeperStore
 from kwire.metadata.changes import Change
-from kwire.metadata.image import BrokerImage, ClusterImage
-from tests.cluster.observing import Observing
+from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from tests.cluster.observing import Observing, broker
+
+STATE = PartitionImage(1, 0, 0, (1, 2), (1, 2), controller_epoch=1)
+TOPIC = TopicImage("t", b"t" * 16, (STATE, STATE))
+SHORT_MS = 1_500
+"""A session's timeout that is waited for."""
 
 
 class Observed(ZooKeeperStore, Observing):
@@ -86,3 +92,16 @@ def leading_stores(connect: str) -> Callable[[], Leading]:
         return store
 
     return open_next
+
+
+async def leading(store: Observed, broker_id: int = 1) -> None:
+    await store.register(broker(broker_id))
+    assert await store.campaign()
+
+
+def untroubled(store: Observed) -> bool:
+    return not any(isinstance(each, SessionSuspended | SessionLost) for each in store.events)
+
+
+def topics_of(image: ClusterImage) -> dict[str, TopicImage]:
+    return dict(image.topics.items())

@@ -1,0 +1,68 @@
+"""What was read becomes the next image: without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kwire.cluster.store import Place
+from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs
+from kwire.metadata.image import ClusterImage, ResourceKey, TopicImage
+
+
+def with_topics(
+    image: ClusterImage, read: Mapping[str, TopicImage | None]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with topics as they were read, and changes of the same topics."""
+    changes: list[Change] = []
+    present = []
+    for name, topic in read.items():
+        known = image.topics.get(name)
+        if topic is None:
+            if known is not None:
+                changes.append(DeleteTopic(name, known.id))
+            continue
+        if known is not None and known.id != topic.id:
+            changes.append(DeleteTopic(name, known.id))
+        elif known is not None:
+            topic = _with_offline(topic, known)
+        if topic != known:
+            changes.append(CreateTopic(topic))
+            present.append(topic)
+    image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
+    return image.with_topics(present), changes
+
+
+def with_configs(
+    image: ClusterImage, found: Mapping[ResourceKey, Mapping[str, str]]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with what is set now on these, and the changes that make it."""
+    changes: list[Change] = []
+    for (resource, name), configs in found.items():
+        before = image.configs_of(resource, name)
+        if before != configs:
+            changes.append(SetConfigs(resource, name, before, configs))
+            image = image.with_configs(resource, name, configs)
+    return image, changes
+
+
+def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
+    """Who is offline is the controller's own knowledge: no znode has it."""
+    kept = [
+        replace(state, offline=before.offline)
+        for state, before in zip(topic.partitions, known.partitions, strict=False)
+    ]
+    return replace(topic, partitions=(*kept, *topic.partitions[len(kept) :]))
+
+
+def is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
+    """Whether a reassignment that was asked for is under way, done, or of nothing.
+
+    One that is under way is in the topic's znode, by which the next controller goes on.
+    """
+    name, index = place
+    topic = image.topics.get(name)
+    if topic is None or name in image.deleting or index >= len(topic.partitions):
+        return True
+    state = topic.partitions[index]
+    return bool(state.adding or state.removing) or state.replicas == replicas

@@ -1,0 +1,156 @@
+"""Between a broker and its ZooKeeper: what is said can be late, be held back, or be lost."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+MULTI = 14
+"""The operation codes of ZooKeeper's protocol: all that kwire writes is a multi."""
+
+
+class Proxy:
+    """Passes frames on, in both directions; each connection has another one to ZooKeeper."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self._listeners: list[trio.SocketListener] = []
+        self._cuts: set[trio.CancelScope] = set()
+        self._passing = trio.Event()
+        self._passing.set()
+        self.refuses = False
+        self.delay_s = 0.0
+        self._to_lose: tuple[bytes, bool] | None = None
+        self.lost = trio.Event()
+        """What `lose` was told of has come by and is lost."""
+        self.waiting = trio.Event()
+        """While nothing is passed on: something waits for that."""
+
+    @property
+    def port(self) -> int:
+        port: int = self._listeners[0].socket.getsockname()[1]
+        return port
+
+    def connect(self, chroot: str) -> str:
+        return f"127.0.0.1:{self.port}/{chroot}"
+
+    # -- faults
+
+    def cut(self) -> None:
+        """End the connections there are; new ones are taken."""
+        for each in self._cuts:
+            each.cancel()
+
+    def refuse(self) -> None:
+        """End the connections there are, and all that come."""
+        self.refuses = True
+        self.cut()
+
+    def accept(self) -> None:
+        self.refuses = False
+
+    def hold(self) -> None:
+        """Pass nothing on, with all connections open, until `release`."""
+        self._passing, self.waiting = trio.Event(), trio.Event()
+
+    def release(self) -> None:
+        self._passing.set()
+
+    def lose(self, part: bytes, *, reply: bool) -> None:
+        """Of the next write with `part` in it: the reply, or the request itself; then cut."""
+        self._to_lose, self.lost = (part, reply), trio.Event()
+
+    # -- passing on
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        self._listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        task_status.started()
+        await trio.serve_listeners(self._serve, self._listeners)
+
+    async def _serve(self, client: trio.SocketStream) -> None:
+        with trio.CancelScope() as scope:
+            self._cuts.add(scope)
+            if not self.refuses:
+                await self._connect(client, scope)
+        self._cuts.discard(scope)
+
+    async def _connect(self, client: trio.SocketStream, scope: trio.CancelScope) -> None:
+        try:
+            server = await trio.open_tcp_stream("127.0.0.1", self._target_port)
+        except OSError:
+            return
+        line = _Line(self, scope)
+        async with server, trio.open_nursery() as nursery:
+            nursery.start_soon(line.pass_on, client, server, line.request)
+            nursery.start_soon(line.pass_on, server, client, line.reply)
+
+    async def pause(self) -> None:
+        """For as long as a frame is to wait."""
+        await trio.sleep(self.delay_s)
+        self.waiting.set()
+        await self._passing.wait()
+
+    def is_to_be_lost(self, request: bytes) -> bool | None:
+        """None if not; else whether it is the reply that is."""
+        if self._to_lose is None or self._to_lose[0] not in request:
+            return None
+        reply, self._to_lose = self._to_lose[1], None
+        return reply
+
+
+class _Line:
+    """One connection: which of its requests have replies that are to be lost."""
+
+    def __init__(self, proxy: Proxy, scope: trio.CancelScope) -> None:
+        self._proxy, self._scope = proxy, scope
+        self._doomed: set[bytes] = set()
+
+    async def pass_on(
+        self, source: trio.SocketStream, sink: trio.SocketStream, seen: object
+    ) -> None:
+        assert callable(seen)
+        waiting = bytearray()
+        try:
+            async for data in source:
+                waiting += data
+                while len(waiting) >= 4:
+                    end = 4 + struct.unpack_from(">i", waiting)[0]
+                    if len(waiting) < end:
+                        break
+                    frame, waiting = bytes(waiting[:end]), waiting[end:]
+                    await self._proxy.pause()
+                    seen(frame)
+                    await sink.send_all(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # one side is gone: so is the other
+        self._scope.cancel()
+
+    def request(self, frame: bytes) -> None:
+        if len(frame) < 12 or struct.unpack_from(">i", frame, 8)[0] != MULTI:
+            return
+        reply = self._proxy.is_to_be_lost(frame)
+        if reply is True:
+            self._doomed.add(frame[4:8])
+        elif reply is False:
+            self._end()
+
+    def reply(self, frame: bytes) -> None:
+        if frame[4:8] in self._doomed:
+            self._end()
+
+    def _end(self) -> None:
+        """Nothing more is sent: the scope is left at the next checkpoint, before the frame is."""
+        self._proxy.lost.set()
+        self._scope.cancel()
+
+
+@asynccontextmanager
+async def proxied(target_port: int) -> AsyncIterator[Proxy]:
+    async with trio.open_nursery() as nursery:
+        proxy = Proxy(target_port)
+        await nursery.start(proxy.run)
+        yield proxy
+        nursery.cancel_scope.cancel()
