@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
-from typing import Any
 
 from kwire.cluster.store import StoreError
 from kwire.settings import BrokerConfig, ConfigError
@@ -22,6 +22,15 @@ class ZooKeeperTls:
     keystore: str | None = None
     keystore_password: str | None = None
     check_hostname: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        """Trusts the truststore alone, where there is one.  Raises OSError."""
+        context = ssl.create_default_context(cafile=self.truststore)
+        context.check_hostname = self.check_hostname
+        if self.keystore is not None:
+            # A key that needs a password would be asked of the terminal where there is none.
+            context.load_cert_chain(self.keystore, password=self.keystore_password or "")
+        return context
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +61,14 @@ class ZooKeeperConfig:
             raise StoreError(f"zookeeper.connect: /{path} is no path of ZooKeeper")
         return f"/{path}" if path else ""
 
-    def tls_arguments(self) -> dict[str, Any]:
-        """As kazoo's client takes them."""
+    def tls_context(self) -> ssl.SSLContext | None:
+        """None without TLS.  Raises StoreError where a file cannot be used."""
         if self.tls is None:
-            return {}
-        return {
-            "use_ssl": True,
-            "ca": self.tls.truststore,
-            "certfile": self.tls.keystore,
-            "keyfile": self.tls.keystore,
-            "keyfile_password": self.tls.keystore_password,
-            "check_hostname": self.tls.check_hostname,
-        }
+            return None
+        try:
+            return self.tls.context()
+        except OSError as problem:  # that of ssl is one
+            raise StoreError(f"zookeeper.ssl.*: {problem}") from problem
 
 
 def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:

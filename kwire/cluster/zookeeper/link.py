@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import select
+import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -73,9 +75,23 @@ class Reply:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships no types
     """In the place of kazoo's worker threads."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, tls: ssl.SSLContext | None) -> None:
         super().__init__()
-        self._link = link
+        self._link, self._tls = link, tls
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **options: object
+    ) -> Any:  # noqa: ANN401 - kazoo's
+        """Of TLS kazoo's own would trust who the system trusts, besides the truststore."""
+        if self._tls is None:
+            return super().create_connection(address=address, timeout=timeout)
+        connection = socket.create_connection(address, timeout)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            return self._tls.wrap_socket(connection, server_hostname=hostname)
+        except OSError:
+            connection.close()
+            raise
 
     def start(self) -> None:
         self._running = True
@@ -90,14 +106,19 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships
         errors: Sequence[Any],
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """kazoo asks four times for each request, and makes a whole epoll each time."""
+        """kazoo asks four times for each request, and makes a whole epoll each time.
+
+        Of TLS some may be decrypted already, of which the file descriptor knows nothing.
+        """
+        decrypted = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
         poll = select.poll()
         for sockets, events in ((readers, select.POLLIN), (writers, select.POLLOUT)):
             for each in sockets:
                 poll.register(each, events)  # one that is closed is a ValueError: -1 is no file
-        ready = dict(poll.poll(None if timeout is None else max(0.0, timeout * 1000)))
+        wait_ms = 0.0 if decrypted else None if timeout is None else max(0.0, timeout * 1000)
+        ready = dict(poll.poll(wait_ms))
         return (
-            [each for each in readers if each.fileno() in ready],
+            [each for each in readers if each.fileno() in ready or each in decrypted],
             [each for each in writers if each.fileno() in ready],
             [],
         )
@@ -163,16 +184,17 @@ class Link:
         self._handed: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self.outstanding: set[Reply] = set()
         self._on_state, self._on_znode = on_state, on_znode
+        tls = config.tls_context()
         self.client = KazooClient(
             config.servers,
             timeout=config.session_timeout_ms / 1000,
-            handler=_Handler(self),
+            handler=_Handler(self, tls),
             auth_data=list(config.auth),
             connection_retry=KazooRetry(
                 max_tries=-1, delay=RECONNECT_DELAY_S, max_delay=RECONNECT_DELAY_MAX_S
             ),
             logger=log,
-            **config.tls_arguments(),
+            use_ssl=tls is not None,
         )
         self._connection = _Connection(self.client, self.client._conn_retry.copy())
         self.client._connection = self._connection

@@ -17,7 +17,9 @@ from kazoo.exceptions import (
     AuthFailedError,
     ConnectionClosedError,
     ConnectionLoss,
+    InvalidACLError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     RolledBackError,
@@ -39,7 +41,7 @@ where that is full, it calls a request failed that it sends yet."""
 EPHEMERAL = 1
 SEQUENTIAL = 2
 _OPEN_PATHS = ("/consumers",)
-_SENSITIVE_PATHS = ("/config/users", "/delegation_token")
+_SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 """As in Apache Kafka: what every client may write, and what no client may read."""
 
 Operation: TypeAlias = Any
@@ -270,6 +272,9 @@ class Session:
             except KazooException as problem:
                 raise StoreError(f"ZooKeeper refused a write: {problem!r}") from problem
         for at, result in enumerate(results):
+            if isinstance(result, NoAuthError | InvalidACLError):
+                path = operations[at].path
+                raise StoreError(f"ZooKeeper does not let this broker write {path}: {result!r}")
             if isinstance(result, Exception) and not isinstance(
                 result, RolledBackError | RuntimeInconsistency
             ):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -22,7 +24,6 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
-from kwire.testing import ZooKeeperProcess
 from tests.cluster.zookeeper.stores import Observed
 
 _OWN = re.compile(rb'"timestamp":"\d+"|"id":"[\w-]{22}"')
@@ -39,10 +40,10 @@ class Znode:
 
 
 def tree(
-    zookeeper: ZooKeeperProcess, chroot: str, auth: tuple[tuple[str, str], ...] = ()
+    hosts: str, chroot: str, options: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, Znode]:
-    """All below a chroot, but for what is each cluster's own."""
-    client = KazooClient(zookeeper.address, auth_data=list(auth))
+    """All below a chroot, but for what is each cluster's own; `options` are a KazooClient's."""
+    client = KazooClient(hosts, **options)
     client.start(timeout=120)
     found: dict[str, Znode] = {}
     waiting = [""]

@@ -37,6 +37,11 @@ class Proxy:
     def connect(self, chroot: str) -> str:
         return f"127.0.0.1:{self.port}/{chroot}"
 
+    @property
+    def carries(self) -> bool:
+        """Whether there is a connection."""
+        return bool(self._cuts)
+
     # -- faults
 
     def cut(self) -> None:

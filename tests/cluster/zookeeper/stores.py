@@ -38,6 +38,13 @@ async def opened(
 ) -> AsyncIterator[Observed]:
     """A store that runs for this block; its session has ended behind it."""
     config = ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms)
+    async with running(config, broker_id) as store:
+        yield store
+
+
+@asynccontextmanager
+async def running(config: ZooKeeperConfig, broker_id: int = 1) -> AsyncIterator[Observed]:
+    """As `opened`, with all that can be said of how to reach ZooKeeper."""
     async with trio.open_nursery() as nursery:
         store = Observed(config, broker_id)
         await nursery.start(store.run)

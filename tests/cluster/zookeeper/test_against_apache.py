@@ -146,7 +146,7 @@ class Both:
 
     def different(self) -> dict[str, tuple[Znode | None, Znode | None]]:
         """What is in one of them, or in both and not the same."""
-        theirs, ours = (tree(self._zookeeper, f"/{self._chroot}/{each}") for each in "ab")
+        theirs, ours = (tree(self._zookeeper.address, f"/{self._chroot}/{each}") for each in "ab")
         pairs = {path: (ours.get(path), theirs.get(path)) for path in {*ours, *theirs}}
         return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
