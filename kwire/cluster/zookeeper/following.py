@@ -256,7 +256,8 @@ class Follower:
         """Of all the assignments; of those that are new, or named, the states as well."""
         image = self._store.image
         names = await self._session.children(znodes.TOPICS, watch=True)
-        gone = [name for name in image.topics if name not in set(names)]
+        there = set(names)
+        gone = [name for name in image.topics if name not in there]
         new = [name for name in names if name not in image.topics]
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
