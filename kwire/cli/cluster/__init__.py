@@ -11,6 +11,7 @@ TASKS: dict[str, str] = {
     "elect": "Have the controller elect leaders.",
     "reassign": "Move replicas to other brokers.",
     "up": "Run a cluster of several brokers on this machine.",
+    "adopt": "Take a single node's data directory into a cluster.",
 }
 """Each is `command` in the module of its name; none is imported to list them."""
 
@@ -41,4 +42,5 @@ def command() -> None:
       kwire cluster status --watch
       kwire cluster elect --all
       kwire cluster reassign --off 2 --throttle 20MB
+      kwire cluster adopt --zookeeper localhost:2181 kwire-data
     """

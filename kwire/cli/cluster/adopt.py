@@ -1,0 +1,171 @@
+"""`kwire cluster adopt`: a single node's data directory becomes a broker's of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.output import counted, say
+
+if TYPE_CHECKING:
+    from kwire.cluster.zookeeper.adopting import Adoption
+    from kwire.log import LogDir
+    from kwire.metadata.image import ClusterImage
+
+
+class NotAdopted(Exception):
+    """Why not, as a sentence."""
+
+
+@click.command("adopt")
+@click.argument(
+    "directories", metavar="DATA_DIR...", nargs=-1, required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)  # fmt: skip
+@click.option(
+    "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True,
+    help="What zookeeper.connect of the cluster's brokers will be.",
+)  # fmt: skip
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=18.0,
+    show_default=True, help="How long to wait for ZooKeeper.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+def command(directories: tuple[Path, ...], zookeeper: str, timeout: float, dry_run: bool) -> None:
+    """Take a single node into a cluster that ZooKeeper coordinates.
+
+    DATA_DIR are its log.dirs, the first one first.  Its topics with their ids, what is set on
+    them and on brokers, its cluster id and its producer ids are written to ZooKeeper; records stay
+    where they are.  The node must have been stopped.
+
+    \b
+      kwire cluster adopt --zookeeper localhost:2181 kwire-data --dry-run
+      kwire cluster adopt --zookeeper localhost:2181 kwire-data
+      kwire serve --data kwire-data --set zookeeper.connect=localhost:2181
+
+    Afterwards the directory belongs to a broker of that cluster, kwire's or Apache Kafka 3.9's,
+    with the id that the node had.  Others join, and kwire cluster reassign gives them replicas.
+    ZooKeeper must have no cluster yet, or this one, and no broker may run there.
+    """
+    try:
+        _adopt(directories, zookeeper, timeout, dry_run=dry_run)
+    except NotAdopted as error:
+        say(f"kwire: {error}")
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry_run: bool) -> None:
+    with _locked(directories) as locked:
+        broker_id = _broker_id(locked)
+        image = _metadata(directories[0])
+        adoption = _written(zookeeper, timeout_s, image, broker_id, dry_run=dry_run)
+        for path in adoption.paths:
+            click.echo(path)
+        topics = counted(len(adoption.topics), "topic")
+        if dry_run:
+            say(f"{topics} would be written for broker {broker_id}; nothing is")
+            return
+        _give_to_zookeeper(locked, broker_id, image.cluster_id)
+        say(f"{topics} written for broker {broker_id}. To serve them:")
+        say(
+            f"  kwire serve --set log.dirs={','.join(map(str, directories))}"
+            f" --set broker.id={broker_id} --set zookeeper.connect={zookeeper}"
+        )
+
+
+@contextmanager
+def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
+    """Nobody serves them meanwhile.  Raises NotAdopted."""
+    from kwire.log import LogDir, LogDirLocked
+    from kwire.log.directory.files import Files
+
+    found = [LogDir(path, Files()) for path in directories]
+    try:
+        for directory in found:
+            directory.open()
+        yield found
+    except LogDirLocked as error:
+        raise NotAdopted(str(error)) from error
+    finally:
+        for directory in found:
+            directory.unlock()
+
+
+def _broker_id(directories: Sequence[LogDir]) -> int:
+    """Of meta.properties, which all must have."""
+    from kwire.log import LogDirError
+
+    ids = set()
+    for directory in directories:
+        try:
+            known = directory.identity()
+        except LogDirError as error:
+            raise NotAdopted(str(error)) from error
+        if known is None:
+            raise NotAdopted(f"{directory.path} has no meta.properties: no broker had it")
+        ids.add(known.node_id)
+    if len(ids) > 1:
+        raise NotAdopted(f"the directories belong to several brokers: {sorted(ids)}")
+    return ids.pop()
+
+
+def _metadata(directory: Path) -> ClusterImage:
+    from kwire.cluster.change_log import ChangeLog, DamagedLog
+    from kwire.cluster.local import FILE_NAME
+
+    path = directory / FILE_NAME
+    if not path.exists():
+        raise NotAdopted(f"there is no {path}: a single kwire has it in the first of its log.dirs")
+    try:
+        log, image = ChangeLog.open_at(path)
+    except DamagedLog as error:
+        raise NotAdopted(f"{path} cannot be read: {error}") from error
+    log.close()
+    return image
+
+
+def _written(
+    zookeeper: str, timeout_s: float, image: ClusterImage, broker_id: int, *, dry_run: bool
+) -> Adoption:
+    import trio
+
+    from kwire.cluster.store import StoreError
+    from kwire.cluster.zookeeper.adopting import CannotAdopt, adopt
+    from kwire.cluster.zookeeper.config import ZooKeeperConfig
+
+    timeout_ms = int(timeout_s * 1000)
+    config = ZooKeeperConfig(zookeeper, connection_timeout_ms=timeout_ms)
+    found: list[Adoption] = []
+    reasons: list[str] = []
+
+    async def run() -> None:
+        try:
+            found.append(await adopt(config, image, broker_id, dry_run=dry_run))
+        except* (CannotAdopt, StoreError) as group:
+            reasons.extend(_sentences(group))
+
+    trio.run(run)
+    if reasons:
+        raise NotAdopted("; ".join(dict.fromkeys(reasons)))
+    return found[0]
+
+
+def _sentences(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _sentences(error)
+        else:
+            yield str(error)
+
+
+def _give_to_zookeeper(directories: Sequence[LogDir], broker_id: int, cluster_id: str) -> None:
+    """meta.properties as brokers on ZooKeeper have it; the last step, for it can be done again."""
+    from kwire.log.directory.meta_properties import MetaProperties
+
+    for directory in directories:
+        directory.set_identity(MetaProperties(0, broker_id, cluster_id))
