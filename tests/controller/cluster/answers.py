@@ -1,8 +1,9 @@
 """A story of elections and reassignments that any cluster of three brokers can be told.
 
-Apache Kafka 3.9.2 was told it (`answers.jsonl` is what came of it), and so is the machine, in the
-simulated cluster.  Broker 1 is the controller throughout.  A line is what was asked for, the errors
-or partitions of the answer, and how the partitions are that it was about once nothing moves.
+Apache Kafka 3.9.2 was told it (`answers.jsonl` is what came of it), and so are the machine, in the
+simulated cluster, and brokers of kwire.  Broker 1 is the controller throughout.  A line is what was
+asked for or happened, the errors or partitions of the answer, and how the partitions are that it
+was about once nothing moves.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from kwire.codecs.messages.list_partition_reassignments import (
 Place = tuple[str, int]
 PREFERRED, UNCLEAN = 0, 1
 TIMEOUT_MS = 30_000
+LEADER_EPOCH = 1
+"""Where it stands in what is told of a partition."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,7 @@ class State:
 class Stage(Protocol):
     """A cluster of the brokers 1, 2 and 3, of which 1 is the controller."""
 
-    def create(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
-        """Returns once all replicas are in sync."""
+    def create(self, topic: str, assignment: Sequence[Sequence[int]]) -> None: ...
 
     def ask(self, request: Any) -> Any:  # noqa: ANN401 - any request and its reply
         """The controller's answer."""
@@ -57,7 +59,7 @@ class Stage(Protocol):
     def state(self, place: Place) -> State: ...
 
     def settle(self, places: Sequence[Place]) -> None:
-        """Returns once those who can have done what there was to do."""
+        """Returns once those who can have done what there was to do, for the next line."""
 
     def pause(self, broker: int) -> None:
         """It does nothing any longer, and nobody has noticed yet."""
@@ -80,9 +82,26 @@ class Story:
         self._stage = stage
         self._topics: dict[str, int] = {}
 
-    def _create(self, topic: str, *assignment: list[int]) -> None:
+    def _create(self, topic: str, *assignment: list[int]) -> Line:
         self._topics[topic] = len(assignment)
         self._stage.create(topic, assignment)
+        return self._told(f"create {topic} {assignment}", None, [topic])
+
+    def _pause(self) -> Line:
+        self._stage.pause(3)
+        return self._told("broker 3 stands still", None, list(self._topics))
+
+    def _resume(self) -> Line:
+        self._stage.resume(3)
+        return self._told("broker 3 goes on", None, list(self._topics))
+
+    def _kill(self) -> Line:
+        self._stage.kill(3)
+        return self._told("broker 3 is gone", None, list(self._topics))
+
+    def _start(self) -> Line:
+        self._stage.start(3)
+        return self._told("broker 3 is back", None, list(self._topics))
 
     def _told(self, asked: str, answer: object, topics: Sequence[str]) -> Line:
         places = [(topic, index) for topic in topics for index in range(self._topics.get(topic, 0))]
@@ -150,8 +169,8 @@ class Story:
         yield from self._without_a_broker()
 
     def _refused(self) -> Iterator[Line]:
-        self._create("t", [1, 2], [2, 1])
-        self._create("t1", [1])
+        yield self._create("t", [1, 2], [2, 1])
+        yield self._create("t1", [1])
         yield self._elect(PREFERRED, {"t": [0, 1, 2], "n": [0]})
         yield self._elect(UNCLEAN, {"t": [0]})
         yield self._elect(PREFERRED, None)
@@ -171,9 +190,9 @@ class Story:
 
     def _under_way(self) -> Iterator[Line]:
         """Broker 3 stands still: what needs it does not end."""
-        self._create("u", [1, 2])
-        self._create("u1", [2], [1])
-        self._stage.pause(3)
+        yield self._create("u", [1, 2])
+        yield self._create("u1", [2], [1])
+        yield self._pause()
         yield self._reassign({"u": {0: [3, 2]}, "u1": {0: [2, 3], 1: [3]}})
         yield self._list()
         yield self._list({"u": [0, 1], "u1": [1], "t": [0], "n": [0]})
@@ -184,15 +203,15 @@ class Story:
         yield self._reassign({"u": {0: None}, "u1": {0: None, 1: None}})
         yield self._list()
         yield self._reassign({"u": {0: [1, 3]}, "u1": {0: [3, 2]}})
-        self._stage.resume(3)
+        yield self._resume()
         yield self._list({"u": [0], "u1": [0]})
         yield self._elect(PREFERRED, {"u": [0], "u1": [0]})
 
     def _without_a_broker(self) -> Iterator[Line]:
         """Broker 3 is gone, with what it alone had."""
-        self._create("v", [3, 2], [2, 3])
-        self._create("v1", [3])
-        self._stage.kill(3)
+        yield self._create("v", [3, 2], [2, 3])
+        yield self._create("v1", [3])
+        yield self._kill()
         yield self._elect(PREFERRED, {"v": [0, 1], "v1": [0]})
         yield self._elect(UNCLEAN, {"v": [0, 1], "v1": [0]})
         yield self._elect(UNCLEAN, None)
@@ -202,7 +221,7 @@ class Story:
         yield self._elect(UNCLEAN, {"v1": [0]})
         yield self._reassign({"v1": {0: [1]}})
         yield self._list()
-        self._stage.start(3)
+        yield self._start()
         yield self._elect(PREFERRED, {"v": [0, 1], "v1": [0]})
         yield self._list()
 

@@ -7,25 +7,33 @@ But for the leader epochs: where replicas come and go, Apache Kafka takes some t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kwire.codecs.messages.alter_partition import AlterPartitionRequest
+from kwire.codecs.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
+from kwire.codecs.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kwire.codecs.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kwire.controller.cluster.effects import Effects
 from kwire.metadata.changes import Change, CreateTopic
 from kwire.metadata.election import unassigned
 from kwire.metadata.image import ClusterImage, TopicImage
 from kwire.settings import BrokerConfig
 from kwire.testing.zookeeper import ZooKeeperProcess
-from tests.controller.cluster.answers import Place, State, Story
+from tests.controller.cluster.answers import LEADER_EPOCH, Line, Place, State, Story
 from tests.controller.cluster.simulation import Cluster, Term
-from tests.controller.cluster.zookeeper_stage import ZooKeeperStage
+from tests.controller.cluster.zookeeper_stage import ZooKeeperStage, staged_brokers
 
 ANSWERS = Path(__file__).with_name("answers.jsonl")
-LEADER_EPOCH = 1
-"""Where it stands in what is told of a partition."""
 CONFIG = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
 
 
@@ -128,9 +136,14 @@ def kept() -> list[Any]:
     return [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_machine_does_what_apache_kafka_did() -> None:
-    lines = [json.loads(json.dumps(line)) for line in Story(SimulatedStage()).lines()]
-    for line, expected in zip(lines, kept(), strict=True):
+def states() -> list[Any]:
+    return [line["then"] for line in kept()]
+
+
+def check(lines: Iterable[Line]) -> None:
+    """But for the leader epochs they are what was kept."""
+    for told, expected in zip(lines, kept(), strict=True):
+        line = json.loads(json.dumps(told))
         for place, state in expected["then"].items():
             theirs, ours = state[LEADER_EPOCH], line["then"][place][LEADER_EPOCH]
             assert 0 <= ours <= theirs, (line["asked"], place)
@@ -138,12 +151,60 @@ def test_the_machine_does_what_apache_kafka_did() -> None:
         assert line == expected
 
 
+def test_the_machine_does_what_apache_kafka_did() -> None:
+    check(Story(SimulatedStage()).lines())
+
+
+@pytest.mark.slow
+def test_brokers_of_kwire_do_it(zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str) -> None:
+    connect = zookeeper.connect(f"/{unique}")
+    with ZooKeeperStage(staged_brokers(tmp_path, connect), connect, states()) as stage:
+        check(Story(stage).lines())
+        check_refused(stage)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("zookeeper_libs")
+@pytest.mark.parametrize("apache", [(1,), (2,), (3,), (2, 3)], ids=str)
+def test_brokers_of_both_kinds_do_it(
+    zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str, apache: tuple[int, ...]
+) -> None:
+    """Broker 1 is the controller, broker 3 stands still, goes and is back."""
+    connect = zookeeper.connect(f"/{unique}")
+    with ZooKeeperStage(staged_brokers(tmp_path, connect, apache), connect, states()) as stage:
+        check(Story(stage).lines())
+
+
+def check_refused(stage: ZooKeeperStage) -> None:
+    """Broker 2 is not the controller, and says so as Apache Kafka 3.9.2 does."""
+    asked = (
+        AlterPartitionReassignmentsRequest(),
+        ListPartitionReassignmentsRequest(),
+        AlterPartitionRequest(2),
+        AllocateProducerIdsRequest(2),
+    )
+    for request in asked:
+        assert stage.ask(request, broker=2).error_code == ErrorCode.NOT_CONTROLLER, request
+    shutdown = stage.ask(ControlledShutdownRequest(3), broker=2)
+    assert shutdown.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    created = stage.ask(CreateTopicsRequest([CreatableTopic("x", 1, 1)]), broker=2).topics
+    deleted = stage.ask(DeleteTopicsRequest([DeleteTopicState("t")]), broker=2).responses
+    grown = stage.ask(CreatePartitionsRequest([CreatePartitionsTopic("t", 9)]), broker=2).results
+    elected = stage.ask(ElectLeadersRequest(0, [TopicPartitions("t", [0])]), broker=2)
+    (election,) = elected.replica_election_results
+    for (result,) in (created, deleted, grown, election.partition_result):
+        assert result.error_code == ErrorCode.NOT_CONTROLLER, result
+    everything = stage.ask(ElectLeadersRequest(0, None), broker=2).replica_election_results
+    assert {each.topic for each in everything} == {"t", "t1", "u", "u1", "v", "v1"}
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("zookeeper_libs")
 def test_apache_kafka_still_does_it(
     zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str, rewrite: bool
 ) -> None:
-    with ZooKeeperStage(tmp_path, zookeeper.connect(f"/{unique}")) as stage:
+    connect = zookeeper.connect(f"/{unique}")
+    with ZooKeeperStage(staged_brokers(tmp_path, connect, (1, 2, 3)), connect) as stage:
         lines = list(Story(stage).lines())
     if rewrite:
         text = "".join(json.dumps(line) + "\n" for line in lines)
