@@ -1,6 +1,6 @@
 """Fetch as a follower asks it: all that is in the leader's log, and it tells how far it is.
 
-What differs from a consumer's Fetch (kwire.handlers.fetch):
+What differs from a consumer's Fetch (kwire.partitions.fetching):
 - It reads up to the log end offset, not to what is committed, and waits for what is appended.
 - What it asks for says what it has: its progress is noted once a request, behind the read, so the
   high watermark that it is told is the one from before.
@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import trio
-
-from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
-from kwire.handlers.fetch import REPLICA_STATE_SINCE, Fetch, diverging_epoch
+from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, PartitionData
 from kwire.log import LogError, Region
 from kwire.partitions.fetch_sessions import Answers, FetchTarget
-from kwire.partitions.purgatory import ParkedFetch
+from kwire.partitions.fetching import REPLICA_STATE_SINCE, Fetch, diverging_epoch
 from kwire.replication.leading import check_replica
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
-    from kwire.partitions.partition import Partition
+    from kwire.partitions.partition import FetchWaiter, Partition
 
 
 class ReplicaFetch(Fetch):
@@ -114,19 +111,8 @@ class ReplicaFetch(Fetch):
         partition = target.partition
         return data.high_watermark if partition is None else partition.log.log_end_offset
 
-    async def wait(self, max_wait_ms: int) -> FetchResponse:
-        """As Fetch.wait, for what is appended."""
-        self.waiting = True
-        targets = self.plan.targets.values()
-        partitions = [target.partition for target in targets if target.partition is not None]
-        waiters = [partition.replica_waiters for partition in partitions]
-        with trio.move_on_after(max_wait_ms / 1000), ParkedFetch(waiters) as parked:
-            before = self.watermarks
-            if before != sum(each.log.log_end_offset for each in partitions) and self.read():
-                return self.response()
-            while not parked.changed:
-                await parked.arrival(self.min_bytes - self.available_bytes)
-                if self.read():
-                    return self.response()
-        self.read()
-        return self.response()
+    def _waiters(self, partition: Partition) -> set[FetchWaiter]:
+        return partition.replica_waiters
+
+    def _watermark(self, partition: Partition) -> int:
+        return partition.log.log_end_offset

@@ -25,8 +25,8 @@ from kwire.codecs.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kwire.handlers.fetch import Fetch
 from kwire.log import LogDirLocked
+from kwire.partitions.fetching import Fetch
 from kwire.routes import ROUTES
 from tests.inside import (
     PATIENCE_S,

@@ -74,7 +74,7 @@ def wrong_generation_accepted() -> None:
 
 @fault
 def high_watermark_one_too_high() -> None:
-    from kwire.handlers.fetch import Fetch
+    from kwire.partitions.fetching import Fetch
 
     def around(was: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - a partition's data
         data = was(*args)
@@ -166,7 +166,7 @@ def another_default() -> None:
 
 @fault
 def long_poll_answers_at_once() -> None:
-    from kwire.handlers.fetch import Fetch
+    from kwire.partitions.fetching import Fetch
 
     async def respond(fetch: Fetch) -> Any:  # noqa: ANN401 - the response
         return fetch.response()
