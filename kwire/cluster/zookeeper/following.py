@@ -6,6 +6,7 @@ and what administrators and brokers ask of it by znodes, which go when they have
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,9 @@ EVERYTHING = "/"
 CHANGES_KEPT_S = 15 * 60
 """How long a notification of changed configs stays, as in Apache Kafka: for who was away."""
 REFUSED_PAUSE_S = 1.0
+LIST_PAUSE_RATIO = 10
+"""The list of all topics changes with each that is made, also by this broker, and ZooKeeper tells
+it whole: it is read again when ten times as long has passed as reading it took."""
 
 _ASKED = (
     znodes.REASSIGN_PARTITIONS,
@@ -112,6 +116,9 @@ class Follower:
         self._session = store.session
         self._turn = turn
         self._marks: set[str] = set()
+        self._late: set[str] = set()
+        """Marked as well, and not read before `_list_due_at`, by trio's clock."""
+        self._list_due_at = 0.0
         self._work = trio.Event()
         self._told: Mapping[Place, tuple[int, ...]] = {}
         self._dropped: set[Place] = set()
@@ -133,10 +140,11 @@ class Follower:
     async def run(self) -> None:
         """Read what is marked, until the session is closed."""
         while self._session.state is not State.CLOSED:
-            await self._work.wait()
+            with trio.move_on_at(self._list_due_at if self._late else math.inf):
+                await self._work.wait()
             self._work = trio.Event()
             async with self._turn:
-                marks, self._marks = self._marks, set()
+                marks = self._take_marks()
                 try:
                     await self.read(marks)
                 except StoreError as problem:
@@ -146,6 +154,13 @@ class Follower:
                         self._work.set()
             if self._work.is_set() and self._marks & marks:
                 await trio.sleep(REFUSED_PAUSE_S)
+
+    def _take_marks(self) -> set[str]:
+        """What is to be read now."""
+        marks, self._marks = self._marks | self._late, set()
+        is_early = trio.current_time() < self._list_due_at
+        self._late = marks & {znodes.TOPICS} if is_early else set()
+        return marks - self._late
 
     async def read(self, subjects: set[str]) -> None:
         """Read them, publish what is new, and leave watches.  Raises StoreError."""
@@ -254,11 +269,13 @@ class Follower:
 
     async def _read_all_topics(self, also: Iterable[str]) -> None:
         """Of all the assignments; of those that are new, or named, the states as well."""
-        image = self._store.image
+        began = trio.current_time()
         names = await self._session.children(znodes.TOPICS, watch=True)
-        there = set(names)
+        image, there = self._store.image, set(names)
         gone = [name for name in image.topics if name not in there]
         new = [name for name in names if name not in image.topics]
+        now = trio.current_time()
+        self._list_due_at = now + LIST_PAUSE_RATIO * (now - began)
         await self._read_topics([*gone, *new, *(set(also) & image.topics.keys())])
 
     async def read_whole(self) -> tuple[ClusterImage, list[Change]]:

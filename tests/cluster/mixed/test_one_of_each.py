@@ -1,0 +1,75 @@
+"""A broker of kwire's and one of Apache Kafka 3.9.2 are a cluster, whichever is the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.configs import Operation, Resource, ResourceType, alter_configs, topic_settings
+from kwire.client.elections import ElectionType, elect_leaders
+from kwire.client.reassignments import alter_reassignments
+from kwire.client.topics import add_partitions, create_topic, delete_topic
+from kwire.testing import ZooKeeperProcess
+from tests.cluster.mixed.clusters import Mixed, State, mixed, until
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+KWIRE, APACHE = 1, 2
+BOTH = frozenset((1, 2))
+
+
+def test_either_leads_the_cluster(
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
+) -> None:
+    with mixed(zookeeper, tmp_path, f"/{unique}", apache=[APACHE]) as cluster:
+        for controller in (KWIRE, APACHE):
+            cluster.lead(controller)
+            _life_of_a_topic(cluster, f"t{controller}")
+
+
+def _life_of_a_topic(cluster: Mixed, name: str) -> None:
+    """Made, filled, grown, moved away from kwire and back, led as preferred, read, deleted."""
+    with cluster.client(KWIRE) as ours, cluster.client(APACHE) as theirs:
+        made = create_topic(
+            ours,
+            name,
+            assignment=[[KWIRE, APACHE], [APACHE, KWIRE]],
+            configs={"retention.ms": "7777777"},
+        )
+        assert made.error_code == 0
+        cluster.all_say(name, [(1, (1, 2), BOTH), (2, (2, 1), BOTH)])
+        values = [str(number) for number in range(100)]
+        cluster.produce(name, values, 2)
+        add_partitions(theirs, name, 3)
+        until(lambda: len(cluster.topic(KWIRE, name) or ()) == 3, "grown")
+        first = TopicPartition(name, 0)
+        assert alter_reassignments(theirs, {first: [APACHE]}) == {}
+        until(lambda: _state(cluster, name) == (2, (2,), frozenset((2,))), "moved away from kwire")
+        assert alter_reassignments(ours, {first: [KWIRE, APACHE]}) == {}
+        until(lambda: _state(cluster, name) == (2, (1, 2), BOTH), "moved to kwire")
+        assert [each.failed for each in elect_leaders(theirs, ElectionType.PREFERRED, [first])] == [
+            False
+        ]
+        until(lambda: _state(cluster, name) == (1, (1, 2), BOTH), "led as preferred")
+        assert sorted(cluster.read(name, 2, 100)) == sorted(values)
+        for client, other, size in ((ours, theirs, "2000000"), (theirs, ours, "3000000")):
+            wanted = {"segment.bytes": (Operation.SET, size)}
+            alter_configs(client, Resource(ResourceType.TOPIC, name), wanted)
+            _has_size(other, name, size)
+        delete_topic(theirs, name)
+        cluster.all_say(name, None)
+
+
+def _state(cluster: Mixed, name: str) -> State | None:
+    """Of the first partition, where both say the same."""
+    ours, theirs = (cluster.topic(each, name) for each in (KWIRE, APACHE))
+    return ours[0] if ours and theirs and ours[0] == theirs[0] else None
+
+
+def _has_size(client: Cluster, name: str, size: str) -> None:
+    def says_so() -> bool:
+        return topic_settings(client, [name], ["segment.bytes"])[name]["segment.bytes"] == size
+
+    until(says_so, "told to the other")
