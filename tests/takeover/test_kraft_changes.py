@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -149,3 +150,25 @@ def test_producer_ids_are_taken_by_nobody_in_particular() -> None:
     assert isinstance(record, ProducerIdsRecord)
     assert (record.broker_id, record.broker_epoch, record.next_producer_id) == (1, -1, 7000)
     assert version == 0
+
+
+def test_settings_that_the_log_keeps_are_brought_to_it_whatever_else_there_is() -> None:
+    kraft = KraftMetadata()
+    write(kraft, CreateTopic(TOPIC))
+    image = CreateTopic(TOPIC).apply_to(ClusterImage("c"))
+    image = CreateTopic(replace(TOPIC, name="u", id=b"u" * 16)).apply_to(image)
+    for kind, name in ((3, "a kind it does not keep"), (2, "t"), (2, "u"), (4, "1")):
+        image = SetConfigs(kind, name, {}, {"a.setting": name}).apply_to(image)
+    changes = list(lacking(kraft, image, ME))
+    made = [each for each in changes if isinstance(each, CreateTopic)]
+    assert [(each.topic.name, each.configs) for each in made] == [("u", {"a.setting": "u"})]
+    set_ones = [each for each in changes if isinstance(each, SetConfigs)]
+    assert [(each.resource, each.name) for each in set_ones] == [(2, "t"), (4, "1")]
+
+
+def test_a_partition_goes_on_from_its_epochs() -> None:
+    state = PartitionImage(1, 6, 9, (1,), (1,))
+    topic = TopicImage("t", b"t" * 16, (state,))
+    _, (record, _) = records_of(CreateTopic(topic), ME, KraftMetadata())
+    assert isinstance(record, PartitionRecord)
+    assert (record.leader_epoch, record.partition_epoch) == (6, 9)

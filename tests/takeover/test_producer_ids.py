@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kwire.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -17,7 +19,8 @@ NOW_MS = Broker.now_ms()  # producers are forgotten after a day
 LARGEST = FIRST_PRODUCER_ID + 41_999
 
 
-async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("largest", [FIRST_PRODUCER_ID, LARGEST])
+async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path, largest: int) -> None:
     """Logs alone, no KRaft metadata: the largest id that they mention is somebody's already."""
     logs = LogManager(
         [tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS, verify_transactions=False
@@ -25,7 +28,7 @@ async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> No
     logs.identify(1, "cluster")
     logs.load()
     log = logs.create("t", TOPIC_ID, 0)
-    for producer_id in (7, LARGEST, 12):
+    for producer_id in (7, largest, 12):
         batch = build(
             [Record(0, NOW_MS, None, b"v", [])],
             producer_id=producer_id,
@@ -40,5 +43,5 @@ async def test_producer_ids_go_on_behind_those_of_the_logs(tmp_path: Path) -> No
         given = [
             (await client.ask(request, 4, InitProducerIdResponse)).producer_id for _ in range(3)
         ]
-        assert min(given) > LARGEST
+        assert min(given) > largest
         assert len(set(given)) == 3

@@ -209,6 +209,13 @@ async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(data: Path
     assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "it is said once"
 
 
+async def test_apache_kafka_goes_on_with_its_own_producer_ids(data: Path) -> None:
+    """kwire's begin where Apache Kafka never gets to."""
+    async with running_broker(data, SETTINGS):
+        pass
+    assert said(data).next_producer_id == 0
+
+
 async def test_folders_of_other_topics_stay_set_aside(data: Path) -> None:
     async with running_broker(data, SETTINGS) as broker:
         await broker.store.commit([CreateTopic(topic("a", 1, 2))])

@@ -16,7 +16,7 @@ from kwire.codecs.batches import (
     records,
 )
 from kwire.log.compaction.batch_filter import BatchFilter
-from kwire.log.compaction.key_scan import Keys, scan_keys
+from kwire.log.compaction.key_scan import Keys, entries, picked, scan_keys, short_key
 from kwire.log.compaction.offset_map import OffsetMap
 from kwire.log.compaction.task import (
     Answer,
@@ -96,6 +96,46 @@ def test_keys_are_found_with_their_offsets_wherever_records_are_gone(offsets: li
     found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
     assert found.keys == [record.key for record in made]
     assert list(found.offsets) == [record.offset for record in made]
+
+
+SIZES = [0, 1, 62, 63, 64, 65, 130, 8_000, 9_000, 20_000]
+
+
+def sized(gone: tuple[int, ...] = ()) -> tuple[list[Record], bytes]:
+    """Keys and values whose sizes take one byte, two or three; each key is there once."""
+    made = [
+        Record(100 + number, 1000 + 70 * number, b"%d" % number + b"k" * key, b"v" * value)
+        for number, (key, value) in enumerate((key, value) for key in SIZES for value in SIZES)
+        if number not in gone
+    ]
+    options = {"base_offset": 100, "keep_offsets": True, "last_offset": 199}
+    return made, bytes(build(made, **options))  # type: ignore[arg-type]  # by name
+
+
+@pytest.mark.parametrize("gone", [(), (7,), (0, 99)])
+def test_keys_of_any_size_are_found(gone: tuple[int, ...]) -> None:
+    made, data = sized(gone)
+    found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
+    assert found.keys == [short_key(record.key or b"") for record in made]
+    assert list(found.offsets) == [record.offset for record in made]
+    assert not found.has_nulls
+
+
+@pytest.mark.parametrize("deltas", [[0], [99], [3, 4, 50], list(range(100))])
+def test_records_that_are_picked_are_those(deltas: list[int]) -> None:
+    made, data = sized()
+    found = picked(data, HEADER_SIZE, deltas)
+    assert found is not None
+    whole = entries(data, HEADER_SIZE, len(data), len(made))
+    assert [each._replace(key=None) for each in found] == [
+        whole[delta]._replace(key=None) for delta in deltas
+    ]
+
+
+def test_none_is_picked_where_they_are_not_numbered_one_by_one() -> None:
+    for kept in ([Record(101, 0, b"k", b"v")], [Record(100 + at, 0, b"k", b"v") for at in (0, 2)]):
+        data = bytes(build(kept, base_offset=100, keep_offsets=True, last_offset=102))
+        assert picked(data, HEADER_SIZE, list(range(len(kept)))) is None
 
 
 @pytest.mark.parametrize(

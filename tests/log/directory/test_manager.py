@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -158,14 +158,36 @@ def test_new_partitions_go_where_the_fewest_are(manager_of: MakeManager) -> None
     assert manager.create("u", TOPIC_ID, 0).dir.parent.name == "b"
 
 
-def test_a_partition_in_two_directories_is_refused(manager_of: MakeManager, tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [(), (None, {"t": TOPIC_ID}.get)])
+def test_a_partition_in_two_directories_is_refused(
+    manager_of: MakeManager, tmp_path: Path, known: tuple[Any, ...]
+) -> None:
     manager = manager_of("a", "b")
     log = manager.create("t", TOPIC_ID, 0)
     manager.close()
     other = "b" if log.dir.parent.name == "a" else "a"
     shutil.copytree(log.dir, tmp_path / other / "t-0")
+    again = manager_of("a", "b", load=False)
     with pytest.raises(LogDirError, match="remove the copy"):
-        manager_of("a", "b")
+        again.load(*known)
+
+
+def test_of_two_folders_the_one_that_names_its_topic_is_served(
+    manager_of: MakeManager, append: Append, tmp_path: Path
+) -> None:
+    manager = manager_of("a", "b")
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 3)
+    manager.close()
+    first, second = tmp_path / "a", tmp_path / "b"
+    if log.dir.parent == second:
+        shutil.move(log.dir, first)
+    shutil.copytree(first / "t-0", second / "t-0")
+    (second / "t-0" / "partition.metadata").unlink()
+    again = manager_of("a", "b", load=False)
+    again.load(None, {"t": TOPIC_ID}.get)
+    assert again.logs["t", 0].dir == first / "t-0"
+    assert [path.name[-6:] for path in second.iterdir() if path.is_dir()] == ["-stray"]
 
 
 def test_folders_that_are_missing_above_it_are_durable(tmp_path: Path, clock: Clock) -> None:

@@ -332,6 +332,21 @@ class TestVerification:
         producer.end(ControlType.ABORT)
         assert producer.refused(0, transactional=True) is ErrorCode.INVALID_TXN_STATE
 
+    @pytest.mark.parametrize(
+        ("epoch", "version_2", "stays"),
+        [(1, True, True), (1, False, False), (0, True, False), (2, True, False)],
+    )
+    def test_a_marker_that_starts_the_next_epoch_leaves_its_proof(
+        self, producer: Producer, epoch: int, version_2: bool, stays: bool
+    ) -> None:
+        """Each transaction of version 2 has an epoch of its own, and a marker names the next."""
+        asked = self.prove(producer, epoch=epoch, version_2=version_2)
+        marker = control_batch(
+            ControlType.ABORT, 0, producer_id=7, producer_epoch=1, timestamp=NOW_MS
+        )
+        producer.log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+        assert producer.log.producers.verifications == ({7: asked} if stays else {})
+
     def test_another_producers_proof_is_none(
         self, producer: Producer, make_batch: MakeBatch
     ) -> None:
