@@ -233,10 +233,11 @@ async def test_replies_wait_until_records_are_committed(
         node.create(TOPIC)
         partition = node.partition(TOPIC)
         node.lag(TOPIC)
-        replies: list[AnyMessage] = []
+        replies: dict[str, AnyMessage] = {}
 
         async def ask(request: AnyMessage) -> None:
-            replies.append(await node.start(request, 8))
+            reply = await node.start(request, 8)
+            replies[type(reply).__name__] = reply
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, commit(3))
@@ -246,9 +247,9 @@ async def test_replies_wait_until_records_are_committed(
             await trio.testing.wait_all_tasks_blocked()
             assert not replies, "what is not committed is not told"
             partition.advance_high_watermark(partition.log_end_offset, 0)
-        written, read = replies
-        assert written.topics[0].partitions[0].error_code == ErrorCode.NONE
-        assert read.groups[0].topics[0].partitions[0].committed_offset == 3
+        assert replies["OffsetCommitResponse"].topics[0].partitions[0].error_code == ErrorCode.NONE
+        told = replies["OffsetFetchResponse"].groups[0].topics[0].partitions[0]
+        assert told.committed_offset == 3
 
 
 async def test_replies_are_given_up_after_the_commit_timeout(

@@ -81,6 +81,14 @@ def test_by_a_full_index(open_log: OpenLog, append: Append) -> None:
     assert bases(log) == [0, 2, 4, 6, 8]
 
 
+def test_an_offset_index_is_never_larger_than_it_may_be(open_log: OpenLog, append: Append) -> None:
+    """Where timestamps stand still it is the one that grows."""
+    log = open_log(log_config(segment_index_bytes=60, index_interval_bytes=0))
+    for _ in range(40):
+        append(log)
+    assert {segment.offset_index.size_bytes for segment in log.segments.between(0, 32)} == {56}
+
+
 def test_by_offsets_that_an_index_cannot_hold(open_log: OpenLog, make_batch: MakeBatch) -> None:
     log = open_log()
     for base in (0, 2**31 - 1, 2**31, 2**32):

@@ -68,6 +68,7 @@ BATCHES = {
     "lies about its length": spoiled(batch(), 11),
     "magic 1": batch()[:16] + b"\1" + batch()[17:],
     "from the future": bytes(build([Record(0, NOW_MS + 10**8, None, b"v", [])])),
+    "three records": bytes(build([Record(at, NOW_MS, b"k", b"v", []) for at in range(3)])),
     "plain at the end": batch(),
 }
 

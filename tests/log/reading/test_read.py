@@ -18,10 +18,14 @@ from kwire.log import (
     max_timestamp_offset,
     offset_for_timestamp,
 )
+from kwire.log.directory.files import Files
+from kwire.log.reading.region import read_exactly
 from tests.log.configs import log_config
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.log.conftest import Append, MakeBatch, OpenLog
 
 NOW_MS = 1_700_000_000_000
@@ -233,3 +237,19 @@ def test_time_index_entries_that_are_far_apart_are_right(
         assert found is not None
         assert (found.timestamp, found.offset) == (NOW_MS + number, number)
     assert "does not fit the log" not in caplog.text
+
+
+class Pieces(Files):
+    """A disk, or a signal, may have a read give less than there is."""
+
+    def pread(self, fd: int, size: int, pos: int) -> bytes:
+        return Files.pread(fd, min(size, 7), pos)
+
+
+def test_what_is_read_is_all_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(20)))
+    file = Pieces().open(path)
+    assert read_exactly(Pieces(), file, 3, 14) == bytes(range(3, 17))
+    assert read_exactly(Pieces(), file, 3, 15) == bytes(range(3, 18))
+    assert read_exactly(Pieces(), file, 10, 100) == bytes(range(10, 20))
