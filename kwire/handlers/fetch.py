@@ -21,10 +21,11 @@ Behaviour
   records, with an error, or whose high watermark or log start offset differ from the last reply
   are told.
 - A request that says it comes from a replica is served by kwire.replication.serving.
-- Consumers that can name their rack (v11) may read from a follower what it knows to be committed.
+- Consumers that can name their rack (v11) may read from a follower what it knows to be committed;
+  whether a leader sends them to one is in kwire.replication.preferred_replica.
 
 Version notes: log start offset from v5; sessions from v7; leader epoch from v9; preferred replica
-(never one here: -1) and rack from v11; flexible, last fetched epoch from v12; topics by id instead
+and rack from v11; flexible, last fetched epoch from v12; topics by id instead
 of name from v13; the replica id as a tagged field from v15; the current leader beside
 NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH from v16; v17-18 add fields for raft alone.
 """
@@ -54,6 +55,8 @@ def handle(
         from kwire.replication.serving import ReplicaFetch
 
         fetch: Fetch = ReplicaFetch(broker, request, version)
+    elif request.rack_id and broker.replication is not None:
+        fetch = _of_a_rack(broker, request, context)
     else:
         fetch = Fetch(broker, request, version)
     if fetch.plan.error:
@@ -66,6 +69,15 @@ def handle(
     if enough or request.max_wait_ms <= 0:
         return fetch.response()
     return fetch.wait(request.max_wait_ms)
+
+
+def _of_a_rack(broker: Broker, request: FetchRequest, context: Context) -> Fetch:
+    """A consumer that says where it is, in a cluster (KIP-392)."""
+    from kwire.replication.preferred_replica import RACK_AWARE, RackAwareFetch
+
+    if broker.config.replica_selector_class == RACK_AWARE:
+        return RackAwareFetch(broker, request, context.api_version, context.listener)
+    return Fetch(broker, request, context.api_version)
 
 
 def _replica_id(request: FetchRequest, version: int) -> int:

@@ -75,6 +75,7 @@ class FetchTarget:
             and data.high_watermark == self.high_watermark
             and data.log_start_offset == self.log_start_offset
             and data.diverging_epoch is None
+            and data.preferred_read_replica < 0
         )
 
     def told(self, data: PartitionData) -> None:

@@ -106,6 +106,7 @@ class Controller:
         """Where there are brokers of Apache Kafka: what others ask a broker goes through these."""
         self.apache = apache
         """Brokers that take this for their controller, and the ports they listen on."""
+        self.racks: dict[int, str] = {}
         self.epoch = 100
         self.state = State(-1, (), ())
         self.asked: list[AlterPartitionRequest] = []
@@ -203,6 +204,7 @@ class Controller:
                 endpoints=[
                     UpdateMetadataEndpoint(self._door_of(number), "127.0.0.1", "PLAINTEXT", 0)
                 ],
+                rack=self.racks.get(number),
             )
             for number in everybody
         ]

@@ -156,6 +156,8 @@ BROKER = {
     "replica.fetch.wait.max.ms": "How long a leader may wait for something to answer with.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are noted.",
     "replica.lag.time.max.ms": "How long a follower may be behind and count as in sync.",
+    "replica.selector.class": "`org.apache.kafka.common.replica.RackAwareReplicaSelector` sends "
+    "consumers with a `client.rack` to an in-sync replica there.",
     "replica.socket.receive.buffer.bytes": "Receive buffer of a follower's connection to its "
     "leader; by default what the system chooses.",
     "replica.socket.timeout.ms": "How long a follower waits for its leader's answer.",

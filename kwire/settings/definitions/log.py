@@ -135,7 +135,7 @@ class LogSettings(Settings):
     replica_fetch_wait_max_ms = integer(500, HIGH)
     replica_high_watermark_checkpoint_interval_ms = long(5000, HIGH)
     replica_lag_time_max_ms = long(30_000, HIGH)
-    replica_selector_class = optional_string(MEDIUM, effect=CLUSTER)
+    replica_selector_class = optional_string(MEDIUM)
     replica_socket_receive_buffer_bytes = integer(65_536, HIGH)
     replica_socket_timeout_ms = integer(30_000, HIGH)
     replication_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
