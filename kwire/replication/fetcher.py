@@ -18,7 +18,6 @@ import trio
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
-    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -106,6 +105,8 @@ class Fetcher:
         self._followed: dict[tuple[str, int], Followed] = {}
         self._changed = trio.Event()
         self._truncates_on_fetch = True
+        self._is_deaf = False
+        """Whether something that the leader has told, and will not tell again, was not taken."""
         self._told_failure: str | None = None
 
     def __len__(self) -> int:
@@ -187,6 +188,9 @@ class Fetcher:
         }
         if not wanted:
             return
+        if self._is_deaf:
+            self._session.lost()  # in a session high watermarks are told when they change
+            self._is_deaf = False
         request = self._request(version)
         self._session.fill(request, wanted)
         response: FetchResponse = await self._peer.call(request, version_max=version)
@@ -283,33 +287,28 @@ class Fetcher:
         for label, data in _partitions_of(response):
             followed = by_label.get((label, data.partition_index))
             if followed is None or not self.is_current(followed):
+                self._is_deaf = True
                 continue
             if data.error_code:
                 self._failed(followed, ErrorCode(data.error_code))
             elif data.diverging_epoch is not None:
-                await self._part(followed, data, data.diverging_epoch)
+                end, self._is_deaf = data.diverging_epoch, True
+                cut = cut_after_answer(
+                    followed, followed.partition.high_watermark, end.epoch, end.end_offset
+                )
+                await self._apply(followed, cut)
             else:
                 taken_bytes += self._append(followed, data)
                 if taken_bytes >= BYTES_AT_ONCE:
                     taken_bytes = 0
                     await trio.lowlevel.checkpoint()
 
-    async def _part(self, followed: Followed, data: PartitionData, end: EpochEndOffset) -> None:
-        """Cut what the leader's log has not; what is left is known to be committed up to there.
-
-        The leader tells of its high watermark once in a session, and it has done so now.
-        """
-        partition = followed.partition
-        cut = cut_after_answer(followed, partition.high_watermark, end.epoch, end.end_offset)
-        await self._apply(followed, cut)
-        if cut.is_final and self.is_current(followed) and partition.log_end_offset <= cut.offset:
-            partition.followed(data.high_watermark, data.log_start_offset, 0)
-
     def _append(self, followed: Followed, data: PartitionData) -> int:
         """What one partition got; returns how much of it was taken."""
         partition = followed.partition
         asked = followed.asked
         if asked is None or asked.fetch_offset != partition.log.log_end_offset:
+            self._is_deaf = True
             return 0
         size_bytes = 0
         records = data.records
@@ -331,6 +330,7 @@ class Fetcher:
         return size_bytes
 
     def _not_taken(self, followed: Followed, problem: LogError) -> None:
+        self._is_deaf = True
         log.error("what %r was sent cannot be appended: %s", followed, problem)
         followed.asked = None
         if followed.partition.log.offline:

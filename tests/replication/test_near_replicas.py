@@ -39,6 +39,12 @@ async def fetch(
     return answer.responses[0].partitions[0]
 
 
+def size_of(data: PartitionData) -> int:
+    """Of the records that came over the wire."""
+    assert isinstance(data.records, memoryview)
+    return data.records.nbytes
+
+
 async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2, 3, settings=SELECTS) as controller:
         controller.racks = {1: "a", 2: "b", 3: "c"}
@@ -46,16 +52,16 @@ async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path) -> None:
         await controller.produce(1, b"x")
         await controller.until_equal(1, 2, 3)
         told = await fetch(controller, 1, "b", wait_ms=100)
-        assert (told.preferred_read_replica, told.records.nbytes) == (2, 0)
+        assert (told.preferred_read_replica, size_of(told)) == (2, 0)
         assert (told.high_watermark, told.log_start_offset) == (1, 0)
         there = await fetch(controller, 2, "b")
         assert there.error_code == ErrorCode.NONE
-        assert there.records.nbytes > 0
+        assert size_of(there) > 0
         assert there.preferred_read_replica == -1
         assert (await fetch(controller, 1, "b", offset=1)).preferred_read_replica == 2
         for rack in ("a", "nowhere", ""):  # the leader's own, nobody's, and none
             here = await fetch(controller, 1, rack)
-            assert (here.preferred_read_replica, here.records.nbytes > 0) == (-1, True)
+            assert (here.preferred_read_replica, size_of(here) > 0) == (-1, True)
 
 
 async def test_only_replicas_that_have_it_are_near(tmp_path: Path) -> None:
@@ -73,7 +79,7 @@ async def test_only_replicas_that_have_it_are_near(tmp_path: Path) -> None:
         await until(lambda: follower.log_end_offset == 2)
         assert (await fetch(controller, 1, "b", offset=2)).preferred_read_replica == 2
         await controller.elect(1, [1], [1, 2, 3], only=[1])
-        assert (await fetch(controller, 1, "b")).records.nbytes > 0  # nobody there is in sync
+        assert size_of(await fetch(controller, 1, "b")) > 0  # nobody there is in sync
 
 
 async def test_without_a_selector_it_reads_from_the_leader(tmp_path: Path) -> None:
@@ -82,4 +88,4 @@ async def test_without_a_selector_it_reads_from_the_leader(tmp_path: Path) -> No
         await controller.elect(1, [1, 2])
         await controller.produce(1, b"x")
         told = await fetch(controller, 1, "b")
-        assert (told.preferred_read_replica, told.records.nbytes > 0) == (-1, True)
+        assert (told.preferred_read_replica, size_of(told) > 0) == (-1, True)
