@@ -37,8 +37,10 @@ CHANGES: Mapping[int, str] = {
     ApiKey.CREATE_TOPICS: "num_partitions",
     ApiKey.CREATE_PARTITIONS: "count",
     ApiKey.DELETE_TOPICS: "",
+    ApiKey.ELECT_LEADERS: "",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "",
 }
-"""What changes a cluster, and where it says how many partitions it wants."""
+"""What changes a cluster, and where it says how many partitions it wants, if it does."""
 PARTITIONS_MAX = 16
 """What may be asked for by chance: a node of Apache Kafka dies of a billion."""
 TIMEOUT_MS_MIN = 1000
@@ -117,7 +119,8 @@ def _overtaxes(request: Any) -> bool:  # noqa: ANN401 - of any key
     if request is None or request.API_KEY not in CHANGES:
         return False
     count = CHANGES[request.API_KEY]
-    too_many = any(getattr(topic, count, 0) > PARTITIONS_MAX for topic in request.topics)
+    topics = request.topics if count else ()
+    too_many = any(getattr(topic, count) > PARTITIONS_MAX for topic in topics)
     return too_many or request.timeout_ms < TIMEOUT_MS_MIN
 
 

@@ -15,6 +15,11 @@ from kwire.codecs.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from kwire.codecs.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -37,12 +42,17 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from kwire.codecs.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kwire.codecs.messages.list_config_resources import ListConfigResourcesRequest
 from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -144,6 +154,12 @@ def _describe_configs(stage: Stage, topic: Topic, version: int) -> Message:
     return DescribeConfigsRequest([DescribeConfigsResource(TOPIC, topic.name, [RETENTION])])
 
 
+def _give_up_reassigning(stage: Stage, topic: Topic, version: int) -> Message:
+    """No replicas are named, so none is moved: there is nothing to give up either."""
+    given_up = ReassignableTopic(topic.name, [ReassignablePartition(0, None)])
+    return AlterPartitionReassignmentsRequest(topics=[given_up])
+
+
 SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     **TRANSACTION_REQUESTS,
     ApiKey.PRODUCE: lambda stage, topic, version: produce(
@@ -186,6 +202,15 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     ApiKey.CREATE_PARTITIONS: lambda stage, topic, version: add_partitions(
         topic.name, 2, validate=True
+    ),
+    ApiKey.ELECT_LEADERS: lambda stage, topic, version: ElectLeadersRequest(
+        topic_partitions=[TopicPartitions(topic.name, [0])]
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _give_up_reassigning,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda stage, topic, version: (
+        ListPartitionReassignmentsRequest(
+            topics=[ListPartitionReassignmentsTopics(topic.name, [0])]
+        )
     ),
     ApiKey.DELETE_GROUPS: lambda stage, topic, version: DeleteGroupsRequest([stage.name("g")]),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda stage, topic, version: alter(
