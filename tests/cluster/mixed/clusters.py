@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from kwire.client.cluster import Cluster
@@ -57,6 +59,7 @@ class Mixed:
     ) -> None:
         self._zookeeper, self._chroot = zookeeper, chroot
         self.brokers = brokers
+        self.down: set[int] = set()
 
     def address(self, broker_id: int) -> str:
         broker = self.brokers[broker_id]
@@ -65,6 +68,19 @@ class Mixed:
     @property
     def bootstrap(self) -> str:
         return ",".join(map(self.address, self.brokers))
+
+    @property
+    def up(self) -> list[int]:
+        """Who runs."""
+        return [number for number in self.brokers if number not in self.down]
+
+    def kill(self, broker_id: int) -> None:
+        self.brokers[broker_id].kill()
+        self.down.add(broker_id)
+
+    def start(self, broker_id: int) -> None:
+        self.brokers[broker_id].start()
+        self.down.discard(broker_id)
 
     def client(self, broker_id: int) -> Cluster:
         """One that asks this broker first."""
@@ -89,7 +105,7 @@ class Mixed:
 
     def controllers(self) -> set[int]:
         """Who is the controller, by each broker's Metadata."""
-        return {self._metadata(number).controller_id for number in self.brokers}
+        return {self._metadata(number).controller_id for number in self.up}
 
     def _metadata(self, broker_id: int) -> MetadataResponse:
         with self.client(broker_id) as client:
@@ -111,7 +127,7 @@ class Mixed:
         """Wait until each broker's Metadata say so of a topic."""
         wanted = None if expected is None else [*expected]
         until(
-            lambda: all(self.topic(number, name) == wanted for number in self.brokers),
+            lambda: all(self.topic(number, name) == wanted for number in self.up),
             f"{name} as {wanted}",
         )
 
@@ -129,6 +145,47 @@ class Mixed:
         assert producer.flush(PATIENCE_S) == 0
         assert failures == []
 
+    @contextmanager
+    def loaded(self, topic: str, partitions: int) -> Iterator[list[str]]:
+        """Has a producer write to a topic all the time, idempotently: what was acknowledged."""
+        acknowledged: list[str] = []
+        failures: list[object] = []
+
+        def note(error: object, message: Message) -> None:
+            if error is None:
+                acknowledged.append((message.value() or b"").decode())
+            else:
+                failures.append(error)
+
+        over = threading.Event()
+        settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 5}
+        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+
+        def produce() -> None:
+            for number in itertools.count():
+                if over.is_set():
+                    break
+                producer.produce(
+                    topic, str(number), partition=number % partitions, on_delivery=note
+                )
+                producer.poll(0.002)
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        try:
+            yield acknowledged
+        finally:
+            over.set()
+            thread.join()
+            left = producer.flush(PATIENCE_S)
+        assert (left, failures) == (0, [])
+
+    def records(self, broker_id: int, topic: str, index: int) -> bytes:
+        """What a broker has of a partition, of which there is one segment."""
+        directory = self.brokers[broker_id].directory / "data" / f"{topic}-{index}"
+        (segment,) = directory.glob("*.log")
+        return segment.read_bytes()
+
     def read(self, topic: str, partitions: int, count: int) -> list[str]:
         """The first `count` values of a topic, in the order of their partitions."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
@@ -145,17 +202,21 @@ class Mixed:
 
 @contextmanager
 def mixed(
-    zookeeper: ZooKeeperProcess, directory: Path, chroot: str, *, apache: Sequence[int]
+    zookeeper: ZooKeeperProcess,
+    directory: Path,
+    chroot: str,
+    *,
+    apache: Sequence[int],
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Mixed]:
     """Broker 1 is kwire's, `apache` are the others."""
     connect = zookeeper.connect(chroot)
+    common = {**SETTINGS, **(settings or {})}
     own = {"broker.id": "1", "zookeeper.connect": connect}
-    ours = BrokerProcess(directory / "1", {**SETTINGS, **own})
+    ours = BrokerProcess(directory / "1", {**common, **own})
     brokers: dict[int, BrokerProcess | ZooKeeperBroker] = {1: ours}
     for number in apache:
-        brokers[number] = ZooKeeperBroker(
-            directory / str(number), connect, number, settings=SETTINGS
-        )
+        brokers[number] = ZooKeeperBroker(directory / str(number), connect, number, settings=common)
     with ExitStack() as stack:
         for broker in brokers.values():
             # Without a goodbye: what it has to do in a cluster that ends is no part of the test.
