@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from subprocess import CompletedProcess
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -15,6 +18,7 @@ from tests.cli.test_several import WAIT_S, Several, until
 
 pytestmark = pytest.mark.slow
 
+JavaClass = Callable[..., CompletedProcess[str]]
 OFFSETS, STATE = "__consumer_offsets", "__transaction_state"
 PARTITIONS = 3
 
@@ -58,8 +62,9 @@ def coordinator_of(cluster: Several, topic: str, key: str) -> int:
 
 
 def kill(cluster: Several, broker: int) -> None:
+    said = len(cluster.said)
     os.kill(cluster.pids[broker], signal.SIGKILL)
-    cluster.wait_for(f"broker {broker} was ended by SIGKILL")
+    cluster.wait_for(f"broker {broker} was ended by SIGKILL", after=said)
 
 
 def start_again(cluster: Several, broker: int) -> None:
@@ -184,3 +189,75 @@ def commits(consumer: Consumer) -> bool:
             raise
         return False
     return True
+
+
+COPIED = 4000
+"""Records from each of two partitions: their copiers need half a minute, kills included."""
+COPYING_TIMEOUT_S = 600
+
+
+def copier(several: Several, topic: str, index: int) -> list[str]:
+    """Arguments of Kafka's own: one partition to another topic, in transactions of 20 records."""
+    given = {
+        "transactional-id": f"{topic}-{index}",
+        "broker-list": several.bootstrap,
+        "input-topic": topic,
+        "input-partition": index,
+        "output-topic": f"{topic}-copy",
+        "transaction-size": 20,
+        "max-messages": COPIED,
+        "consumer-group": f"{topic}-group-{index}",
+        "transaction-timeout": 20_000,
+    }
+    named = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [*named, "--use-group-metadata", "--enable-random-aborts"]
+
+
+def fill(several: Several, topic: str) -> list[str]:
+    """Records in two partitions of a topic, and an empty one to copy them to."""
+    admin = AdminClient({"bootstrap.servers": several.bootstrap})
+    copies = [NewTopic(f"{topic}-copy", PARTITIONS, 3)]
+    for made in admin.create_topics(copies, operation_timeout=WAIT_S).values():
+        made.result(WAIT_S)
+    producer = Producer({"bootstrap.servers": several.bootstrap, "enable.idempotence": True})
+    values = [str(number) for number in range(2 * COPIED)]
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % 2)
+    assert producer.flush(WAIT_S) == 0
+    return sorted(values)
+
+
+def kill_until_done(
+    several: Several, rng: random.Random, jobs: list[Future[CompletedProcess[str]]]
+) -> int:
+    """One broker after the other, each started again; how many it were."""
+    kills = 0
+    while not all(job.done() for job in jobs):
+        broker = rng.choice(sorted(several.pids))
+        kill(several, broker)
+        start_again(several, broker)
+        kills += 1
+        for job in jobs:  # let them get somewhere
+            wait([job], timeout=5)
+    return kills
+
+
+@pytest.mark.java
+@pytest.mark.long
+def test_java_copies_exactly_once_whichever_broker_dies(
+    several: Several, unique: str, java_class: JavaClass, rng: random.Random
+) -> None:
+    expected = fill(several, unique)
+    name = "org.apache.kafka.tools.TransactionalMessageCopier"
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(
+                java_class, name, copier(several, unique, index), timeout_s=COPYING_TIMEOUT_S
+            )
+            for index in range(2)
+        ]
+        assert kill_until_done(several, rng, jobs) > 0
+        for job in jobs:
+            done = job.result()
+            assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: committed(several, f"{unique}-copy") == expected)
