@@ -105,17 +105,21 @@ class Outbox:
         if size_bytes <= _READ_IN_MAX and region.is_resident(0, size_bytes):
             self.keep(region.read())
         else:
-            self._append(region)
+            self._begun().append(region)
 
     def keep(self, data: Buffer) -> None:
         """Have `data` sent by the next `flush`."""
-        self._append(data)
+        pieces = self._pieces
+        if pieces is _NOTHING:
+            pieces = self._begun()
+        pieces.append(data)
         self.size_bytes += len(data)
 
-    def _append(self, piece: Buffer | Region) -> None:
+    def _begun(self) -> deque[Buffer | Region]:
+        """The pieces, where more are coming."""
         if self._pieces is _NOTHING:
             self._pieces = deque()
-        self._pieces.append(piece)
+        return self._pieces
 
     def shrink(self) -> None:
         """Nothing will be sent for a while: give back what only that needs."""
