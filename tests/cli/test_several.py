@@ -87,6 +87,13 @@ def several(tmp_path: Path) -> Iterator[Several]:
     cluster.close()
 
 
+def connected(bootstrap: str) -> AdminClient:
+    """A client that has found the controller: librdkafka may wait for it in vain else."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.list_topics(timeout=WAIT_S)
+    return admin
+
+
 def described(admin: AdminClient, topic: str) -> TopicMetadata:
     return admin.list_topics(topic, timeout=WAIT_S).topics[topic]
 
@@ -121,7 +128,7 @@ def consume(bootstrap: str, count: int) -> list[int]:
 
 def test_a_broker_dies_and_comes_back(several: Several) -> None:
     bootstrap = several.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = connected(bootstrap)
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
     partitions = described(admin, "t").partitions
     assert sorted(each.leader for each in partitions.values()) == [1, 2, 3]
@@ -151,7 +158,7 @@ def test_a_clean_stop_is_one_and_everything_is_there_again(
     several: Several, tmp_path: Path
 ) -> None:
     bootstrap = several.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = connected(bootstrap)
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
     produce(bootstrap, 0, 300)
     pids = several.pids.values()
