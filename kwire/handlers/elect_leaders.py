@@ -4,7 +4,8 @@ Behaviour
 - Only the controller holds elections: any other broker says NOT_CONTROLLER for each partition, and
   where all are asked for, for each that there is.
 - kwire.controller.cluster.elections has what is answered by whom else.
-- The timeout is not looked at: what can be decided is decided before the answer.
+- It is answered once this broker tells clients of the new leaders, with REQUEST_TIMED_OUT for those
+  of which it does not after the timeout.  A broker that is alone needs no time.
 
 Version notes: the error of the whole request, and unclean elections (KIP-460), from v1; flexible
 from v2.
@@ -25,9 +26,13 @@ from kwire.codecs.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from kwire.context import Context
+from kwire.metadata.image import NO_LEADER, ClusterImage
 from kwire.metadata.refusal import Refusal
 
 log = logging.getLogger("kwire.controller")
+
+Place = tuple[str, int]
+PREFERRED = 0
 
 
 async def handle(
@@ -44,7 +49,29 @@ async def handle(
         return ElectLeadersResponse(
             replica_election_results=_all_refused(broker, request, refusal.error)
         )
+    elected = {
+        (result.topic, each.partition_id): each
+        for result in reply.replica_election_results
+        for each in result.partition_result
+        if each.error_code == ErrorCode.NONE
+    }
+
+    def late(image: ClusterImage) -> list[Place]:
+        return [each for each in elected if not _is_led(image, each, request.election_type)]
+
+    if elected and not await broker.until(lambda image: not late(image), request.timeout_ms):
+        for place in late(broker.image):
+            elected[place].error_code = ErrorCode.REQUEST_TIMED_OUT
     return reply
+
+
+def _is_led(image: ClusterImage, place: Place, kind: int) -> bool:
+    """Whether a client would hear of the leader that was elected."""
+    topic = image.topics.get(place[0])
+    if topic is None or place[1] >= len(topic.partitions):
+        return True  # it is gone meanwhile: nobody will ever hear of that
+    known = topic.partitions[place[1]]
+    return known.leader == known.replicas[0] if kind == PREFERRED else known.leader != NO_LEADER
 
 
 def _all_refused(

@@ -37,6 +37,8 @@ from kwire.codecs.messages.delete_topics import (
 from kwire.codecs.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
     TopicPartitions,
 )
 from kwire.codecs.messages.list_partition_reassignments import (
@@ -140,6 +142,36 @@ async def test_a_reassignment_is_listed_and_ended(open_admin: OpenAdmin) -> None
             assert reply.responses[0].partitions[0].error_code == expected
         known = admin.broker.image.topics["a"].partitions[0]
         assert (known.replicas, known.adding, known.leader) == ((node,), (), node)
+
+
+async def test_an_election_is_answered_when_clients_are_told(
+    open_admin: OpenAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_admin() as admin:
+        await admin.make("a")
+        broker = admin.broker
+        await broker.commit([becoming("a", lambda known: replace(known, leader=-1))])
+        before = broker.image
+        asked: list[tuple[bool, bool, int]] = []
+
+        async def until(_: Broker, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+            asked.append((seen(before), seen(broker.image), timeout_ms))
+            return False
+
+        monkeypatch.setattr(Broker, "until", until)
+        assert await elect(admin, UNCLEAN, ("a", [0])) == [("a", [(0, ErrorCode.NONE, None)])]
+        assert asked == [(False, True, 5000)]
+
+        async def elected(*_: object) -> ElectLeadersResponse:
+            return ElectLeadersResponse(
+                replica_election_results=[ReplicaElectionResult("a", [PartitionResult(0)])]
+            )
+
+        # Here the controller has decided, and nobody tells this broker.
+        monkeypatch.setattr(broker, "image", before)
+        monkeypatch.setattr(Broker, "ask_controller", elected)
+        ((_, (late,)),) = await elect(admin, UNCLEAN, ("a", [0]))
+        assert late[:2] == (0, ErrorCode.REQUEST_TIMED_OUT)
 
 
 async def test_what_is_so_already_is_not_changed(open_admin: OpenAdmin) -> None:

@@ -23,13 +23,14 @@ from kwire.codecs.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.controller.cluster.effects import Effects
 from kwire.metadata.changes import Change, CreateTopic
 from kwire.metadata.election import unassigned
 from kwire.metadata.image import ClusterImage, TopicImage
 from kwire.settings import BrokerConfig
 from kwire.testing.zookeeper import ZooKeeperProcess
-from tests.controller.cluster.answers import LEADER_EPOCH, Line, Place, State, Story
+from tests.controller.cluster.answers import LEADER_EPOCH, PREFERRED, Line, Place, State, Story
 from tests.controller.cluster.simulation import Cluster, Term
 from tests.controller.cluster.zookeeper_stage import ZooKeeperStage, staged_brokers
 
@@ -155,12 +156,26 @@ def test_the_machine_does_what_apache_kafka_did() -> None:
     check(Story(SimulatedStage()).lines())
 
 
-@pytest.mark.slow
-def test_brokers_of_kwire_do_it(zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str) -> None:
-    connect = zookeeper.connect(f"/{unique}")
-    with ZooKeeperStage(staged_brokers(tmp_path, connect), connect, states()) as stage:
-        check(Story(stage).lines())
-        check_refused(stage)
+class ToldStage(ZooKeeperStage):
+    """The leaders that were elected are what clients hear of, once that is answered."""
+
+    elected = 0
+
+    def ask(self, request: Any, broker: int = 1) -> Any:  # noqa: ANN401 - any request and its reply
+        reply = super().ask(request, broker)
+        if isinstance(request, ElectLeadersRequest):
+            for result in reply.replica_election_results:
+                for each in result.partition_result:
+                    if each.error_code == ErrorCode.NONE:
+                        self._check_told(result.topic, each.partition_id, request.election_type)
+        return reply
+
+    def _check_told(self, topic: str, index: int, kind: int) -> None:
+        (told,) = super().ask(MetadataRequest([MetadataRequestTopic(name=topic)])).topics
+        known = {each.partition_index: each for each in told.partitions}[index]
+        live = known.replica_nodes[:1] if kind == PREFERRED else known.isr_nodes
+        assert known.leader_id in live, (topic, known)
+        self.elected += 1
 
 
 @pytest.mark.long
@@ -173,6 +188,15 @@ def test_brokers_of_both_kinds_do_it(
     connect = zookeeper.connect(f"/{unique}")
     with ZooKeeperStage(staged_brokers(tmp_path, connect, apache), connect, states()) as stage:
         check(Story(stage).lines())
+
+
+@pytest.mark.slow
+def test_brokers_of_kwire_do_it(zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str) -> None:
+    connect = zookeeper.connect(f"/{unique}")
+    with ToldStage(staged_brokers(tmp_path, connect), connect, states()) as stage:
+        check(Story(stage).lines())
+        check_refused(stage)
+        assert stage.elected == 3
 
 
 def check_refused(stage: ZooKeeperStage) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -27,7 +27,7 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": "600000",  # and a member
     "controlled.shutdown.enable": "false",
 }
-VERSIONS = {7: 3, 19: 7, 20: 6, 37: 3, 43: 2, 45: 0, 46: 0, 56: 3, 67: 0}
+VERSIONS = {3: 12, 7: 3, 19: 7, 20: 6, 37: 3, 43: 2, 45: 0, 46: 0, 56: 3, 67: 0}
 """Of the requests, as Apache Kafka 3.9.2 serves them."""
 PATIENCE_S = 120.0
 QUIET_S = 3.0
@@ -77,7 +77,7 @@ class ZooKeeperStage:
         self._zookeeper = KazooClient(connect)
         self._expected = None if expected is None else iter(expected)
 
-    def __enter__(self) -> ZooKeeperStage:
+    def __enter__(self) -> Self:
         for broker in self.brokers.values():  # the first one becomes the controller
             broker.start()
         self._zookeeper.start()
