@@ -281,6 +281,8 @@ class Cluster:
                     patience = 0.0  # it has had all the time there was
                 if not error.retriable or time.monotonic() - start + backoff_s > patience:
                     raise
+                if isinstance(error, BrokerUnreachable) or code == ErrorCode.NOT_CONTROLLER:
+                    self.controller_id = -1  # it may be another by now: asked when next needed
                 self.tell_of_trouble(error)
                 time.sleep(backoff_s)
                 backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)

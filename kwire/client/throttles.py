@@ -55,15 +55,20 @@ def lists_of(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
     }
 
 
-def set_throttles(cluster: Cluster, moves: Mapping[TopicPartition, Move], bytes_per_s: int) -> None:
-    """Before the moves begin.  A broker that is away gets no rate: it neither sends nor fetches."""
-    for topic, lists in lists_of(moves).items():
-        changes = {name: (Operation.SET, value) for name, value in lists.items()}
-        alter_configs(cluster, Resource(ResourceType.TOPIC, topic), changes)
+def to_be_throttled(cluster: Cluster, moves: Mapping[TopicPartition, Move]) -> Throttled:
+    """Who takes part in moves.  A broker that is away neither sends nor fetches."""
     taking_part = {
         broker for move in moves.values() if move.adding for broker in (*move.before, *move.adding)
     }
-    for broker in sorted(taking_part & cluster.nodes.keys()):
+    return Throttled(sorted(taking_part & cluster.nodes.keys()), sorted(lists_of(moves)))
+
+
+def set_throttles(cluster: Cluster, moves: Mapping[TopicPartition, Move], bytes_per_s: int) -> None:
+    """Before the moves begin, on those of `to_be_throttled`."""
+    for topic, lists in lists_of(moves).items():
+        changes = {name: (Operation.SET, value) for name, value in lists.items()}
+        alter_configs(cluster, Resource(ResourceType.TOPIC, topic), changes)
+    for broker in to_be_throttled(cluster, moves).brokers:
         rates = {name: (Operation.SET, str(bytes_per_s)) for name in OF_BROKER}
         alter_configs(cluster, Resource(ResourceType.BROKER, str(broker)), rates)
 

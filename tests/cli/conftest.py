@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 import pytest
+
+from kwire.client.cluster import Cluster
+from kwire.testing import ClusterProcess, ZooKeeperProcess
 
 Kwire = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -37,3 +41,43 @@ def kwire(bootstrap: str) -> Kwire:
         return done
 
     return run
+
+
+class OneBroker(Protocol):
+    """What both kinds of brokers can be made to do."""
+
+    port: int
+
+    @property
+    def bootstrap(self) -> str: ...
+    def start(self) -> None: ...
+    def stop(self) -> object: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+@pytest.fixture(scope="module", params=["apache_kafka", "kwire"])
+def three_brokers(
+    request: pytest.FixtureRequest,
+    zookeeper: ZooKeeperProcess,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Mapping[int, OneBroker]]:
+    """A cluster of three, by id, in racks a, b and c: of Apache Kafka 3.9.2, and of kwire.
+
+    A test that stops one starts it again.  Leaders stay where they are until somebody elects.
+    """
+    if request.param == "apache_kafka":
+        yield request.getfixturevalue("zookeeper_cluster")
+        return
+    folder = tmp_path_factory.mktemp("kwire-cluster")
+    connect = zookeeper.connect(f"/{folder.name}")
+    settings = {"auto.leader.rebalance.enable": "false", "default.replication.factor": "1"}
+    with ClusterProcess(folder, connect, settings=settings, racks="abc") as cluster:
+        yield cluster.brokers
+
+
+def await_known(cluster: Cluster, name: str) -> None:
+    """Brokers hear of a topic a little after it is made: the one that is asked first has, too."""
+    host, port = cluster.bootstrap[0]
+    with Cluster(f"{host}:{port}", timeout_s=60) as first:
+        first.retrying(lambda: first.topic(name), unknown_topic_grace_s=60)

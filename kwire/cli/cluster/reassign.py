@@ -234,8 +234,10 @@ def _check_unthrottled(cluster: Cluster, moves: Moves) -> None:
 
 def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) -> None:
     """With a throttle; without waiting it stays until --finish."""
-    from kwire.client.throttles import find_throttles, set_throttles, take_off
+    from kwire.client.throttles import set_throttles, take_off, to_be_throttled
 
+    # Not what is found at the end: brokers on ZooKeeper tell of a setting a little after it is set.
+    throttled = to_be_throttled(cluster, moves)
     is_to_stay = False
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     try:
@@ -250,7 +252,7 @@ def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) 
                 f"throttled to {bytes_text(bytes_per_s)} a second, until: cluster reassign --finish"
             )
         else:
-            take_off(cluster, find_throttles(cluster, {place.topic for place in moves}))
+            take_off(cluster, throttled)
             say("the throttle is taken off")
 
 
