@@ -121,7 +121,8 @@ def test_first_seconds_count_the_start_and_show_the_rate_while_up() -> None:
 
 @pytest.mark.slow
 def test_a_crowd_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("OPENED", 10), ("IDLE", 20), ("TURNS", 1), ("TURN_S", 0.05)):
+    short = {"OPENED": 10, "IDLE": 20, "TURNS": 1, "TURN_S": 0.05, "SILENT_S": 0.0}
+    for name, value in short.items():
         monkeypatch.setattr(crowd, name, value)
     broker = Kwire(tmp_path / "kwire")
     with running(broker):
