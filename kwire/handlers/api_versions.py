@@ -9,6 +9,8 @@ Behaviour
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
 - The finalized features come with the version of the metadata as their epoch: clients believe the
   highest epoch that they have seen, and none below 0.
+- On ZooKeeper none is finalized: Apache Kafka 3.9 has none there, and producers that one member
+  told of transaction version 2 would rely on it at the others.
 
 Version notes: v3 is flexible and has features (KIP-584); only v4 lists as supported what can be
 at level 0 (KAFKA-17011: older clients would fail on it).
@@ -65,7 +67,9 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
             if feature.min_version > 0 or context.api_version >= LEVEL_0_SINCE
         ],
         finalized_features_epoch=broker.image.version,
-        finalized_features=[
+        finalized_features=[]
+        if broker.config.zookeeper_connect is not None
+        else [
             FinalizedFeatureKey(feature.name, feature.finalized_level, feature.finalized_level)
             for feature in FEATURES
         ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
@@ -64,3 +66,10 @@ def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -
     epochs.append(told(node, 4).finalized_features_epoch)
     assert min(epochs) >= 0
     assert epochs == sorted(epochs)
+
+
+def test_on_zookeeper_nothing_is_finalized(make_node: Callable[..., Node]) -> None:
+    """Members may be of Apache Kafka 3.9, which has no transaction version 2."""
+    node = make_node({"zookeeper.connect": "localhost:2181"})
+    assert finalized(told(node, 4)) == {}
+    assert "transaction.version" in supported(told(node, 4))
