@@ -325,8 +325,13 @@ async def test_a_partition_that_could_not_be_read_is_tried_in_a_later_epoch(
 async def test_the_topic_says_how_many_partitions_groups_live_in(tmp_path: Path) -> None:
     """Whichever broker of the cluster has made it, by its own settings."""
     async with running(tmp_path) as node:
+        node.create("t")
         node.create(TOPIC, 7)
         assert node.broker.groups.partition_for("some group") == partition_for("some group", 7)
+        names = [f"G{number}" for number in range(9)]
+        for name in names:
+            node.call(commit(1, group_id=name), 8)
+        assert sorted(g.group_id for g in node.call(ListGroupsRequest(), 5).groups) == names
 
 
 async def test_offsets_of_a_deleted_topic_are_forgotten(

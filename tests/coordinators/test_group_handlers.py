@@ -289,6 +289,22 @@ def test_an_operator_reads_why_a_member_says_that_it_joins(
     assert f"member {join.member_id} joins (need to revoke partitions)" in caplog.text
 
 
+def test_a_static_members_id_begins_with_the_name_of_its_instance(node: Node) -> None:
+    """Any other's with its client's; so operators know whose it is."""
+
+    async def ask(instance: str | None) -> str:
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        join = JoinGroupRequest("G", 10_000, protocol_type="consumer", protocols=protocols)
+        join.group_instance_id = instance
+        with trio.move_on_after(0):
+            await node.start(join, 3 if instance is None else 9)
+        (described,) = node.call(DescribeGroupsRequest(["G"]), 5).groups
+        return str(described.members[-1].member_id)
+
+    assert trio.run(ask, "an-instance").startswith("an-instance-")
+    assert trio.run(ask, None).startswith("-")
+
+
 def test_an_invalid_join_is_told_who_asked(node: Node) -> None:
     for request, error in [
         (JoinGroupRequest("", 10_000, member_id="me"), ErrorCode.INVALID_GROUP_ID),
