@@ -68,6 +68,7 @@ JOBS = (
 HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS})
 
 ELSEWHERE = {
+    "kwire serve --brokers 3 ": "tests/cli, each command by tests that wait for brokers",
     "make run ": "what .ci/run does in a fresh clone",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",

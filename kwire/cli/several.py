@@ -257,6 +257,13 @@ class Cluster:
 
     def _on_signals(self, numbers: bytes, is_ready: bool) -> int | None:
         """What signals ask for; the exit status if it is the end."""
+        for broker_id, why in self._reap():
+            if broker_id == 0:
+                log.error("the process that holds the metadata %s: the cluster stops", why)
+                return EXIT_FAILURE
+            if not is_ready:
+                return EXIT_FAILURE  # it has said why
+            log.warning("broker %d %s; SIGHUP to %d starts it again", broker_id, why, os.getpid())
         for number in numbers:
             if number in (signal.SIGTERM, signal.SIGINT):
                 log.info("%s: shutting down", signal.Signals(number).name)
@@ -266,13 +273,6 @@ class Cluster:
                     log.info("broker %d is started again", broker_id)
                     self._missing.discard(broker_id)
                     self._fork(broker_id, self._broker)
-        for broker_id, why in self._reap():
-            if broker_id == 0:
-                log.error("the process that holds the metadata %s: the cluster stops", why)
-                return EXIT_FAILURE
-            if not is_ready:
-                return EXIT_FAILURE  # it has said why
-            log.warning("broker %d %s; SIGHUP to %d starts it again", broker_id, why, os.getpid())
         return None
 
     def _reap(self) -> list[tuple[int, str]]:
