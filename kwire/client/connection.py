@@ -110,8 +110,12 @@ class Connection:
     ) -> Any:  # noqa: ANN401 - the response class belongs to the request
         """Send a request and return its reply."""
         assert not self._pending, "a pipelined reply would be taken for this one"
-        self.send(request, version_max=version_max)
-        return self.receive(timeout_s)
+        try:
+            self.send(request, version_max=version_max)
+            return self.receive(timeout_s)
+        except KeyboardInterrupt:
+            self.close()  # the reply may come yet: who cleans up now must not take it for another
+            raise
 
     def send(
         self, request: Request, *, version_max: int | None = None, replied: bool = True

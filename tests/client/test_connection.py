@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import struct
 import threading
@@ -152,6 +153,30 @@ def test_a_broker_that_does_not_reply() -> None:
         pytest.raises(RequestTimedOut, match=r"did not reply in 0\.05 s"),
     ):
         connect(listening.getsockname()[1], timeout_s=0.05)
+
+
+def test_who_is_interrupted_gets_no_reply_that_was_not_for_him(
+    scripted: Callable[[Script], ScriptedBroker],
+) -> None:
+    me = threading.main_thread().ident
+    assert me is not None
+
+    def script(api_key: int, version: int, correlation_id: bytes) -> bytes | None:
+        if api_key == ApiKey.API_VERSIONS:
+            ranges = {"API_VERSIONS": (0, 4), "METADATA": (0, 5)}
+            return correlation_id + versions(ranges).encode(version)
+        signal.pthread_kill(me, signal.SIGINT)
+        assert interrupted.wait(30)
+        return None
+
+    interrupted = threading.Event()
+    connection = connect(scripted(script).port, timeout_s=30)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            connection.call(MetadataRequest())
+    finally:
+        interrupted.set()
+    assert connection.closed
 
 
 def test_nobody_there() -> None:
