@@ -16,7 +16,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -39,6 +38,15 @@ FIRST_PORT: Final = 9092
 HOST: Final = "localhost"
 OF_EACH = ("node.id", "broker.id", "listeners", "advertised.listeners", "zookeeper.connect")
 """Settings that --brokers gives itself, to each broker its own."""
+OF_EVERY_MEMBER: Final = (
+    "kwire.cluster.member",
+    "kwire.cluster.shared.holder",
+    "kwire.cluster.shared.store",
+    "kwire.coordinators.groups",
+    "kwire.metadata_view",
+    "kwire.server",
+)
+"""Modules that a broker imports late, and a member of a cluster always."""
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
@@ -318,13 +326,12 @@ def _how(status: int) -> str:
 def _import_all() -> None:
     """What every broker of a cluster needs, once for all of them."""
     import gc
+    from importlib import import_module
 
     from kwire.routes import CLUSTER_ROUTES, ROUTES
 
-    assert sys.modules
-    from importlib import import_module
-
-    for route in (*ROUTES, *CLUSTER_ROUTES):
-        import_module(route.handler_module)
+    handlers = [route.handler_module for route in (*ROUTES, *CLUSTER_ROUTES)]
+    for module in (*OF_EVERY_MEMBER, *handlers):
+        import_module(module)
     gc.collect()
     gc.freeze()  # a collection would write to each object's page, and have it copied
