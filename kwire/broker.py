@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic, on_first_use
 from kwire.log import Log, LogConfig, LogError, LogManager
-from kwire.metadata.changes import Conflict, Decision, decide_all
+from kwire.metadata.changes import Decision
 from kwire.metadata.delta import ClusterDelta, between
 from kwire.metadata.election import offline_decisions
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
@@ -199,16 +200,7 @@ class Broker:
         if self.member is not None:
             await self.member.commit(decisions)
             return
-        while decisions:
-            changes, deciders = decide_all(self.image, decisions)
-            if not changes:
-                return
-            try:
-                await self.store.commit(changes)
-            except Conflict as conflict:
-                decisions = decisions[deciders[conflict.made] :]
-            else:
-                return
+        await commit_decided(self.store, lambda: self.image, decisions)
 
     @property
     def is_controller(self) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import (
     ElectionsAsked,
     IsrChanged,
@@ -30,12 +31,10 @@ from kwire.controller.cluster.propagation import VERSIONS
 from kwire.metadata.changes import (
     AddPartitions,
     Change,
-    Conflict,
     CreateTopic,
     Decision,
     DeleteTopic,
     MarkForDeletion,
-    decide_all,
 )
 from kwire.metadata.election import unassigned
 from kwire.metadata.refusal import Refusal
@@ -252,7 +251,7 @@ class Term:
 
     async def _take(self, step: Step) -> None:
         try:
-            await self._commit(step.decisions)
+            await commit_decided(self._store, lambda: self.image, step.decisions)
         except Refusal as refusal:
             assert step.asker is not None, "the machine's own decisions refuse nothing"
             step.asker.fail(refusal)
@@ -265,20 +264,6 @@ class Term:
             self._happen(step.then(), step.asker)
         elif step.asker is not None:
             step.asker.answer(step.reply)
-
-    async def _commit(self, decisions: Sequence[Decision]) -> None:
-        while decisions:
-            changes, deciders = decide_all(self.image, decisions)
-            if not changes:
-                return
-            try:
-                await self._store.commit(changes)
-            except Conflict as conflict:
-                log.debug("decided anew: %s", conflict)
-                decisions = decisions[deciders[conflict.made] :]
-                await trio.lowlevel.checkpoint()
-            else:
-                return
 
     # -- the brokers
 

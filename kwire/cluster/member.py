@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from kwire.cluster.controlling import Term
+from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import (
     ControllerGone,
     NotController,
@@ -36,7 +37,7 @@ from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
 from kwire.controller.topic_creation import by_default, internal_topic, on_first_use
-from kwire.metadata.changes import Conflict, Decision, SetConfigs, decide_all
+from kwire.metadata.changes import Change, Decision, SetConfigs
 from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import TOPIC_RESOURCE
 from kwire.peers.error import PeerError
@@ -252,19 +253,14 @@ class Member:
         if self.term is not None:
             await self.term.commit(decisions)
             return
-        while decisions:
-            changes, deciders = decide_all(self._broker.image, decisions)
-            if not all(isinstance(change, SetConfigs) for change in changes):
-                raise NotController("this broker is not the controller of its cluster")
-            if not changes:
-                return
-            try:
-                await self._store.commit(changes)
-            except Conflict as conflict:
-                decisions = decisions[deciders[conflict.made] :]
-                await trio.lowlevel.checkpoint()
-            else:
-                return
+        await commit_decided(
+            self._store, lambda: self._broker.image, decisions, self._check_anybodys
+        )
+
+    @staticmethod
+    def _check_anybodys(changes: Sequence[Change]) -> None:
+        if not all(isinstance(change, SetConfigs) for change in changes):
+            raise NotController("this broker is not the controller of its cluster")
 
     async def create_internal_topic(self, name: str) -> None:
         """By the controller, which may be another broker.  Raises Refusal, StoreError."""
