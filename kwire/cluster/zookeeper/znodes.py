@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote
 
 from kwire.cluster.store import Place
 from kwire.cluster.zookeeper.java_json import (
@@ -22,6 +21,7 @@ from kwire.cluster.zookeeper.java_json import (
     text_of,
 )
 from kwire.codecs.uuids import uuid_bytes, uuid_text
+from kwire.metadata.entities import DEFAULT_ENTITY, ENTITY_RESOURCE, sanitized, unsanitized
 from kwire.metadata.image import (
     NO_LEADER,
     TOPIC_RESOURCE,
@@ -35,9 +35,6 @@ from kwire.metadata.image import (
 BROKER_RESOURCE = 4
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
-ENTITY_RESOURCE = 1 << 16
-"""Users, clients and addresses, of which ConfigResource.Type has none: the name is the path below
-/config, e.g. `users/alice/clients/<default>`."""
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -64,7 +61,6 @@ PERSISTENT_PATHS = (
 )  # fmt: skip
 """What each broker makes at its start where it is not there yet."""
 
-DEFAULT_ENTITY = "<default>"
 _ENTITY_TYPES = {
     TOPIC_RESOURCE: "topics",
     BROKER_RESOURCE: "brokers",
@@ -292,17 +288,6 @@ def unborn(assignment: Assignment) -> PartitionImage:
 
 
 # -- what is set
-
-
-def sanitized(name: str) -> str:
-    """As Kafka's Sanitizer: what a path and a metric's name can hold."""
-    if name == DEFAULT_ENTITY:
-        return name
-    return quote(name, safe="").replace("~", "%7E")
-
-
-def unsanitized(name: str) -> str:
-    return unquote(name)
 
 
 def entity_path(key: ResourceKey) -> str:

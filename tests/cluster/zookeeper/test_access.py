@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from kwire.cluster.store import SessionBack, SessionSuspended, StoreError
-from kwire.cluster.zookeeper import znodes
 from kwire.cluster.zookeeper.config import ZooKeeperConfig, ZooKeeperTls
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.metadata.changes import CreateTopic, SetConfigs
+from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.ports import free_port
 from tests.cluster.observing import broker
@@ -85,7 +85,7 @@ async def test_with_set_acl_others_read_and_do_not_write(
     async with running(config) as store:
         await leading(store)
         await store.commit([CreateTopic(TOPIC, {"a": "b"})])
-        await store.commit([SetConfigs(znodes.ENTITY_RESOURCE, "users/bob", {}, {"x": "1"})])
+        await store.commit([SetConfigs(ENTITY_RESOURCE, "users/bob", {}, {"x": "1"})])
         found = {
             path: each.access
             for path, each in tree(zookeeper.address, f"/{unique}", {"auth_data": [*me]}).items()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kwire.cluster.zookeeper import znodes
 from kwire.cluster.zookeeper.java_json import string_hash, text_of
+from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import (
     TOPIC_RESOURCE,
     BrokerImage,
@@ -87,7 +88,7 @@ def test_there_is_a_vector_of_each_kind() -> None:
         ((znodes.BROKER_RESOURCE, "1"), "brokers/1"),
         ((znodes.BROKER_RESOURCE, ""), "brokers/<default>"),
         ((znodes.CLIENT_METRICS_RESOURCE, "a b/\u00e9~*"), "client-metrics/a%20b%2F%C3%A9%7E%2A"),
-        ((znodes.ENTITY_RESOURCE, "users/bob/clients/<default>"), "users/bob/clients/<default>"),
+        ((ENTITY_RESOURCE, "users/bob/clients/<default>"), "users/bob/clients/<default>"),
     ],
 )
 def test_paths_of_what_is_configured(key: ResourceKey, path: str) -> None:
