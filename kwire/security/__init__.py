@@ -1,4 +1,5 @@
 """Who may do what, and what is told of it.
 
-The way in is `operations`: the rights there are, as bits.
+The way in is `authorizer`: the rules of access control lists; and `operations`: the rights there
+are, as bits.
 """

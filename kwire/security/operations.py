@@ -6,23 +6,10 @@ that the kind of resource knows.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from kwire.metadata.acls import AclOperation
 
 NOT_ASKED = -(2**31)
 """What the field holds when the client did not ask."""
-
-
-class AclOperation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
 
 
 def _bits(*operations: AclOperation) -> int:

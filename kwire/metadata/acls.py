@@ -1,0 +1,80 @@
+"""Access control lists as they are kept: which resources, and who may or may not do what on them.
+
+The numbers are Kafka's, of the wire and of its records.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+WILDCARD: Final = "*"
+"""As a resource's name: every resource of its type; as a host: every host."""
+WILDCARD_PRINCIPAL: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The only resource of the type CLUSTER."""
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ResourcePattern(NamedTuple):
+    """Resources of one type: the one of that name (LITERAL), or those whose names begin with it."""
+
+    resource_type: int
+    pattern_type: int
+    name: str
+
+
+class AccessControlEntry(NamedTuple):
+    """Who, from where, may or may not do what.  `principal` is `type:name`, `host` an address."""
+
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
+NO_ENTRIES: Final[frozenset[AccessControlEntry]] = frozenset()
