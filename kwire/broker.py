@@ -442,8 +442,6 @@ class Broker:
                 expiration_ms=self.config.producer_id_expiration_ms,
                 verify_transactions=self.config.transaction_partition_verification_enable,
             )
-            if self.replication is not None:
-                self.replication.config_changed()
             topics = set(self.partitions)
         else:
             topics = {name for kind, name in changed if kind == ConfigResourceType.TOPIC}
@@ -451,3 +449,5 @@ class Broker:
             config = self.log_config(name)
             for partition in self.partitions[name].values():
                 partition.log.update_config(config)
+        if self.replication is not None:
+            self.replication.configs_changed(changed)

@@ -47,6 +47,7 @@ from kwire.replication.following import (
 
 if TYPE_CHECKING:
     from kwire.partitions.partition import Partition
+    from kwire.partitions.replication_quota import ReplicationQuota
     from kwire.replication.host import ReplicationHost
 
 log = logging.getLogger("kwire.replication")
@@ -60,7 +61,7 @@ BYTES_AT_ONCE: Final = 1024 * 1024
 class Followed:
     """A partition that a fetcher keeps up with its leader, in one leader epoch."""
 
-    __slots__ = ("asked", "delayed_until", "key", "leader_epoch", "partition", "step")
+    __slots__ = ("asked", "delayed_until", "is_behind", "key", "leader_epoch", "partition", "step")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -71,6 +72,8 @@ class Followed:
         self.delayed_until = 0.0
         self.asked: FetchPartition | None = None
         """As it was asked for last; None where it has to be asked differently."""
+        self.is_behind: bool | None = None
+        """Whether it lacked what was committed when it was last appended to; None: not yet."""
 
     @property
     def log_end_offset(self) -> int:
@@ -96,10 +99,13 @@ class Followed:
 class Fetcher:
     """See the module; `number` tells fetchers of one leader apart."""
 
-    def __init__(self, host: ReplicationHost, leader: int, number: int) -> None:
+    def __init__(
+        self, host: ReplicationHost, leader: int, number: int, quota: ReplicationQuota
+    ) -> None:
         self.leader = leader
         self.number = number
         self._host = host
+        self._quota = quota
         self._peer = host.peer(leader, Role.FETCHER, number)
         self._session = FetchSessionClient()
         self._followed: dict[tuple[str, int], Followed] = {}
@@ -181,13 +187,16 @@ class Fetcher:
         self._truncates_on_fetch = version >= DIVERGING_EPOCH_SINCE
         if any(each.step is not Next.FETCH for each in ready):
             await self._prepare(ready)
-        wanted = {
-            each.key: self._asked(each)
+        fetched = [
+            each
             for each in ready
             if each.step is Next.FETCH and self.is_current(each) and not each.delayed_until
-        }
-        if not wanted:
+        ]
+        if self._quota.throttled:
+            fetched = self._within_quota(fetched)
+        if not fetched:
             return
+        wanted = {each.key: self._asked(each) for each in fetched}
         if self._is_deaf:
             self._session.lost()  # in a session high watermarks are told when they change
             self._is_deaf = False
@@ -202,6 +211,22 @@ class Fetcher:
         elif response.error_code not in _SESSION_ERRORS:
             why = ErrorCode(response.error_code).name
             self._unreachable(PeerError(f"broker {self.leader}", why), ready)
+
+    def _within_quota(self, fetched: list[Followed]) -> list[Followed]:
+        """Those that may be fetched; where these are none, all rest, as after an error."""
+        quota = self._quota
+        if not quota.is_exceeded(self._host.now_ms()):
+            return fetched
+        within = [
+            each
+            for each in fetched
+            if each.is_behind is False
+            or not quota.is_throttled(each.partition.topic, each.partition.index)
+        ]
+        if not within:
+            for followed in fetched:
+                self._delay(followed)
+        return within
 
     # -- asking
 
@@ -325,9 +350,18 @@ class Fetcher:
                 if result is None:
                     self._delay(followed)  # of an epoch that nobody told of yet
             partition.followed(data.high_watermark, data.log_start_offset, size_bytes)
+            self._note_progress(followed, data.high_watermark, size_bytes)
         except LogError as problem:
             self._not_taken(followed, problem)
         return size_bytes
+
+    def _note_progress(self, followed: Followed, high_watermark: int, size_bytes: int) -> None:
+        """What throttles go by: what came, and whether the log has what was committed by then."""
+        if size_bytes or followed.is_behind is None:
+            followed.is_behind = high_watermark > followed.log_end_offset
+        partition = followed.partition
+        if self._quota.throttled and self._quota.is_throttled(partition.topic, partition.index):
+            self._quota.record(size_bytes, self._host.now_ms())
 
     def _not_taken(self, followed: Followed, problem: LogError) -> None:
         self._is_deaf = True

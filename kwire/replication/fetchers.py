@@ -12,14 +12,18 @@ from kwire.replication.fetcher import Fetcher
 
 if TYPE_CHECKING:
     from kwire.partitions.partition import Partition
+    from kwire.partitions.replication_quota import ReplicationQuota
     from kwire.replication.host import ReplicationHost
 
 
 class Fetchers:
     """Tasks come with the first partition of a leader, and go with the last."""
 
-    def __init__(self, host: ReplicationHost, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, host: ReplicationHost, nursery: trio.Nursery, quota: ReplicationQuota
+    ) -> None:
         self._host = host
+        self._quota = quota
         self._nursery = nursery
         self._fetchers: dict[tuple[int, int], tuple[Fetcher, trio.CancelScope]] = {}
         self._by_partition: dict[tuple[str, int], tuple[int, int]] = {}
@@ -62,7 +66,8 @@ class Fetchers:
     def _fetcher(self, leader: int, number: int) -> Fetcher:
         found = self._fetchers.get((leader, number))
         if found is None:
-            fetcher, scope = Fetcher(self._host, leader, number), trio.CancelScope()
+            fetcher = Fetcher(self._host, leader, number, self._quota)
+            scope = trio.CancelScope()
             found = self._fetchers[leader, number] = fetcher, scope
             self._nursery.start_soon(_run_within, fetcher, scope)
         return found[0]

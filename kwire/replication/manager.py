@@ -24,7 +24,7 @@ partition that had no other replica in sync, or that was followed here outside o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -52,9 +52,11 @@ from kwire.replication.fetchers import Fetchers
 from kwire.replication.isr import IsrChanges
 from kwire.replication.leading import LeaderContext, Leading
 from kwire.replication.metadata_update import delta_of_update
+from kwire.replication.quotas import ReplicationQuotas
 
 if TYPE_CHECKING:
     from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+    from kwire.metadata.image import ResourceKey
     from kwire.replication.host import ReplicationHost
 
 log = logging.getLogger("kwire.replication")
@@ -73,7 +75,8 @@ class ReplicaManager:
 
     def __init__(self, host: ReplicationHost, nursery: trio.Nursery) -> None:
         self._host = host
-        self._fetchers = Fetchers(host, nursery)
+        self.quotas = ReplicationQuotas(host)
+        self._fetchers = Fetchers(host, nursery, self.quotas.follower)
         self._changes = IsrChanges(host)
         self._leaders = LeaderContext(
             self._changes,
@@ -103,8 +106,9 @@ class ReplicaManager:
         """All that are hosted here."""
         return [each for hosted in self._host.partitions.values() for each in hosted.values()]
 
-    def config_changed(self) -> None:
-        """This broker's dynamic settings may be others."""
+    def configs_changed(self, changed: Collection[ResourceKey]) -> None:
+        """This broker's dynamic settings may be others, and what is set on topics."""
+        self.quotas.configs_changed(changed)
         wanted = self._host.config.num_replica_fetchers
         if wanted != self._fetchers_wanted:
             self._fetchers_wanted = wanted
@@ -301,6 +305,7 @@ class ReplicaManager:
         if not error:
             before = self._host.image
             delta = delta_of_update(before, request)
+            self.quotas.topics_deleted(delta.deleted)
             self._host.apply_metadata(delta.applied_to(before), delta)
         return UpdateMetadataResponse(error)
 

@@ -6,13 +6,20 @@ What differs from a consumer's Fetch (kwire.partitions.fetching):
   high watermark that it is told is the one from before.
 - Only the leader serves it, and only replicas of the partition: NOT_LEADER_OR_FOLLOWER or, where
   the request named the right leader epoch, UNKNOWN_LEADER_EPOCH.
+- What is throttled is sent to followers out of sync only while it is within its rate
+  (kwire.replication.quotas).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from kwire.codecs.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from kwire.codecs.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from kwire.log import LogError, Region
 from kwire.partitions.fetch_sessions import Answers, FetchTarget
 from kwire.partitions.fetching import REPLICA_STATE_SINCE, Fetch, diverging_epoch
@@ -21,12 +28,16 @@ from kwire.replication.leading import check_replica
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.partitions.partition import FetchWaiter, Partition
+    from kwire.partitions.replication_quota import ReplicationQuota
+
+PARTITION_BYTES: Final = 40
+"""What the answer for a partition takes beside its records (v12 on)."""
 
 
 class ReplicaFetch(Fetch):
     """One request of a follower being answered; see Fetch."""
 
-    __slots__ = ("_is_first", "_replica_epoch", "_replica_id")
+    __slots__ = ("_is_first", "_quota", "_replica_epoch", "_replica_id")
 
     from_replica: ClassVar[bool] = True
 
@@ -38,6 +49,7 @@ class ReplicaFetch(Fetch):
             self._replica_id = request.replica_state.replica_id
             self._replica_epoch = request.replica_state.replica_epoch
         self._is_first = True
+        self._quota = None if broker.replication is None else broker.replication.quotas.leader
 
     def read(self) -> bool:
         """As Fetch.read; the first time the progress of the follower is noted."""
@@ -100,12 +112,39 @@ class ReplicaFetch(Fetch):
                 data.diverging_epoch = diverging
                 self.at_once = True
                 return data
-        self._add_records(data, asked, partition, log.log_end_offset, room, nothing_yet)
+        if not self._is_held_back(asked, partition):
+            self._add_records(data, asked, partition, log.log_end_offset, room, nothing_yet)
         if self._is_first and partition.leading is not None:
             partition.leading.fetched(
                 follower, asked.fetch_offset, asked.log_start_offset, self._replica_epoch
             )
         return data
+
+    def _is_held_back(self, asked: FetchPartition, partition: Partition) -> bool:
+        """Whether nothing is sent of what it could read, for the sake of a throttle."""
+        quota, log = self._quota, partition.log
+        return (
+            quota is not None
+            and bool(quota.throttled)
+            and quota.is_throttled(partition.topic, partition.index)
+            and self._replica_id not in partition.isr
+            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and quota.is_exceeded(self.broker.now_ms())
+        )
+
+    def response(self) -> FetchResponse:
+        """As Fetch.response; what is throttled of it counts from here on."""
+        if self._quota is not None and self._quota.throttled and not self.plan.overtaken:
+            self._count(self._quota)
+        return super().response()
+
+    def _count(self, quota: ReplicationQuota) -> None:
+        throttled = [
+            data
+            for target, data in self.answers
+            if target.topic is not None and quota.is_throttled(target.topic, data.partition_index)
+        ]
+        quota.record(sum(map(_size_bytes, throttled)), self.broker.now_ms())
 
     def _end_of(self, data: PartitionData, target: FetchTarget) -> int:
         partition = target.partition
@@ -116,3 +155,8 @@ class ReplicaFetch(Fetch):
 
     def _watermark(self, partition: Partition) -> int:
         return partition.log.log_end_offset
+
+
+def _size_bytes(data: PartitionData) -> int:
+    records = data.records
+    return PARTITION_BYTES + (records.size_bytes if isinstance(records, Region) else 0)

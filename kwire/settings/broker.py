@@ -227,7 +227,7 @@ def effect_of(name: str, given: Mapping[str, str] = NOTHING) -> Effect:
     if definition is not None:
         return definition.effect
     owner = plugins.owner_of(name, given)
-    return plugins.effect_of(owner) if owner is not None else UNKNOWN
+    return UNKNOWN if owner is None else plugins.effect_of(owner, in_file=name in given)
 
 
 def update_mode(name: str) -> UpdateMode:

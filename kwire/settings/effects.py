@@ -56,6 +56,7 @@ TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 
 # No meaning here.
 ALL_AT_ONCE: Final = no_meaning("every listener is opened once everything is ready")
+AT_RUN_TIME: Final = no_meaning("it acts when it is set at run time, not from a file")
 JAVA: Final = no_meaning("a Java class cannot be loaded")
 KEYS_ARE_A_SET: Final = no_meaning("the cleaner's keys are a set")
 NO_BUFFERS: Final = no_meaning("coordinators keep no buffers")

@@ -1,7 +1,8 @@
 """Settings that no broker defines: those of Apache Kafka's own pluggable classes.
 
 A class is handed all settings of its broker and looks for its own, so a file written for Apache
-Kafka has them beside the broker's.  None of these classes runs here.
+Kafka has them beside the broker's.  None of these classes runs here.  Replication throttles are no
+broker's either: Apache Kafka reads them where they are set at run time, and not in a file.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kwire.settings.effects import Effect, no_meaning
+from kwire.settings.effects import ACTS, AT_RUN_TIME, Effect, no_meaning
 
 AUTHORIZER = "Apache Kafka's StandardAuthorizer"
 JMX = "Apache Kafka's JmxReporter"
 OAUTH = "Apache Kafka's client of an OAuth server"
-THROTTLING = "throttled replication"
+THROTTLING = "replication throttles, which act when they are set at run time"
 TIERED_STORAGE = "tiered storage"
 PROVIDERS = "Apache Kafka's config providers"
 
@@ -45,7 +46,9 @@ CHOSEN_PREFIXES: Final = (
 """Settings whose values are prefixes too, instead of `rlmm.config.` and `rsm.config.`."""
 
 
-def effect_of(owner: str) -> Effect:
+def effect_of(owner: str, *, in_file: bool) -> Effect:
+    if owner == THROTTLING:
+        return AT_RUN_TIME if in_file else ACTS
     return no_meaning(f"{owner} does not run in this broker")
 
 

@@ -15,7 +15,7 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.definitions.log import LogSettings
-from kwire.settings.effects import CLUSTER, TIERED_STORAGE
+from kwire.settings.effects import TIERED_STORAGE
 from kwire.settings.validators import (
     at_least,
     throttled_replicas,
@@ -54,12 +54,10 @@ class TopicSettings(Settings):
     file_delete_delay_ms: int = _same("log.segment.delete.delay.ms")
     flush_messages: int = _same("log.flush.interval.messages")
     flush_ms = long(_default("log.flush.scheduler.interval.ms"), MEDIUM, at_least(0))
-    follower_replication_throttled_replicas = strings(
-        (), MEDIUM, throttled_replicas, effect=CLUSTER
-    )
+    follower_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
     index_interval_bytes: int = _same("log.index.interval.bytes")
     internal_segment_bytes = optional_integer(MEDIUM, internal=True)
-    leader_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas, effect=CLUSTER)
+    leader_replication_throttled_replicas = strings((), MEDIUM, throttled_replicas)
     local_retention_bytes: int = _same("log.local.retention.bytes")
     local_retention_ms: int = _same("log.local.retention.ms")
     max_compaction_lag_ms: int = _same("log.cleaner.max.compaction.lag.ms")

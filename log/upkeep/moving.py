@@ -132,8 +132,8 @@ class Moves:
         end = self.copies[key].log.log_end_offset
         return 0 if source is None else max(0, source.log_end_offset - end)
 
-    def copy_some(self, key: TopicPartition) -> bool:
-        """Copy up to COPY_BYTES more; False if there is nothing more to copy.
+    def copy_some(self, key: TopicPartition) -> int:
+        """Copy up to COPY_BYTES more and say how many; 0 if there is nothing more to copy.
 
         LogError if one of the disks refuses; the move ends then where it was the copy's.
         """
@@ -146,16 +146,16 @@ class Moves:
             self._start_anew(copy, source)
         at, end = copy.log.log_end_offset, source.log_end_offset
         if at >= end:
-            return False
+            return 0
         start = max(at, source.log_start_offset)
         region = source.read(start, COPY_BYTES, max_offset=end, min_one_batch=True)
         if region is None:
-            return False
+            return 0
         epoch = source.epochs.latest_epoch
         append_as_follower(
             copy.log, bytearray(region.read()), leader_epoch=epoch, now_ms=self._dirs.clock()
         )
-        return copy.log.log_end_offset > at
+        return region.size_bytes if copy.log.log_end_offset > at else 0
 
     def _start_anew(self, copy: Copy, source: Log) -> None:
         truncate_fully(copy.log, _first_offset(source), self._dirs.clock())

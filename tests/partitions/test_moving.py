@@ -29,8 +29,10 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
 )
 from kwire.log import LogError, delete_records
+from kwire.metadata.changes import SetConfigs
 from kwire.partitions import moving
 from kwire.partitions.partition import Partition
+from kwire.settings import ConfigResourceType
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
 
 TOPIC = "t"
@@ -234,7 +236,7 @@ async def test_once_begun_a_move_is_done_without_a_pause(
         assert await ask_to_move(client, other) == ErrorCode.NONE
         copy_some = broker.logs.moves.copy_some
 
-        def begun(key: tuple[str, int]) -> bool:
+        def begun(key: tuple[str, int]) -> int:
             monkeypatch.setattr(moving, "INTERVAL_S", 3600)
             return copy_some(key)
 
@@ -257,7 +259,7 @@ async def test_a_move_that_fails_is_ended_and_told(
         here = partition.log.dir.parent
         assert await ask_to_move(client, other) == ErrorCode.NONE
 
-        def fail(_: object) -> bool:
+        def fail(_: object) -> int:
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR)
 
         monkeypatch.setattr(broker.logs.moves, "copy_some", fail)
@@ -270,3 +272,20 @@ async def test_a_move_that_fails_is_ended_and_told(
         assert partition.log.dir.parent == here
         assert await write(client, 1) == 0
         assert [each.getMessage() for each in caplog.records if "t-0 is not moved" in each.message]
+
+
+async def test_a_move_keeps_to_the_rate_that_is_set(tmp_path: Path) -> None:
+    """replica.alter.log.dirs.io.max.bytes.per.second, of what is copied."""
+    rate = {moving.RATE: "2000000"}
+    async with running_broker(tmp_path, two_dirs(tmp_path)) as broker:
+        client = await RawClient.connect(broker)
+        partition, other = await new_partition(client, broker)
+        await write(client, 60)  # six million bytes
+        node = str(broker.node_id)
+        await broker.commit([lambda _: SetConfigs(ConfigResourceType.BROKER, node, {}, rate)])
+        began = trio.current_time()
+        assert await ask_to_move(client, other) == ErrorCode.NONE
+        await moved(client, other)
+        took_s = trio.current_time() - began
+        assert 6_000_000 / 2_000_000 <= took_s <= 1.15 * 6_000_000 / 2_000_000 + 1
+        assert partition.log_end_offset == 60

@@ -30,7 +30,7 @@ each setting, and fails where this page says otherwise.
 OTHERS = """
 ## Of Apache Kafka's own classes
 
-Known, for files have them; these do not run here.
+Known, for files have them; from a file they do nothing here.
 
 """
 RESOURCES: tuple[tuple[str, type[Settings], dict[str, str]], ...] = (

@@ -92,6 +92,9 @@ BROKER = {
     "advertised.listeners": "The addresses that clients are told to connect to, by listener; "
     "those of listeners where not given.",
     "auto.create.topics.enable": "Whether a topic is made when a client asks about it.",
+    "alter.log.dirs.replication.quota.window.num": "Windows of time by which copying between log "
+    "directories keeps to replica.alter.log.dirs.io.max.bytes.per.second.",
+    "alter.log.dirs.replication.quota.window.size.seconds": "How long each of them is.",
     "auto.leader.rebalance.enable": "Whether the preferred replicas are made leaders again, where "
     "too many of a broker's partitions are led by others.",
     "broker.id": "Another name of node.id.",
@@ -163,6 +166,9 @@ BROKER = {
     "replica.socket.timeout.ms": "How long a follower waits for its leader's answer.",
     "request.timeout.ms": "How long a record of a transaction's coordinator may take to be "
     "replicated, and another broker to answer what is no replication.",
+    "replication.quota.window.num": "Windows of time by which throttled replication keeps to its "
+    "rate.",
+    "replication.quota.window.size.seconds": "How long each of them is.",
     "share.coordinator.state.topic.min.isr": "min.insync.replicas of the topic of share state.",
     "share.coordinator.state.topic.num.partitions": "Partitions of the topic of share state.",
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "

@@ -31,7 +31,6 @@ from kwire.settings.effects import (
     NO_PURGING,
     ONE_INTERVAL,
     ONE_LOOP,
-    QUOTAS,
     TIERED_STORAGE,
 )
 from kwire.settings.validators import at_least, between, between_or, members, one_of
@@ -138,8 +137,8 @@ class LogSettings(Settings):
     replica_selector_class = optional_string(MEDIUM)
     replica_socket_receive_buffer_bytes = integer(65_536, HIGH)
     replica_socket_timeout_ms = integer(30_000, HIGH)
-    replication_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
-    replication_quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
+    replication_quota_window_num = integer(11, LOW, at_least(1))
+    replication_quota_window_size_seconds = integer(1, LOW, at_least(1))
     unclean_leader_election_enable = boolean(False, HIGH, mode=CLUSTER_WIDE)
     unclean_leader_election_interval_ms = long(
         300_000, MEDIUM, at_least(1), internal=True, effect=CLUSTER

@@ -41,10 +41,8 @@ class NodeSettings(Settings):
     """
 
     alter_config_policy_class_name = java_class(LOW, effect=JAVA)
-    alter_log_dirs_replication_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
-    alter_log_dirs_replication_quota_window_size_seconds = integer(
-        1, LOW, at_least(1), effect=QUOTAS
-    )
+    alter_log_dirs_replication_quota_window_num = integer(11, LOW, at_least(1))
+    alter_log_dirs_replication_quota_window_size_seconds = integer(1, LOW, at_least(1))
     auto_leader_rebalance_enable = boolean(True, HIGH)
     background_threads = integer(10, HIGH, at_least(1), mode=CLUSTER_WIDE, effect=ONE_LOOP)
     broker_heartbeat_interval_ms = integer(2000, MEDIUM, effect=CLUSTER)
