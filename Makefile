@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
-	conformance clients chaos hostile simulate crash mutants bench opening demo clean
+	conformance clients chaos hostile simulate crash mutants bench bench-cluster opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -88,6 +88,9 @@ mutants: ## faults that no test notices, by mutmut: hours; ARGS='log --sample 40
 
 bench: env-dev ## kwire beside Apache Kafka, into RESULTS.md; AGAINST=COMMIT: beside itself as it was
 	$(VENV_PYTHON) -m kwire.conformance.bench $(if $(AGAINST),$(BENCH_TURNS) --against $(AGAINST)) $(ARGS)
+
+bench-cluster: env-dev ## three brokers beside three of Apache Kafka 3.9.2; ARGS='--quick', '--only failover'
+	$(VENV_PYTHON) -m kwire.conformance.bench.cluster $(ARGS)
 
 opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, beside Apache Kafka's
 	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)

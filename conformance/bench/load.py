@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import selectors
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns, sleep
 from typing import NamedTuple
@@ -129,11 +129,12 @@ def produce(
     in_flight: int = 1,
     records_count: int = 1,
     partition: int = 0,
+    acks: int = 1,
 ) -> Sample:
     """One connection that keeps `in_flight` produce requests unanswered; timed one by one when
     that is 1. The partition must have no other producer: offsets are checked."""
     with connect(address) as sock, _steady():
-        frame = frames.produce(topic, partition, batch).data
+        frame = frames.produce(topic, partition, batch, acks).data
         reply = first_reply(sock, topic, frame)
         pump = _Pump(sock, frame, reply, records_count, in_flight)
         latencies = pump.run(seconds)
@@ -217,15 +218,15 @@ class _Pump:
 
 
 def produce_on_many(
-    address: Address, topic: str, batch: bytes, seconds: float, *, connections: int
+    addresses: Sequence[Address], topic: str, batch: bytes, seconds: float, *, acks: int = 1
 ) -> Sample:
-    """So many connections with one request in flight each, each to a partition of its own."""
+    """A connection to the leader of each partition, with one request in flight each."""
     selector = selectors.DefaultSelector()
     pumps = []
     with _steady():
-        for partition in range(connections):
+        for partition, address in enumerate(addresses):
             sock = connect(address)
-            frame = frames.produce(topic, partition, batch).data
+            frame = frames.produce(topic, partition, batch, acks).data
             pump = _Pump(sock, frame, first_reply(sock, topic, frame), 1, 1)
             pumps.append(pump)
             selector.register(sock, selectors.EVENT_READ, pump)

@@ -123,7 +123,7 @@ class Connections(Row):
 
     def sample(self, address: Address, topic: str, seconds: float) -> Sample:
         batch = _batch(1, 100)
-        return load.produce_on_many(address, topic, batch, seconds, connections=CONNECTIONS)
+        return load.produce_on_many([address] * CONNECTIONS, topic, batch, seconds)
 
     def figures_of(self, sample: Sample) -> Figures:
         return {"requests": sample.per_second}

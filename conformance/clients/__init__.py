@@ -17,7 +17,7 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 - keeps what it obtains and builds in `$XDG_CACHE_HOME/kwire/clients/NAME-VERSION` (without that
   variable: `~/.cache/...`), so that a second run needs no network;
 - runs the suite, or only the tests that are named, against the broker that listens at BOOTSTRAP
-  (HOST:PORT);
+  (HOST:PORT), or against a cluster whose brokers it names, separated by commas;
 - writes to the file RESULTS a line a test, `pass`, `fail` or `skip`, a tab, the test's id, sorted
   by id; ids are the same in every run, without tabs and without `#` as their first character;
 - writes what the failing tests said to the file RESULTS.log;

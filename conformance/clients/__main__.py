@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,12 +14,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kwire.conformance import local
+from kwire.conformance import clusters, local
 from kwire.conformance.clients.results import AllowList, Comparison, Outcome, as_junit
 from kwire.conformance.clients.suites import NotRun, Suite, suites
 
 EXIT_LOST = 1
 EXIT_NOT_RUN = 3
+Start = Callable[[Path, Mapping[str, str]], AbstractContextManager[str]]
 REPORT = Path("artifacts", "clients")
 SHOWN_MAX = 40
 """Of the tests that are named; all are in the results file."""
@@ -31,6 +33,18 @@ SHOWN_MAX = 40
     help="The broker that is judged; without it a fresh kwire is started for each suite.",
 )  # fmt: skip
 @click.option("--oracle", is_flag=True, help="Start Apache Kafka instead of kwire.")
+@click.option(
+    "--brokers", type=click.IntRange(2, 9), metavar="N",
+    help="A cluster of N brokers instead of one: `kwire serve --brokers N`, or KRaft nodes.",
+)  # fmt: skip
+@click.option(
+    "--zookeeper", is_flag=True,
+    help="Of --brokers: on a ZooKeeper, where Apache Kafka's are 3.9.2.",
+)  # fmt: skip
+@click.option(
+    "--against", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="A report of an earlier run, in the allow lists' place: what passed there has to pass.",
+)  # fmt: skip
 @click.option("--update", is_flag=True, help="Add what passes now to the allow lists.")
 @click.option("--test", "tests", multiple=True, metavar="ID", help="Only this; of one suite.")
 @click.option(
@@ -41,11 +55,18 @@ def main(
     names: tuple[str, ...],
     bootstrap: str | None,
     oracle: bool,
+    brokers: int | None,
+    zookeeper: bool,
+    against: Path | None,
     update: bool,
     tests: tuple[str, ...],
     report: Path,
 ) -> None:
     """Run the suites of public clients (all, or those named) and compare with their allow lists.
+
+    \b
+      python -m kwire.conformance.clients --brokers 3 --zookeeper --oracle --report apache
+      python -m kwire.conformance.clients --brokers 3 --zookeeper --against apache
 
     The exit status is 0 if all tests of the allow lists passed, 1 if one did not, 3 if a suite
     could not be run.
@@ -53,15 +74,24 @@ def main(
     chosen = _chosen(names)
     if oracle and (bootstrap or update):
         raise click.UsageError("--oracle starts a broker of its own, whose results are not kwire's")
+    if bootstrap and brokers:
+        raise click.UsageError("--brokers starts them, --bootstrap names those that run")
+    if (against or brokers) and update:
+        raise click.UsageError("the allow lists are of what passes on a broker alone")
+    if zookeeper and brokers is None:
+        raise click.UsageError("--zookeeper is of --brokers")
     if tests and len(chosen) != 1:
         raise click.UsageError("--test wants the name of one suite")
+    start = _starter(brokers, oracle=oracle, zookeeper=zookeeper)
     done: list[Comparison] = []
     failed: list[str] = []
     for suite in chosen:
         click.echo(f"{suite.name} ...", err=True)
         try:
-            with _broker(suite, bootstrap, oracle=oracle) as address:
-                done.append(suite.run(address, report / f"{suite.name}.tsv", tests))
+            with _brokers(suite, bootstrap, start, apache=oracle and not brokers) as address:
+                name = f"{suite.name}.tsv"
+                before = against / name if against else None
+                done.append(suite.run(address, report / name, tests, against=before))
         except (NotRun, OSError, RuntimeError, ValueError) as error:
             failed.append(str(error))
     if update:
@@ -80,18 +110,25 @@ def _chosen(names: Sequence[str]) -> list[Suite]:
     return [found[name] for name in names or found]
 
 
+def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
+    """What starts one broker, or so many, of Apache Kafka's or of kwire's."""
+    if brokers is None:
+        return local.apache if oracle else local.kwire
+    start = clusters.starter(oracle=oracle, zookeeper=zookeeper)
+    return lambda folder, settings: start(folder, brokers, settings)
+
+
 @contextlib.contextmanager
-def _broker(suite: Suite, bootstrap: str | None, *, oracle: bool) -> Iterator[str]:
-    """The address of the broker given, or of one that lives as long as the suite runs."""
+def _brokers(suite: Suite, bootstrap: str | None, start: Start, *, apache: bool) -> Iterator[str]:
+    """The addresses given, or those of brokers that live as long as the suite runs."""
     if bootstrap is not None:
         yield bootstrap
         return
-    start = local.apache if oracle else local.kwire
     with (
         tempfile.TemporaryDirectory(prefix="kwire-clients-") as folder,
-        start(Path(folder), suite.settings(apache=oracle)) as address,
+        start(Path(folder), suite.settings(apache=apache)) as addresses,
     ):
-        yield address
+        yield addresses
 
 
 def _update(chosen: Sequence[Suite], done: Sequence[Comparison]) -> None:

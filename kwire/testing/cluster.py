@@ -38,7 +38,7 @@ class Membership(NamedTuple):
 
 
 class ClusterProcess:
-    """Brokers 1 to `count` of a cluster, each a BrokerProcess of its own.
+    """`count` brokers of a cluster, from `first_id` on, each a BrokerProcess of its own.
 
     `zookeeper_connect` is the setting of that name; a chroot of its own makes a cluster of its own.
     `settings` are those of all brokers, before those chosen here: replicas of everything on up to
@@ -54,16 +54,18 @@ class ClusterProcess:
         *,
         racks: Sequence[str] = (),
         ports: Sequence[int] = (),
+        first_id: int = 1,
     ) -> None:
         self.brokers: dict[int, BrokerProcess] = {}
-        for broker_id in range(1, count + 1):
+        for number in range(count):
+            broker_id = first_id + number
             own = {"broker.id": str(broker_id), "zookeeper.connect": zookeeper_connect}
             if racks:
-                own["broker.rack"] = racks[broker_id - 1]
+                own["broker.rack"] = racks[number]
             self.brokers[broker_id] = BrokerProcess(
                 Path(directory, f"broker-{broker_id}"),
                 {**replicated(count), **own, **(settings or {})},
-                port=ports[broker_id - 1] if ports else 0,
+                port=ports[number] if ports else 0,
             )
 
     @property

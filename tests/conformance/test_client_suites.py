@@ -104,6 +104,14 @@ def test_named_tests_alone_are_compared(make_suite: MakeSuite, tmp_path: Path) -
     assert run.log.read_text().split() == ["b:1", str(tmp_path / "r.tsv"), "one"]
 
 
+def test_what_passed_on_another_broker_has_to_pass(make_suite: MakeSuite, tmp_path: Path) -> None:
+    before = tmp_path / "before.tsv"
+    before.write_text("pass\tboth\nfail\thanded\npass\tonly there\n")
+    script = says("pass both", "pass handed", "fail only there")
+    run = make_suite(script, "listed").run("b:1", tmp_path / "r.tsv", against=before)
+    assert (run.lost, run.gained) == (["only there"], ["handed"])
+
+
 def test_results_of_an_earlier_run_do_not_count(make_suite: MakeSuite, tmp_path: Path) -> None:
     results = tmp_path / "r.tsv"
     results.write_text("pass\told\n")
@@ -179,6 +187,26 @@ def test_command_says_what_could_not_run(
     assert done.exit_code == command.EXIT_NOT_RUN
     assert "not run: broken: `run` ended with status 2" in done.stderr
     assert invoke("nobody").exit_code == 2
+
+
+def test_command_compares_with_another_report(
+    make_suite: MakeSuite, invoke: Callable[..., Result], tmp_path: Path
+) -> None:
+    make_suite(says("pass a", "fail b"), "b")
+    (tmp_path / "apache").mkdir()
+    (tmp_path / "apache" / "planted.tsv").write_text("pass\ta\nfail\tb\n")
+    assert invoke().exit_code == command.EXIT_LOST
+    assert invoke("--against", str(tmp_path / "apache")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--brokers", "3"], ["--zookeeper"], ["--against", ".", "--update"], ["--oracle"]],
+)
+def test_options_that_contradict_each_other(
+    invoke: Callable[..., Result], options: list[str]
+) -> None:
+    assert invoke(*options).exit_code == 2
 
 
 PYTEST_FILE = """

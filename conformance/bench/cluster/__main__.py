@@ -1,0 +1,210 @@
+"""`python -m kwire.conformance.bench.cluster`: clusters of three brokers, in turns."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kwire.conformance.apache_kafka import ApacheKafkaError
+from kwire.conformance.bench import machine
+from kwire.conformance.bench.cluster import figures, losses
+from kwire.conformance.bench.cluster.asking import Asking, NoAnswer, NotInTime
+from kwire.conformance.bench.cluster.figures import Book
+from kwire.conformance.bench.cluster.steady import WORKS
+from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE, Subject, running
+from kwire.conformance.bench.frames import BrokerRefused
+from kwire.conformance.bench.measure import touch_memory
+from kwire.conformance.java import JavaMissing
+from kwire.testing import BrokerStartError, ZooKeeperMissing, ZooKeeperStartError
+
+FAILURES = (
+    ApacheKafkaError,
+    BrokerRefused,
+    BrokerStartError,
+    JavaMissing,
+    NoAnswer,
+    NotInTime,
+    ZooKeeperMissing,
+    ZooKeeperStartError,
+)
+PARTS = (*(work.key for work in WORKS), "failover", "shutdown", "catch-up", "many")
+REPORT = Path("artifacts", "bench-cluster")
+OPEN_FILES = 65_536
+TOUCH_BYTES_MAX = 8 << 30
+FILE_COLUMNS = 170
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured in a turn, and how much of it."""
+
+    only: frozenset[str]
+    rounds: int
+    warm_s: float
+    seconds: float
+    kills: int
+    megabytes: int
+    partitions: int
+    session_timeout_ms: int
+
+    def has(self, key: str) -> bool:
+        return not self.only or key in self.only
+
+    @property
+    def note(self) -> str:
+        return (
+            f"Replication factor 3, min.insync.replicas=2, sessions of {self.session_timeout_ms}"
+            f" ms on a ZooKeeper of the cluster's own; all else by default (Apache Kafka with the"
+            f" JVM options of its start script). {self.rounds} rounds, in turns, each on fresh"
+            f" clusters: {self.warm_s:g} s to warm up and {self.seconds:g} s of each work,"
+            f" {self.kills} leaders killed, {self.megabytes} MB to catch up with,"
+            f" {self.partitions} partitions. Less is better of times and memory. A time after a"
+            " loss begins with kill -9, so it has the session's timeout in it."
+        )
+
+
+QUICK = Plan(frozenset(), 1, 1.0, 1.0, 1, 30, 200, 6000)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Only these.")
+@click.option("--rounds", default=3, show_default=True, help="Turns of each cluster.")
+@click.option("--warm", default=8.0, show_default=True, help="Seconds to warm up each work.")
+@click.option("--seconds", default=6.0, show_default=True, help="Seconds each work is measured.")
+@click.option("--kills", default=7, show_default=True, help="Leaders killed in a turn.")
+@click.option("--megabytes", default=1000, show_default=True, help="To catch up with.")
+@click.option("--partitions", default=2000, show_default=True, help="Of a cluster with many.")
+@click.option("--session-timeout-ms", default=6000, show_default=True, help="Of all brokers.")
+@click.option("--quick", is_flag=True, help="To see that it works: one round of little.")
+@click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=REPORT,
+    show_default=True,
+    help="Where figures.json and figures.md go.",
+)
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="For the brokers' data. [default: a temporary directory]",
+)
+def main(
+    only: tuple[str, ...],
+    rounds: int,
+    warm: float,
+    seconds: float,
+    kills: int,
+    megabytes: int,
+    partitions: int,
+    session_timeout_ms: int,
+    quick: bool,
+    only_kwire: bool,
+    report: Path,
+    directory: Path | None,
+) -> None:
+    """Measure three kwire brokers and three of Apache Kafka 3.9.2; print a table with ratios.
+
+    \b
+      make bench-cluster
+      make bench-cluster ARGS='--quick'
+      make bench-cluster ARGS='--only failover --kills 20 --rounds 1'
+    """
+    plan = Plan(
+        frozenset(only), rounds, warm, seconds, kills, megabytes, partitions, session_timeout_ms
+    )
+    if quick:
+        plan = Plan(**{**asdict(QUICK), "only": frozenset(only)})
+    else:
+        touch_memory(min(machine.free_memory_bytes() // 2, TOUCH_BYTES_MAX))
+    machine.allow_open_files(OPEN_FILES)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_COLUMNS)
+    names = [KWIRE] if only_kwire else [KWIRE, APACHE]
+    book = Book()
+    with tempfile.TemporaryDirectory(prefix="kwire-bench-", dir=directory) as folder:
+        try:
+            measure(plan, names, Path(folder), book, lambda what: click.echo(what, err=True))
+        except FAILURES as failure:
+            raise click.ClickException(str(failure)) from failure
+        finally:
+            book.close()
+            book.print(console, plan.note)
+            write(book, plan, report)
+    console.print(f"written: {report}/figures.json, {report}/figures.md")
+
+
+def measure(
+    plan: Plan, names: list[str], root: Path, book: Book, say: Callable[[str], None]
+) -> None:
+    """All rounds: A B, B A, ..."""
+    for number in range(plan.rounds):
+        for name in names if number % 2 == 0 else reversed(names):
+
+            def told(what: str, at: str = f"round {number + 1}, {name}") -> None:
+                say(f"{at}: {what}")
+
+            with (
+                running(name, root / "turn", plan.session_timeout_ms) as subject,
+                closing(Asking(subject)) as asking,
+            ):
+                asking.wait_until_members()
+                turn(plan, subject, asking, book, told)
+
+
+def turn(
+    plan: Plan, subject: Subject, asking: Asking, book: Book, say: Callable[[str], None]
+) -> None:
+    """All of the plan on a cluster that was just started."""
+
+    def look(when: str) -> None:
+        book.add("memory", subject.name, figures.memory(when, *subject.memory_mb()))
+
+    look("idle")
+    for work in WORKS:
+        if plan.has(work.key):
+            say(work.title)
+            made = work.measure(subject, asking, plan.warm_s, plan.seconds)
+            book.add(work.key, subject.name, made)
+    look("after load")
+    if plan.has("catch-up"):
+        say("catch-up")
+        caught_up = losses.catch_up(subject, asking, plan.megabytes)
+        book.add("catch-up", subject.name, caught_up)
+    if plan.has("shutdown"):
+        say("controlled shutdown")
+        book.add("shutdown", subject.name, losses.shutdowns(subject, asking))
+    if plan.has("failover"):
+        say("failover")
+        times = losses.failover(subject, asking, plan.kills)
+        book.add("failover", subject.name, {"each": times})
+    if plan.has("many"):
+        say(f"{plan.partitions} partitions")
+        many = losses.ManyPartitions(subject, asking, plan.partitions)
+        book.add("many", subject.name, {"created": many.create()})
+        look("many partitions")
+        for what, controller in (("a member", False), ("the controller", True)):
+            book.add("many", subject.name, {what: many.lose(controller=controller)})
+
+
+def write(book: Book, plan: Plan, report: Path) -> None:
+    report.mkdir(parents=True, exist_ok=True)
+    told = {
+        "machine": dict(machine.facts()),
+        "plan": asdict(plan) | {"only": sorted(plan.only)},
+        "figures": book.as_json(),
+    }
+    (report / "figures.json").write_text(json.dumps(told, indent=2) + "\n")
+    (report / "figures.md").write_text(book.markdown(plan.note))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""All figures of a run: which there are, as a table, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from kwire.conformance.bench import report
+from kwire.conformance.bench.cluster.steady import WORKS
+from kwire.conformance.bench.cluster.subjects import APACHE, KWIRE
+from kwire.conformance.bench.measure import Series
+from kwire.conformance.bench.rows import Figure, Figures
+
+LOSS: Final = "kill -9 of a leader, to the next record that is acknowledged"
+SHUTDOWN: Final = "each broker stopped and started under a client's load"
+MANY: Final = "kill -9 with many partitions, until all are served again"
+MEMORY: Final = "memory of the three brokers"
+
+SECONDS = Figure("each", "s", more_is_better=False)
+SHOWN = (0, 1, 2, 3, 4, 7, 8)
+"""Of the columns of a report: there is no floor here."""
+
+
+def _of(row: str, title: str, name: str, unit: str, target: float | None = None) -> Series:
+    """A figure of which less is better."""
+    return Series(row, title, Figure(name, unit, more_is_better=False), target)
+
+
+class Book:
+    """What was measured so far."""
+
+    def __init__(self) -> None:
+        self.series = [
+            Series(work.key, f"acks=all, {work.title}", figure, None)
+            for work in WORKS
+            for figure in work.figures
+        ]
+        self.series += [
+            _of("failover", LOSS, "each", "s", 1.0),
+            _of("failover", LOSS, "worst", "s", 1.0),
+            Series("shutdown", SHUTDOWN, _failed(), None, limit=0),
+            _of("shutdown", SHUTDOWN, "longest", "ms"),
+            _of("shutdown", SHUTDOWN, "stop", "s"),
+            Series("catch-up", "an empty follower catches up", Figure("bytes", "MB/s"), 1.0),
+            _of("many", MANY, "created", "s"),
+            _of("many", MANY, "a member", "s", 1.0),
+            _of("many", MANY, "the controller", "s", 1.0),
+        ]
+        for when in ("idle", "after load", "many partitions"):
+            self.series += [_of("memory", MEMORY, f"{when}, {kind}", "MB") for kind in KINDS]
+
+    def add(self, row: str, subject: str, figures: Mapping[str, float | Sequence[float]]) -> None:
+        """One turn's figures of a row, each a number or several."""
+        for series in self.series:
+            if series.row == row and series.figure.name in figures:
+                value = figures[series.figure.name]
+                for each in [value] if isinstance(value, float) else value:
+                    series.add(subject, each)
+
+    def close(self) -> None:
+        """Add what is known once all turns are over."""
+        each, worst = (series for series in self.series if series.row == "failover")
+        for subject, values in each.values.items():
+            worst.add(subject, max(values))
+
+    @property
+    def measured(self) -> list[Series]:
+        return [series for series in self.series if series.values]
+
+    def table(self, note: str) -> Table:
+        table = Table(title="Clusters of three", title_justify="left", caption=note)
+        names = report.columns(APACHE)
+        for at in SHOWN:
+            table.add_column(names[at], justify="left" if at < 2 else "right")
+        for series in self.measured:
+            line = report.cells(series, APACHE)
+            table.add_row(*(line[at] for at in SHOWN))
+        return table
+
+    def markdown(self, note: str) -> str:
+        names = report.columns(APACHE)
+        lines = [[names[at] for at in SHOWN], ["---"] * 2 + ["---:"] * (len(SHOWN) - 2)]
+        cells = [report.cells(series, APACHE) for series in self.measured]
+        lines += [[line[at] for at in SHOWN] for line in cells]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"## Clusters of three\n\n{note}\n\n{table}\n"
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [_as_json(series) for series in self.measured]
+
+    def print(self, console: Console, note: str) -> None:
+        console.print(self.table(note))
+
+
+KINDS: Final = ("PSS", "RSS")
+
+
+def memory(when: str, pss_mb: float, rss_mb: float) -> Figures:
+    """The figures of one look at the memory."""
+    return {f"{when}, {kind}": value for kind, value in zip(KINDS, (pss_mb, rss_mb), strict=True)}
+
+
+def _failed() -> Figure:
+    return Figure("failed", "records", more_is_better=False)
+
+
+def _as_json(series: Series) -> dict[str, Any]:
+    ratios = [] if series.limit is not None else series.ratios(KWIRE, APACHE)
+    return {
+        "row": series.row,
+        "title": series.title,
+        "figure": series.figure.name,
+        "unit": series.figure.unit,
+        "more_is_better": series.figure.more_is_better,
+        "values": series.values,
+        "medians": {subject: median(values) for subject, values in series.values.items()},
+        "times_better": median(ratios) if ratios else None,
+        "wanted_times_better": series.target,
+        "limit": series.limit,
+        "met": series.met(KWIRE, APACHE),
+    }

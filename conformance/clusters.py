@@ -1,0 +1,148 @@
+"""Clusters that a run starts for itself, of kwire or of Apache Kafka; each yields its addresses.
+
+| | kwire | Apache Kafka |
+| --- | --- | --- |
+| on ZooKeeper | a process for each broker | 3.9.2 |
+| without | `kwire serve --brokers N` | nodes of KRaft, each broker and controller |
+
+The brokers' ids begin with the setting `node.id` (1 if it is not given), except those of
+`kwire serve --brokers`, which it counts from 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
+from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S, NotStarted
+from kwire.testing import ClusterProcess, ZooKeeperProcess
+from kwire.testing.cluster import membership, replicated
+from kwire.testing.ending import end
+from kwire.testing.ports import free_port
+
+FOR_CLIENTS: Final = re.compile(r"for clients: (\S+)")
+"""What `kwire serve --brokers` logs once all its brokers are ready."""
+
+Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
+
+
+@contextlib.contextmanager
+def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
+    """`kwire serve --brokers COUNT` with `more` settings, but for their ids."""
+    settings = SETTINGS | dict(more) | {"log.dirs": str(directory / "data")}
+    settings.pop("node.id", None)
+    sets = [f"--set={name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "kwire.cli", "serve", "--brokers", str(count), "--port", "0"]
+    directory.mkdir(parents=True, exist_ok=True)
+    log_file = directory / "brokers.log"
+    with open(log_file, "wb") as log:
+        process = subprocess.Popen(
+            [*command, *sets], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    try:
+        yield _told(process, log_file)
+    finally:
+        end(process)
+
+
+def _told(process: subprocess.Popen[bytes], log_file: Path) -> str:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := FOR_CLIENTS.search(log_file.read_text(errors="replace")):
+            return found[1]
+        time.sleep(POLL_S)
+    raise NotStarted(f"no cluster:\n{log_file.read_text(errors='replace')[-3000:]}")
+
+
+@contextlib.contextmanager
+def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
+    """Brokers of kwire and a ZooKeeper, with `more` settings."""
+    settings = SETTINGS | dict(more)
+    first_id = int(settings.pop("node.id", "1"))
+    with (
+        ZooKeeperProcess(directory / "zookeeper") as zookeeper,
+        ClusterProcess(
+            directory, zookeeper.connect("/suites"), count, settings, first_id=first_id
+        ) as cluster,
+    ):
+        yield cluster.bootstrap
+
+
+@contextlib.contextmanager
+def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
+    """Brokers of Apache Kafka 3.9.2 and a ZooKeeper, with `more` settings."""
+    settings = replicated(count) | SETTINGS | dict(more)
+    first_id = int(settings.pop("node.id", "1"))
+    with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
+        connect = zookeeper.connect("/suites")
+        brokers = [
+            ZooKeeperBroker(directory / f"broker-{number}", connect, number, settings=settings)
+            for number in range(first_id, first_id + count)
+        ]
+        with _running(brokers, first_id) as bootstrap:
+            yield bootstrap
+
+
+@contextlib.contextmanager
+def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
+    """Nodes of Apache Kafka's KRaft, with `more` settings."""
+    settings = replicated(count) | SETTINGS | dict(more)
+    first_id = int(settings.pop("node.id", "1"))
+    ids = range(first_id, first_id + count)
+    controllers = {number: free_port() for number in ids}
+    voters = ",".join(f"{number}@localhost:{port}" for number, port in controllers.items())
+    nodes = []
+    for number, controller in controllers.items():
+        port = free_port()
+        own = {
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}",
+        }
+        node = ApacheKafka(directory / f"node-{number}", port=port, settings=settings | own)
+        nodes.append(node)
+    with _running(nodes, first_id) as bootstrap:
+        yield bootstrap
+
+
+@contextlib.contextmanager
+def _running(brokers: Sequence[ApacheKafka], first_id: int) -> Iterator[str]:
+    """All of them, once each knows of all."""
+    ids = frozenset(range(first_id, first_id + len(brokers)))
+    try:
+        for broker in brokers:
+            broker.format()
+            broker.spawn()
+        for broker in brokers:
+            broker.wait_until_up()
+        _wait_until_members(brokers, ids)
+        yield ",".join(f"localhost:{broker.port}" for broker in brokers)
+    finally:
+        for broker in brokers:
+            broker.stop()
+
+
+def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        known = [membership(broker.port) for broker in brokers]
+        if all(each and each.members == ids and each.controller_id in ids for each in known):
+            return
+        if time.monotonic() > deadline:
+            raise NotStarted(f"no cluster of {sorted(ids)}: {known}")
+        time.sleep(POLL_S)
+
+
+def starter(*, oracle: bool, zookeeper: bool) -> Start:
+    """What starts a cluster of Apache Kafka's or of kwire's."""
+    if oracle:
+        return apache_on_zookeeper if zookeeper else apache
+    return kwire_on_zookeeper if zookeeper else kwire
