@@ -19,7 +19,7 @@ from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
 from kwire.codecs.primitives import DecodeError, Message, varint_tail
 
-REGISTER_BROKER = 27
+REGISTER_BROKER = 0
 BEGIN, END, ABORT = 23, 24, 25
 """Records between the first and the last count for nothing (KIP-866)."""
 

@@ -34,7 +34,7 @@ from tests.log.configs import DEFAULTS
 
 SETTINGS = {"node.id": "1"}
 STATE = PartitionImage(1, 0, 0, (1,), (1,))
-REGISTRATION = bytes((1, 27, 3)) + (1).to_bytes(4) + bytes(17) + (13).to_bytes(8)
+REGISTRATION = bytes((1, 0, 3)) + (1).to_bytes(4) + bytes(17) + (13).to_bytes(8)
 """Of broker 1, with epoch 13; what follows is not read."""
 
 
@@ -107,6 +107,16 @@ async def test_what_is_made_here_is_in_the_kraft_metadata_before_it_is_acknowled
 async def image_in(data: Path, settings: Mapping[str, str] = SETTINGS) -> ClusterImage:
     async with running_broker(data, settings) as broker:
         return broker.image
+
+
+async def test_apache_kafka_is_told_of_its_own_registration(data: Path) -> None:
+    """By another epoch in .kafka_cleanshutdown its controller takes the stop for an unclean one,
+    and the node out of the replicas that may lead (KIP-966)."""
+    golden = Path(__file__).parent.parent / "log" / "data" / "kraft-3.9.2"
+    shutil.copytree(golden, data / "__cluster_metadata-0", dirs_exist_ok=True)
+    async with running_broker(data, SETTINGS) as broker:
+        assert set(broker.image.topics) == {"first", "third"}
+    assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 26
 
 
 async def test_what_was_done_elsewhere_is_followed_at_each_start(
