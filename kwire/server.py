@@ -179,7 +179,7 @@ async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
 
 
 def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:
-    if endpoint.security_protocol != "PLAINTEXT":
+    if endpoint.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
         raise ConfigError(
             f"listener {endpoint.listener} wants {endpoint.security_protocol}, which is not served "
             "yet: map it to PLAINTEXT in listener.security.protocol.map"

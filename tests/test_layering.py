@@ -19,6 +19,7 @@ ROOMS = {
     **FOLDERS,
     "kwire.coordinator": "kwire/coordinator",
     "kwire.metadata": "kwire/metadata",
+    "kwire.security.sasl": "kwire/security/sasl",
     "kwire.testing": "kwire/testing",
 }
 """Import name -> folder of every room: the top folders, and the pure ones inside the broker's."""
@@ -32,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.groups": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
     "kwire.txn": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
+    "kwire.security.sasl": set(),
     "kwire.testing": set(),
     "kwire": {
         "kwire.codecs",
@@ -39,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kwire.groups",
         "kwire.log",
         "kwire.metadata",
+        "kwire.security.sasl",
         "kwire.testing",
         "kwire.txn",
     },
@@ -57,7 +60,14 @@ CLOSED: dict[str, set[str]] = {
 }
 """Sub-packages that may import less of kwire than their room: themselves, and these."""
 
-PURE = {"kwire.codecs", "kwire.coordinator", "kwire.groups", "kwire.metadata", "kwire.txn"}
+PURE = {
+    "kwire.codecs",
+    "kwire.coordinator",
+    "kwire.groups",
+    "kwire.metadata",
+    "kwire.security.sasl",
+    "kwire.txn",
+}
 IO_MODULES = {
     "asyncio", "kazoo", "multiprocessing", "os", "random", "secrets", "select", "selectors",
     "signal", "socket", "subprocess", "tempfile", "threading", "time", "trio", "uuid",

@@ -17,19 +17,19 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import DecodeError, Frame, Message
 from kwire.context import CloseConnection, Context, InvalidFrame
 from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
+from kwire.network.replies import encode_reply, failed, unsupported_api_versions
 from kwire.network.timely import LOOKED_AT_BYTES, has_timely_request
 from kwire.routes import Binding, UnsupportedRequest, bind
 from kwire.shortcuts.registry import SHORTCUTS
@@ -47,9 +47,6 @@ _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
 _HEADER_SIZE_BYTES = _HEADER.size
 _API_KEY_AT = 1  # its low byte, which is all there is to keys so far
-_REPLY = struct.Struct(">ii")  # size, correlation id
-_EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
-_EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
 
 BUFFER_SIZE_BYTES = 256 * 1024
 """What a connection holds while nothing large comes in: a producer's five batches of 16 kB in
@@ -62,6 +59,9 @@ one packet must not make the broker hold a thousand answers."""
 
 _FRAME_SIZE_BYTES_MIN = 14
 """Its size, API key, version, correlation id and the size of a client id."""
+
+
+LogIn = Callable[["Connection"], Awaitable[bool]]
 
 
 class Connection:
@@ -77,18 +77,19 @@ class Connection:
         "_client_id_bytes",
         "_end",
         "_ended",
-        "_gate",
+        "_log_in",
         "_memory",
         "_outbox",
         "_pending",
         "_ready",
         "_shortcuts",
-        "_size_bytes_max",
         "_start",
         "_transport",
         "_view",
         "activity",
         "context",
+        "frame_size_bytes_max",
+        "gate",
         "scope",
         "waiting",
     )
@@ -100,19 +101,22 @@ class Connection:
         context: Context,
         memory: MemoryPool,
         ready: ReadySockets | WaitingSockets,
+        log_in: LogIn | None = None,
     ) -> None:
+        """`log_in` comes before all else: False where the client goes without a name."""
         self._broker = broker
+        self._log_in = log_in
         self._transport = transport
         self._memory = memory
         self._ready = ready
-        self._size_bytes_max: int = broker.config.socket_request_max_bytes
+        self.frame_size_bytes_max: int = broker.config.socket_request_max_bytes
         self._buffer = mmap(-1, BUFFER_SIZE_BYTES)
         self._view = memoryview(self._buffer)
         self._start = 0  # first byte not yet handled
         self._end = 0  # first byte not yet filled
         self._client_id_bytes: bytes | None = None
         self._shortcuts: dict[int, Shortcut] = {}
-        self._gate = broker.gate
+        self.gate = broker.gate
         self.context = context
         self._outbox = Outbox(transport)
         self._pending: Awaitable[Frame | None] | None = None
@@ -131,6 +135,10 @@ class Connection:
         context = self.context
         try:
             with self.scope:
+                if self._log_in is not None:
+                    if not await self._log_in(self):
+                        return
+                    await self._go_on()  # with what may have come behind the login
                 await self._serve()
         except (CloseConnection, DecodeError) as problem:
             log.warning(
@@ -176,7 +184,7 @@ class Connection:
             return False
         self.activity += 1
         self._end = end + received
-        ready = self._answer_repeated() if self._gate is None else None
+        ready = self._answer_repeated() if self.gate is None else None
         if ready is not None:
             if hold:
                 self._outbox.keep(ready)
@@ -274,6 +282,43 @@ class Connection:
                 await trio.to_thread.run_sync(cold.read_in, abandon_on_cancel=True)
             self.activity += 1
 
+    # -- for kwire.network.authentication, while nothing is served
+
+    async def receive(self) -> memoryview | None:
+        """The next frame, waited for; None when the client has gone."""
+        while (frame := self._next_frame()) is None:
+            if not self._make_room():
+                await self._grow()
+            if not await self._read():
+                return None
+        return frame
+
+    async def _read(self) -> int:
+        while True:
+            try:
+                received = self._transport.recv_into(self._view[self._end :])
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._transport)
+                continue
+            self.activity += 1
+            self._end += received
+            return received
+
+    async def reply(self, frame: Frame) -> None:
+        """Send a reply."""
+        self._outbox.put(frame)
+        await self._flush()
+
+    def answer_now(self, frame: memoryview) -> Frame:
+        """The reply to a request whose handler never waits."""
+        reply = self._answer(frame)
+        assert isinstance(reply, Frame)
+        return reply
+
+    def now_ms(self) -> int:
+        """The wall clock, in ms since the epoch."""
+        return self._broker.now_ms()
+
     # -- frames
 
     def _next_frame(self) -> memoryview | None:
@@ -283,9 +328,9 @@ class Connection:
         if available < 4:
             return None
         size: int = _SIZE.unpack_from(self._buffer, start)[0]
-        if not 0 < size <= self._size_bytes_max:
+        if not 0 < size <= self.frame_size_bytes_max:
             raise InvalidFrame(
-                f"request of {size} bytes; socket.request.max.bytes allows {self._size_bytes_max}"
+                f"request of {size} bytes; at most {self.frame_size_bytes_max} are allowed"
             )
         if available < size + 4:
             return None
@@ -325,7 +370,7 @@ class Connection:
     async def _grow(self) -> None:
         """Twice the buffer; who announces 100 MB and sends ten bytes costs ten bytes."""
         have, capacity = self._end - self._start, len(self._buffer)
-        grown = min(capacity * 2, self._size_bytes_max + 4)
+        grown = min(capacity * 2, self.frame_size_bytes_max + 4)
         await self._memory.acquire(grown - capacity)
         buffer = mmap(-1, grown)
         view = memoryview(buffer)
@@ -360,13 +405,15 @@ class Connection:
             if api_key == ApiKey.API_VERSIONS:
                 if request_header_version(api_key, api_version) >= FLEXIBLE_HEADER:
                     skip_tagged_fields(frame, position)
-                return _unsupported_api_versions(correlation_id)
+                return unsupported_api_versions(correlation_id)
             raise
         context = self.context
         context.api_key = api_key
         context.api_version = api_version
-        if self._gate is not None:
-            self._gate.admit(context, len(frame))
+        if self.gate is not None:
+            taken = self.gate.admit(context, frame)
+            if taken is not None:
+                return taken
             shortcut = self._shortcuts.get(api_key)
             if shortcut is not None and (known := shortcut.answer(frame, self._broker)) is not None:
                 return self._told(known)
@@ -386,7 +433,7 @@ class Connection:
         except CloseConnection:
             raise
         except Exception:
-            response = self._failed(binding)
+            response = failed(binding, self.context)
         if response is None:
             return self._told(None)
         if response.__class__ is binding.response_class:
@@ -394,7 +441,7 @@ class Connection:
             if binding.api_key in SHORTCUTS:
                 exchange = Exchange(frame, binding.api_version, request, response, reply)
                 self._learn(binding.api_key, exchange)
-            return reply if self._gate is None else self._told(reply)
+            return reply if self.gate is None else self._told(reply)
         return self._wait(binding, correlation_id, response)
 
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
@@ -404,8 +451,8 @@ class Connection:
         shortcut.learn(exchange, self._broker)
 
     def _told(self, reply: Frame | None) -> Frame | None:
-        if self._gate is not None:
-            self._gate.answered(self.context, 0 if reply is None else reply.wire_size)
+        if self.gate is not None:
+            self.gate.answered(self.context, 0 if reply is None else reply.wire_size)
         return reply
 
     async def _wait(
@@ -416,31 +463,10 @@ class Connection:
         except CloseConnection:
             raise
         except Exception:
-            response = self._failed(binding)
+            response = failed(binding, self.context)
         if response is None:
             return self._told(None)
         return self._told(encode_reply(binding, correlation_id, response))
-
-    def _failed(self, binding: Binding) -> Message:
-        """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
-
-        Raises InvalidFrame where the response has no place for an error of the whole request.
-        """
-        context = self.context
-        name = ApiKey(binding.api_key).name
-        log.exception(
-            "unhandled error in %s v%d for client id %r on %s",
-            name,
-            binding.api_version,
-            context.client_id,
-            context.connection_id,
-        )
-        response = binding.response_class()
-        if not hasattr(response, "error_code"):
-            raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
-        # Not every response has the field, so the type checker cannot be asked.
-        setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - see above
-        return response
 
     def _read_client_id(self, frame: memoryview, size: int) -> int:
         """Note who asks, as long as it does not change; returns where the header goes on."""
@@ -455,23 +481,3 @@ class Connection:
             self._client_id_bytes = client_id
             self.context.client_id = client_id.decode("utf-8", "replace")
         return end
-
-
-def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:
-    """The whole reply: size, response header, body."""
-    frame = Frame()
-    frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
-    binding.write(frame, response)
-    size_bytes = frame.wire_size if frame.regions else len(frame)
-    _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
-    return frame
-
-
-def _unsupported_api_versions(correlation_id: int) -> Frame:
-    from kwire.handlers.api_versions import unsupported_version
-
-    frame = Frame()
-    frame += _EMPTY_REPLY
-    unsupported_version().write(frame, 0)
-    _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
-    return frame

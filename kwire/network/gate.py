@@ -8,17 +8,20 @@ anything else; with one they are asked behind it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Protocol
 
+from kwire.codecs.primitives import Frame
 from kwire.context import Context
 
 
 class Gate(Protocol):
     """See the module; both are called once for each request, on the loop, and may not wait."""
 
-    def admit(self, context: Context, size_bytes: int) -> None:
-        """A request of `size_bytes` has come in whole; `context` says whose it is, and which.
+    def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
+        """A request has come in whole; `context` says whose it is, and which.
 
+        None lets it pass; a gate that takes it over gives back what its reply is waited for by.
         Raises CloseConnection where it may not even be answered.
         """
 

@@ -18,6 +18,7 @@ import trio
 from kwire.context import Context
 from kwire.network.connection import Connection
 from kwire.network.limits import ConnectionLimits, canonical_address
+from kwire.network.logins import Logins
 from kwire.network.memory import MemoryPool
 from kwire.network.readiness import ready_sockets
 from kwire.network.transport import PlainTransport
@@ -69,6 +70,7 @@ class ConnectionServer:
         self._limits = ConnectionLimits(broker.config)
         self._full = trio.lowlevel.ParkingLot()
         self._number = 0
+        self._logins = Logins(broker)
 
     @property
     def connection_count(self) -> int:
@@ -131,7 +133,12 @@ class ConnectionServer:
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
         connection = Connection(
-            self._broker, PlainTransport(client), context, self._memory, self._ready
+            self._broker,
+            PlainTransport(client),
+            context,
+            self._memory,
+            self._ready,
+            self._logins.of(listener),
         )
         self._connections.add(connection)
         limits.add(listener, host)

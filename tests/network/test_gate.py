@@ -33,10 +33,10 @@ class Counting:
         self.answered_bytes: list[int] = []
         self.refused: str | None = None
 
-    def admit(self, context: Context, size_bytes: int) -> None:
+    def admit(self, context: Context, frame: memoryview) -> None:
         if context.client_id == self.refused:
             raise CloseConnection("not this one")
-        assert size_bytes > 0
+        assert len(frame) > 0
         self.admitted.append((context.api_key, context.api_version))
 
     def answered(self, context: Context, size_bytes: int) -> None:
@@ -128,8 +128,8 @@ async def test_the_gate_is_told_how_much_came_in(tmp_path: Path) -> None:
     sizes: list[int] = []
 
     class Weighing(Counting):
-        def admit(self, context: Context, size_bytes: int) -> None:
-            sizes.append(size_bytes)
+        def admit(self, context: Context, frame: memoryview) -> None:
+            sizes.append(len(frame))
 
     async with running_broker(tmp_path) as broker:
         broker.gate = Weighing()

@@ -99,6 +99,9 @@ BROKER = {
     "too many of a broker's partitions are led by others.",
     "broker.id": "Another name of node.id.",
     "broker.rack": "Where the broker is; replicas are spread over racks.",
+    "connection.failed.authentication.delay.ms": "How long a failed login is left without an "
+    "answer.",
+    "connections.max.reauth.ms": "How long a login by SASL holds; 0 is for ever.",
     "connections.max.idle.ms": "How long a connection may be idle before it is closed.",
     "controller.listener.names": "Listeners of a KRaft controller; they are left out.",
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer, and a "
@@ -174,6 +177,10 @@ BROKER = {
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
     "default no more than there are brokers.",
     "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
+    "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN.",
+    "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
+    "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
+    "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",
     "socket.connection.setup.timeout.ms": "How long a connection to another broker may take.",

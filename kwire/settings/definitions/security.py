@@ -54,14 +54,20 @@ class TlsSettings(Settings, effect=TLS):
     ssl_truststore_type = string("JKS", MEDIUM, mode=PER_BROKER)
 
 
-class SaslSettings(Settings, effect=SASL):
-    """Who a client is, by one of SASL's mechanisms."""
+class LoginSettings(Settings):
+    """How clients prove who they are by SASL."""
 
     connection_failed_authentication_delay_ms = integer(100, LOW, at_least(0))
     connections_max_reauth_ms = long(0, MEDIUM)
-    sasl_client_callback_handler_class = java_class(MEDIUM)
     sasl_enabled_mechanisms = strings(("GSSAPI",), MEDIUM, members(), mode=PER_BROKER)
     sasl_jaas_config = password(MEDIUM, mode=PER_BROKER)
+    sasl_server_max_receive_size = integer(524_288, MEDIUM)
+
+
+class SaslSettings(Settings, effect=SASL):
+    """The rest of what there is to say of SASL's mechanisms."""
+
+    sasl_client_callback_handler_class = java_class(MEDIUM)
     sasl_kerberos_kinit_cmd = string("/usr/bin/kinit", MEDIUM, mode=PER_BROKER)
     sasl_kerberos_min_time_before_relogin = long(60_000, MEDIUM, mode=PER_BROKER)
     sasl_kerberos_principal_to_local_rules = strings(
@@ -115,7 +121,6 @@ class SaslSettings(Settings, effect=SASL):
     sasl_oauthbearer_sub_claim_name = string("sub", LOW)
     sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
     sasl_server_callback_handler_class = java_class(MEDIUM)
-    sasl_server_max_receive_size = integer(524_288, MEDIUM)
 
 
 class TokenSettings(Settings, effect=TOKENS):
@@ -127,7 +132,7 @@ class TokenSettings(Settings, effect=TOKENS):
     delegation_token_secret_key = password(MEDIUM)
 
 
-class SecuritySettings(TlsSettings, SaslSettings, TokenSettings):
+class SecuritySettings(TlsSettings, LoginSettings, SaslSettings, TokenSettings):
     """TLS, SASL, principals and delegation tokens."""
 
     authorizer_class_name = string("", LOW, effect=ACCESS_CONTROL)

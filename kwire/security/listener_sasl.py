@@ -1,0 +1,86 @@
+"""What a SASL listener takes as proof of who a client is, by the broker's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kwire.security.sasl.exchange import ServerExchange
+from kwire.security.sasl.jaas import JaasError, LoginModule, parse_module
+from kwire.security.sasl.plain import PlainServer, users_of
+from kwire.settings import BrokerConfig, ConfigError
+from kwire.settings.listener_security import check_no_java, own_name, own_setting, security_of
+
+PLAIN: Final = "PLAIN"
+PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """One that a listener serves; `max_reauth_ms` is its `connections.max.reauth.ms`, or 0."""
+
+    name: str
+    begin: Callable[[], ServerExchange]
+    max_reauth_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """`mechanisms` are in the order in which clients are told of them."""
+
+    mechanisms: Mapping[str, Mechanism]
+    max_receive_size_bytes: int
+    """`sasl.server.max.receive.size`: the longest request of a client that is not known yet."""
+    failure_delay_ms: int
+    """`connection.failed.authentication.delay.ms`."""
+
+
+def sasl_of(config: BrokerConfig, listener: str) -> SaslListener:
+    """How `listener` is set up.  Raises ConfigError with what is missing or makes no sense."""
+    settings = security_of(config, listener)
+    names = settings.sasl_enabled_mechanisms
+    if not names:
+        raise ConfigError(f"sasl.enabled.mechanisms of listener {listener} names no mechanism")
+    return SaslListener(
+        {name: _mechanism(config, listener, name) for name in names},
+        settings.sasl_server_max_receive_size,
+        config.connection_failed_authentication_delay_ms,
+    )
+
+
+def _mechanism(config: BrokerConfig, listener: str, name: str) -> Mechanism:
+    settings = security_of(config, listener, name)
+    check_no_java(settings, listener, name)
+    prepare = _PREPARATIONS.get(name)
+    if prepare is None:
+        raise ConfigError(
+            f"sasl.enabled.mechanisms of listener {listener} names {name}, which is not served: "
+            f"set it to one of {', '.join(_PREPARATIONS)}"
+        )
+    return Mechanism(name, prepare(config, listener), settings.connections_max_reauth_ms)
+
+
+def _plain(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
+    users = users_of(login_module(config, listener, PLAIN, PLAIN_MODULE).options)
+    return lambda: PlainServer(users)
+
+
+_PREPARATIONS: Final[Mapping[str, Callable[[BrokerConfig, str], Callable[[], ServerExchange]]]] = {
+    PLAIN: _plain
+}
+
+
+def login_module(config: BrokerConfig, listener: str, mechanism: str, wanted: str) -> LoginModule:
+    """What `sasl.jaas.config` has for a mechanism on a listener.  Raises ConfigError."""
+    setting = own_name(listener, mechanism, "sasl.jaas.config")
+    line = own_setting(config, listener, mechanism, "sasl.jaas.config")
+    if line is None:
+        raise ConfigError(f"{setting} is not set: it is a line such as {wanted} required ...;")
+    try:
+        module = parse_module(line)
+    except JaasError as problem:
+        raise ConfigError(f"{setting}: {problem}") from None
+    if module.name != wanted:
+        raise ConfigError(f"{setting} names the module {module.name}, not {wanted}")
+    return module

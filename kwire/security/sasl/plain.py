@@ -1,0 +1,78 @@
+"""PLAIN (RFC 4616): name and password in one token, as `[authzid] NUL authcid NUL passwd`.
+
+The sentences are those of Apache Kafka's PlainSaslServer; clients are told them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hmac import compare_digest
+
+from kwire.security.sasl.exchange import AuthenticationError, SaslError
+
+USER_PREFIX = "user_"
+"""Of the options in a JAAS line: what follows is a user's name, the value a password."""
+
+
+def users_of(options: Mapping[str, str]) -> dict[str, bytes]:
+    """The passwords that the options of a PlainLoginModule give, by user."""
+    return {
+        name.removeprefix(USER_PREFIX): password.encode()
+        for name, password in options.items()
+        if name.startswith(USER_PREFIX)
+    }
+
+
+class PlainServer:
+    """Compares a password with that of its user."""
+
+    expires_ms = None
+
+    def __init__(self, users: Mapping[str, bytes]) -> None:
+        self._users = users
+        self.principal_name: str | None = None
+
+    def respond(self, token: bytes) -> bytes:
+        authorization_id, user, password = _split(token)
+        if not user:
+            raise AuthenticationError("Authentication failed: username not specified")
+        if not password:
+            raise AuthenticationError("Authentication failed: password not specified")
+        if not self._is_right(user, password):
+            raise AuthenticationError("Authentication failed: Invalid username or password")
+        if authorization_id and authorization_id != user:
+            raise AuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        self.principal_name = user
+        return b""
+
+    def _is_right(self, user: str, password: str) -> bool:
+        """An unknown user costs the time of a wrong password: it is compared with itself."""
+        given = password.encode()
+        expected = self._users.get(user)
+        return compare_digest(given, given if expected is None else expected) and (
+            expected is not None
+        )
+
+
+def _split(token: bytes) -> tuple[str, str, str]:
+    parts = token.decode("utf-8", "replace").split("\0", 3)
+    if len(parts) != 3:
+        raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+    authorization_id, user, password = parts
+    return authorization_id, user, password
+
+
+class PlainClient:
+    """Says name and password."""
+
+    def __init__(self, user: str, password: str) -> None:
+        self._token = f"\0{user}\0{password}".encode()
+
+    def first(self) -> bytes:
+        return self._token
+
+    def respond(self, token: bytes) -> bytes | None:
+        return None

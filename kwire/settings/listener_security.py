@@ -1,0 +1,48 @@
+"""What is set about security for one listener, and for one mechanism on it (KIP-103, KIP-226).
+
+`listener.name.<listener>.<mechanism>.x` comes before `listener.name.<listener>.x`, and that before
+`x`; what was set while the broker ran before what is in its file.
+"""
+
+from __future__ import annotations
+
+from kwire.settings.broker import BrokerConfig
+from kwire.settings.definitions.security import SecuritySettings
+from kwire.settings.error import ConfigError
+
+
+def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> SecuritySettings:
+    """The settings of `listener`, with those of `mechanism` on it above them.
+
+    Raises ConfigError where one of them has no value that makes sense.
+    """
+    prefixes = ["", f"listener.name.{listener.lower()}."]
+    if mechanism:
+        prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")
+    given: dict[str, str | None] = {}
+    for prefix in prefixes:
+        for layer in (config.explicit, config.dynamic):
+            for name in SecuritySettings.DEFINITIONS:
+                if prefix + name in layer:
+                    given[name] = layer[prefix + name]
+    return SecuritySettings(given)
+
+
+def own_setting(config: BrokerConfig, listener: str, mechanism: str, name: str) -> str | None:
+    """What is set by exactly `listener.name.<listener>.<mechanism>.<name>`, if it is."""
+    full_name = own_name(listener, mechanism, name)
+    return config.dynamic.get(full_name, config.explicit.get(full_name))
+
+
+def own_name(listener: str, mechanism: str, name: str) -> str:
+    """The name of a setting that is meant for one mechanism on one listener."""
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
+
+
+def check_no_java(settings: SecuritySettings, listener: str, mechanism: str) -> None:
+    """Raises ConfigError where a Java class shall say whose password is right."""
+    if settings.sasl_server_callback_handler_class is not None:
+        raise ConfigError(
+            f"sasl.server.callback.handler.class of {mechanism} on listener {listener} is a Java "
+            "class, which cannot be loaded here: users stand in sasl.jaas.config"
+        )
