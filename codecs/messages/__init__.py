@@ -10,6 +10,7 @@ from kwire.codecs.primitives import Message
 
 # The module of each message, below this package.
 MODULES = {
+    "AccessControlEntryRecord": "access_control_entry_record",
     "AddOffsetsToTxnRequest": "add_offsets_to_txn",
     "AddOffsetsToTxnResponse": "add_offsets_to_txn",
     "AddPartitionsToTxnRequest": "add_partitions_to_txn",
@@ -193,6 +194,7 @@ MODULES = {
     "RemoteLogSegmentMetadataSnapshotRecord": "remote_log_segment_metadata_snapshot_record",
     "RemoteLogSegmentMetadataUpdateRecord": "remote_log_segment_metadata_update_record",
     "RemotePartitionDeleteMetadataRecord": "remote_partition_delete_metadata_record",
+    "RemoveAccessControlEntryRecord": "remove_access_control_entry_record",
     "RemoveRaftVoterRequest": "remove_raft_voter",
     "RemoveRaftVoterResponse": "remove_raft_voter",
     "RemoveTopicRecord": "remove_topic_record",

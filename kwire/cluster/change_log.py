@@ -30,6 +30,7 @@ from kwire.codecs.crc32c import crc32c
 from kwire.metadata.change_records import UnknownChange, decode, encode
 from kwire.metadata.changes import (
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     MarkForDeletion,
@@ -181,7 +182,8 @@ def _changes_to(image: ClusterImage) -> list[Change]:
         if kind != TOPIC_RESOURCE
     ]
     going = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
-    return [*topics, *others, *going]
+    acls = [ChangeAcls(pattern, (*sorted(image.acls[pattern]),)) for pattern in sorted(image.acls)]
+    return [*topics, *others, *acls, *going]
 
 
 # -- reading

@@ -37,7 +37,7 @@ from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
 from kwire.controller.topic_creation import by_default, internal_topic, on_first_use
-from kwire.metadata.changes import Change, Decision, SetConfigs
+from kwire.metadata.changes import ANYBODYS, Change, Decision
 from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import TOPIC_RESOURCE
 from kwire.peers.error import PeerError
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from kwire.codecs.primitives import Message
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
+    from kwire.metadata.acls import Acls
     from kwire.metadata.image import ClusterImage, ResourceKey
 
 log = logging.getLogger("kwire.cluster")
@@ -87,7 +88,7 @@ class Member:
     async def join(self) -> None:
         """Be a member from now on.  Raises StoreError."""
         image = await self._store.load()
-        self._adopt_configs(image.configs)
+        self._adopt(image.configs, image.acls)
         self._store.watch(self._changed)
         self._store.on_event = self._heard
         await self._register()
@@ -102,8 +103,8 @@ class Member:
     # -- what the store tells
 
     def _changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        if delta.configs:
-            self._adopt_configs(delta.configs)
+        if delta.configs or delta.acls:
+            self._adopt(delta.configs, delta.acls)
         self._is_only_one = image.brokers.keys() <= {self._broker.node_id}
         is_controller = image.controller_id == self._broker.node_id
         term = self.term
@@ -131,11 +132,12 @@ class Member:
             case _ if self.term is not None:
                 self.term.heard(event)
 
-    def _adopt_configs(self, configs: Mapping[ResourceKey, Mapping[str, str]]) -> None:
+    def _adopt(self, configs: Mapping[ResourceKey, Mapping[str, str]], acls: Acls) -> None:
         """The broker lives by these from now on; its image has them, and is else as it was."""
         before = self._broker.image
         told = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
-        if not told:
+        changed = {key: its for key, its in acls.items() if before.acls_on(key) != its}
+        if not told and not changed:
             return
         delta = ClusterDelta(
             configs=told,
@@ -144,6 +146,7 @@ class Member:
             controller_epoch=before.controller_epoch,
             next_producer_id=before.next_producer_id,
             version=before.version + 1,
+            acls=changed,
         )
         self._broker.apply_metadata(delta.applied_to(before), delta)
 
@@ -151,7 +154,7 @@ class Member:
         """Have the broker know what is set on these now.  Raises StoreError."""
         wanted = list(keys)
         image = await self._store.read_configs(wanted)
-        self._adopt_configs({key: image.configs_of(*key) for key in wanted})
+        self._adopt({key: image.configs_of(*key) for key in wanted}, {})
 
     async def _stay(self) -> None:
         """A session that was lost is over for good: be a new broker, which leads nothing yet."""
@@ -249,7 +252,8 @@ class Member:
         return await self.term.ask(question)
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """See Broker.commit.  Configs are any broker's to change, all else the controller's."""
+        """See Broker.commit.  Configs and access control lists are any broker's to change, all else
+        the controller's."""
         if self.term is not None:
             await self.term.commit(decisions)
             return
@@ -259,7 +263,7 @@ class Member:
 
     @staticmethod
     def _check_anybodys(changes: Sequence[Change]) -> None:
-        if not all(isinstance(change, SetConfigs) for change in changes):
+        if not all(isinstance(change, ANYBODYS) for change in changes):
             raise NotController("this broker is not the controller of its cluster")
 
     async def create_internal_topic(self, name: str) -> None:

@@ -5,6 +5,7 @@ The numbers are Kafka's, of the wire and of its records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -78,3 +79,6 @@ class AccessControlEntry(NamedTuple):
 
 
 NO_ENTRIES: Final[frozenset[AccessControlEntry]] = frozenset()
+
+Acls = Mapping[ResourcePattern, frozenset[AccessControlEntry]]
+"""All entries on some resources."""

@@ -5,7 +5,8 @@ A change is an object with its `kind` and its fields; a partition is the list
     [leader, leader epoch, partition epoch, [replica, ...], [in sync, ...], [offline, ...],
      [adding, ...], [removing, ...], recovering, controller epoch]
 
-whose last parts are left out where they are empty or 0.  A field that a later version adds is left
+whose last parts are left out where they are empty or 0, and an access control entry the list
+[principal, host, operation, permission].  A field that a later version adds is left
 out where it has its default, so what does not use it is still read by the version before.
 """
 
@@ -15,10 +16,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kwire.codecs.uuids import uuid_bytes, uuid_text
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     MarkForDeletion,
@@ -58,6 +61,27 @@ def encode(change: Change) -> JsonObject:
             of: JsonObject = {"kind": "set_configs", "resource": int(resource), "name": name}
             before = _encode_configs("expected", expected)
             return of | before | _encode_configs("configs", configs)
+        case ChangeAcls(pattern, coming, going):
+            on: JsonObject = {"kind": "change_acls", "resource": int(pattern.resource_type)}
+            on |= {"pattern": int(pattern.pattern_type), "name": pattern.name}
+            return on | _encode_entries("added", coming) | _encode_entries("removed", going)
+        case _:
+            return _encode_of_cluster(change)
+
+
+def decode(said: JsonObject) -> Change:
+    """The change that `encode` made this of.  Raises ValueError, TypeError, LookupError."""
+    kind = said["kind"]
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise UnknownChange(f"{kind!r} is no change of the metadata that this version knows")
+    return decoder(said)
+
+
+def _encode_of_cluster(
+    change: RegisterBroker | UnregisterBroker | SetController | TakeProducerIds,
+) -> JsonObject:
+    match change:
         case RegisterBroker(broker):
             return {"kind": "register_broker", **_encode_broker(broker)}
         case UnregisterBroker(broker_id):
@@ -70,21 +94,17 @@ def encode(change: Change) -> JsonObject:
             return {"kind": "take_producer_ids", "first": first, "end": end}
 
 
-def decode(said: JsonObject) -> Change:
-    """The change that `encode` made this of.  Raises ValueError, TypeError, LookupError."""
-    kind = said["kind"]
-    decoder = _DECODERS.get(kind)
-    if decoder is None:
-        raise UnknownChange(f"{kind!r} is no change of the metadata that this version knows")
-    return decoder(said)
-
-
 def _encode_topic(name: str, topic_id: bytes) -> JsonObject:
     return {"name": name, "id": uuid_text(topic_id)}
 
 
 def _encode_configs(field: str, configs: Mapping[str, str]) -> JsonObject:
     return {field: dict(configs)} if configs else {}
+
+
+def _encode_entries(field: str, entries: tuple[AccessControlEntry, ...]) -> JsonObject:
+    said = [[e.principal, e.host, int(e.operation), int(e.permission)] for e in entries]
+    return {field: said} if said else {}
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
@@ -165,6 +185,14 @@ def _set_configs(said: JsonObject) -> Change:
     return SetConfigs(said["resource"], said["name"], _configs(expected), _configs(configs))
 
 
+def _change_acls(said: JsonObject) -> Change:
+    pattern = ResourcePattern(said["resource"], said["pattern"], said["name"])
+    added = tuple(AccessControlEntry(*each) for each in said.get("added", ()))
+    return ChangeAcls(
+        pattern, added, tuple(AccessControlEntry(*each) for each in said.get("removed", ()))
+    )
+
+
 def _register_broker(said: JsonObject) -> Change:
     endpoints = tuple(Endpoint(*each) for each in said["endpoints"])
     features = {name: (low, high) for name, (low, high) in said.get("features", {}).items()}
@@ -180,6 +208,7 @@ _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "mark_for_deletion": lambda said: MarkForDeletion(said["name"], uuid_bytes(said["id"])),
     "delete_topic": lambda said: DeleteTopic(said["name"], uuid_bytes(said["id"])),
     "set_configs": _set_configs,
+    "change_acls": _change_acls,
     "register_broker": _register_broker,
     "unregister_broker": lambda said: UnregisterBroker(said["id"]),
     "set_controller": lambda said: SetController(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from kwire.codecs.uuids import uuid_text
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.image import (
     NOTHING_SET,
     TOPIC_RESOURCE,
@@ -181,6 +182,24 @@ class TakeProducerIds:
         return image.with_next_producer_id(self.end)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeAcls:
+    """Entries that come to a resource pattern, which lacks them, and entries that go, which it has.
+
+    Each by itself and not the whole: a pattern for all topics may have thousands.
+    """
+
+    pattern: ResourcePattern
+    added: tuple[AccessControlEntry, ...] = ()
+    removed: tuple[AccessControlEntry, ...] = ()
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        before = image.acls_on(self.pattern)
+        if not before.isdisjoint(self.added) or not before.issuperset(self.removed):
+            raise Conflict(f"there are other access control entries on {self.pattern}")
+        return image.with_acls(self.pattern, before.difference(self.removed).union(self.added))
+
+
 Change = (
     CreateTopic
     | AddPartitions
@@ -188,11 +207,16 @@ Change = (
     | MarkForDeletion
     | DeleteTopic
     | SetConfigs
+    | ChangeAcls
     | RegisterBroker
     | UnregisterBroker
     | SetController
     | TakeProducerIds
 )
+
+
+ANYBODYS = (SetConfigs, ChangeAcls)
+"""Changes that every broker of a cluster may make; all others are the controller's."""
 
 
 def _known(image: ClusterImage, name: str, topic_id: bytes) -> TopicImage:

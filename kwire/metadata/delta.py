@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     MarkForDeletion,
@@ -52,12 +54,16 @@ class ClusterDelta:
     controller_epoch: int = 0
     next_producer_id: int = 0
     version: int = 0
+    acls: Mapping[ResourcePattern, frozenset[AccessControlEntry]] = field(default_factory=dict)
+    """All entries that there are now on resources whose entries changed."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
         """The image that this is the way to from `before`."""
         image = before.without_topics(self.deleted).with_topics(self.topics.values())
         for (resource, name), configs in self.configs.items():
             image = image.with_configs(resource, name, configs)
+        for pattern, entries in self.acls.items():
+            image = image.with_acls(pattern, entries)
         for broker_id in self.brokers:
             image = image.without_broker(broker_id)
         for broker in filter(None, self.brokers.values()):
@@ -77,6 +83,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
     topics: dict[str, None] = {}
     configs: dict[ResourceKey, None] = {}
     brokers: dict[int, None] = {}
+    acls: dict[ResourcePattern, None] = {}
     for change in changes:
         match change:
             case CreateTopic(topic):
@@ -87,11 +94,13 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
                 topics[name] = None
             case SetConfigs(resource, name):
                 configs[resource, name] = None
+            case ChangeAcls(pattern):
+                acls[pattern] = None
             case RegisterBroker(broker):
                 brokers[broker.id] = None
             case UnregisterBroker(broker_id):
                 brokers[broker_id] = None
-    return _difference(before, after, topics, configs, brokers)
+    return _difference(before, after, topics, configs, brokers, acls)
 
 
 def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
@@ -102,6 +111,7 @@ def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         dict.fromkeys(before.topics) | dict.fromkeys(after.topics),
         dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
         dict.fromkeys(before.brokers) | dict.fromkeys(after.brokers),
+        dict.fromkeys(before.acls) | dict.fromkeys(after.acls),
     )
 
 
@@ -111,6 +121,7 @@ def _difference(
     topics: Iterable[str],
     configs: Iterable[ResourceKey],
     brokers: Iterable[int],
+    acls: Iterable[ResourcePattern],
 ) -> ClusterDelta:
     """Of what may have changed, what did."""
     deleted: dict[str, bytes] = {}
@@ -143,6 +154,11 @@ def _difference(
         after.controller_epoch,
         after.next_producer_id,
         after.version,
+        {
+            pattern: after.acls_on(pattern)
+            for pattern in acls
+            if after.acls_on(pattern) != before.acls_on(pattern)
+        },
     )
 
 
@@ -168,10 +184,10 @@ def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
             yield CreateTopic(topic, delta.configs.get((TOPIC_RESOURCE, name), NOTHING_SET))
         else:
             yield from _changed_states(old, topic, delta.partitions[name])
-    for (resource, name), configs in delta.configs.items():
-        is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
-        if not is_new:  # those of a topic came or went with it
-            yield SetConfigs(resource, name, before.configs_of(resource, name), configs)
+    yield from _changed_configs(before, delta)
+    for pattern, entries in delta.acls.items():
+        known = before.acls_on(pattern)
+        yield ChangeAcls(pattern, (*sorted(entries - known),), (*sorted(known - entries),))
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
     if (delta.controller_id, delta.controller_epoch) != (
@@ -184,6 +200,13 @@ def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
     for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
         topic = delta.topics.get(name) or before.topics[name]
         yield MarkForDeletion(name, topic.id)
+
+
+def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    for (resource, name), configs in delta.configs.items():
+        is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
+        if not is_new:  # those of a topic came or went with it
+            yield SetConfigs(resource, name, before.configs_of(resource, name), configs)
 
 
 def _changed_states(old: TopicImage, new: TopicImage, changed: Iterable[int]) -> Iterator[Change]:

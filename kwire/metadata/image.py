@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
 from kwire.metadata.persistent_map import PersistentMap
 
 ResourceKey = tuple[int, str]
@@ -118,6 +119,7 @@ class ClusterImage:
     `deleting` are the topics that are to go as soon as all their replicas are gone.
     `names_by_metric` has the topics whose name has a `.` or `_`, by their `metric_name`.
     `next_producer_id` and all above it were never given to anybody.
+    `acls` has the resources with entries; without any of them a pattern is not there.
     """
 
     cluster_id: str
@@ -131,6 +133,9 @@ class ClusterImage:
     deleting: frozenset[str] = frozenset()
     next_producer_id: int = 0
     version: int = 0
+    acls: PersistentMap[ResourcePattern, frozenset[AccessControlEntry]] = field(
+        default_factory=PersistentMap
+    )
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names_by_id.get(topic_id)
@@ -152,6 +157,10 @@ class ClusterImage:
         """The topics whose metrics could not be told from those of `topic`, itself included."""
         return self.names_by_metric.get(metric_name(topic), ())
 
+    def acls_on(self, pattern: ResourcePattern) -> frozenset[AccessControlEntry]:
+        """The entries on just these resources; empty if there are none."""
+        return self.acls.get(pattern, NO_ENTRIES)
+
     # -- each returns the next image
 
     def with_broker(self, broker: BrokerImage) -> ClusterImage:
@@ -169,6 +178,14 @@ class ClusterImage:
 
     def with_next_producer_id(self, next_producer_id: int) -> ClusterImage:
         return replace(self, next_producer_id=next_producer_id)
+
+    def with_acls(
+        self, pattern: ResourcePattern, entries: frozenset[AccessControlEntry]
+    ) -> ClusterImage:
+        """Replace all entries on these resources."""
+        if entries:
+            return replace(self, acls=self.acls.having([(pattern, entries)]))
+        return replace(self, acls=self.acls.without([pattern]))
 
     def is_led(self, topic: str, topic_id: bytes, partitions: int) -> bool:
         """Whether that many partitions of a topic have a leader."""

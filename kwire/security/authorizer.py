@@ -24,13 +24,12 @@ from kwire.metadata.acls import (
     WILDCARD_PRINCIPAL,
     AccessControlEntry,
     AclOperation,
+    Acls,
     PatternType,
     Permission,
     ResourcePattern,
     ResourceType,
 )
-
-Acls = Mapping[ResourcePattern, frozenset[AccessControlEntry]]
 
 IMPLIED_BY: Final[Mapping[int, frozenset[int]]] = {
     AclOperation.DESCRIBE: frozenset(

@@ -2,26 +2,34 @@
 
 A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
 or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
-one in the next epoch; after a kill by what led last alone.  What kwire does not know (ACLs, quotas,
+one in the next epoch; after a kill by what led last alone.  What kwire does not know (quotas,
 credentials, features) is not touched.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import md5
 
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.messages.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
 from kwire.codecs.primitives import Message
 from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, Acls, ResourcePattern
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     SetConfigs,
@@ -73,6 +81,53 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
             yield RemoveTopicRecord(topic_id), 0
         case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
             yield from _configs(resource, name, expected, configs)
+        case ChangeAcls():
+            yield from _acls(change, kraft)
+
+
+def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
+    """All entries that the log says there are."""
+    found: defaultdict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
+    for record in kraft.acls.values():
+        pattern, entry = _said(record)
+        found[pattern].add(entry)
+    return {pattern: frozenset(entries) for pattern, entries in found.items()}
+
+
+def _said(record: AccessControlEntryRecord) -> tuple[ResourcePattern, AccessControlEntry]:
+    return (
+        ResourcePattern(record.resource_type, record.pattern_type, record.resource_name),
+        AccessControlEntry(record.principal, record.host, record.operation, record.permission_type),
+    )
+
+
+def _acls(change: ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
+    for entry in change.removed:
+        for acl_id in _ids_of(change.pattern, entry, kraft):
+            yield RemoveAccessControlEntryRecord(acl_id), 0
+    for entry in change.added:
+        yield _acl(change.pattern, entry), 0
+
+
+def _ids_of(
+    pattern: ResourcePattern, entry: AccessControlEntry, kraft: KraftMetadata
+) -> list[bytes]:
+    return [acl_id for acl_id, record in kraft.acls.items() if _said(record) == (pattern, entry)]
+
+
+def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEntryRecord:
+    """Kafka draws an id; here it is made of what it stands for, which is there once."""
+    said = "\0".join(str(int(p)) if isinstance(p, int) else p for p in (*pattern, *entry))
+    return AccessControlEntryRecord(
+        md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest(),
+        int(pattern.resource_type),
+        pattern.name,
+        int(pattern.pattern_type),
+        entry.principal,
+        entry.host,
+        int(entry.operation),
+        int(entry.permission),
+    )
 
 
 def producer_ids(replica: Replica, next_producer_id: int) -> Versioned:
@@ -134,6 +189,15 @@ def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iter
         if len(topic.partitions) > len(states):
             yield AddPartitions(name, topic.id, len(states), topic.partitions[len(states) :])
     yield from _lacking_configs(kraft, image)
+    yield from acl_changes(acls_in(kraft), image.acls)
+
+
+def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:
+    """What makes the one of the other."""
+    for pattern in sorted(before.keys() | after.keys()):
+        had, has = before.get(pattern, NO_ENTRIES), after.get(pattern, NO_ENTRIES)
+        if had != has:
+            yield ChangeAcls(pattern, (*sorted(has - had),), (*sorted(had - has),))
 
 
 def _lacking_configs(kraft: KraftMetadata, image: ClusterImage) -> Iterable[Change]:

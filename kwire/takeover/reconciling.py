@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from kwire.codecs.uuids import uuid_text
 from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
+from kwire.metadata.acls import ResourceType
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
@@ -20,6 +21,7 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
 """Topic to partition to the topic id that its folder has, None if it does not say."""
@@ -62,6 +64,9 @@ def from_kraft(
     for kind, name in sorted({*kraft.configs, *image.configs}):
         if kind != TOPIC_RESOURCE:
             yield from _configs(image, kraft, kind, name, known_configs)
+    for change in acl_changes(image.acls, acls_in(kraft)):
+        kind, _, on = change.pattern
+        yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)
 
 
 def from_logs(known: TopicImage, found: TopicImage, image: ClusterImage) -> Iterator[Finding]:

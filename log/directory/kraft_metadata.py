@@ -1,4 +1,4 @@
-"""What a KRaft node's own metadata log, `__cluster_metadata-0`, says of topics and configs.
+"""What a KRaft node's own metadata log, `__cluster_metadata-0`, says of topics, configs and access.
 
 Apache Kafka keeps it beside the partitions unless `metadata.log.dir` names another place.  A newer
 `<end offset>-<epoch>.checkpoint` holds everything before its end offset; the segments go on from
@@ -17,11 +17,15 @@ from pathlib import Path
 from struct import error as StructError
 
 from kwire.codecs.batches import CorruptBatch, Record, records
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.messages.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
 from kwire.codecs.messages.voters_record import VotersRecord
@@ -75,6 +79,8 @@ class KraftMetadata:
     voters: set[int] = field(default_factory=set)
     """Node ids of those who decide about the log."""
     next_producer_id: int = 0
+    acls: dict[bytes, AccessControlEntryRecord] = field(default_factory=dict)
+    """By their ids: who may do what."""
     broker_epochs: dict[int, int] = field(default_factory=dict)
     """Node id to the epoch of its last registration."""
     _names: dict[bytes, str] = field(default_factory=dict)
@@ -107,6 +113,14 @@ class KraftMetadata:
             _change(self.partitions[record.topic_id][record.partition_id], record)
         elif isinstance(record, RemoveTopicRecord):
             self._remove(record.topic_id)
+        else:
+            self._apply_of_cluster(record)
+
+    def _apply_of_cluster(self, record: Message | Registration) -> None:
+        if isinstance(record, AccessControlEntryRecord):
+            self.acls[record.id] = record
+        elif isinstance(record, RemoveAccessControlEntryRecord):
+            self.acls.pop(record.id, None)
         elif isinstance(record, ProducerIdsRecord):
             self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
         elif isinstance(record, FeatureLevelRecord):

@@ -10,11 +10,15 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.messages.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.topic_record import TopicRecord
 from kwire.codecs.primitives import DecodeError, Message, varint_tail
@@ -27,11 +31,13 @@ _FRAME_VERSION = 1
 _KINDS: dict[int, type[Message]] = {
     kind.API_KEY: kind
     for kind in (
+        AccessControlEntryRecord,
         ConfigRecord,
         FeatureLevelRecord,
         PartitionChangeRecord,
         PartitionRecord,
         ProducerIdsRecord,
+        RemoveAccessControlEntryRecord,
         RemoveTopicRecord,
         TopicRecord,
     )

@@ -6,10 +6,19 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from kwire.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     MarkForDeletion,
@@ -60,12 +69,26 @@ brokers = st.builds(
     st.sampled_from((-1, 7)),
     st.sampled_from(({}, {"feature_version": (1, 2)})),
 )
+patterns = st.builds(
+    ResourcePattern,
+    st.sampled_from((ResourceType.TOPIC, ResourceType.USER)),
+    st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
+    st.sampled_from(("*", "a")),
+)
+entries = st.builds(
+    AccessControlEntry,
+    st.sampled_from(("User:*", "User:☃")),
+    st.just("*"),
+    st.sampled_from((AclOperation.READ, AclOperation.ALL)),
+    st.sampled_from((Permission.ALLOW, Permission.DENY)),
+)
 
 
 @st.composite
 def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     """A change that fits `image`, where that is possible, or one that may not."""
-    kind = draw(st.sampled_from(("create", "add", "alter", "mark", "delete", "set", "live", "ids")))
+    kinds = ("create", "add", "alter", "mark", "delete", "set", "acls", "live", "ids")
+    kind = draw(st.sampled_from(kinds))
     known = sorted(image.topics) if draw(st.integers(0, 9)) else []
     topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
     if kind == "create":
@@ -85,6 +108,10 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     if kind == "set":
         resource, name = draw(resources)
         return SetConfigs(resource, name, image.configs_of(resource, name), draw(configs))
+    if kind == "acls":
+        pattern, drawn = draw(patterns), draw(st.frozensets(entries, max_size=3))
+        there = image.acls_on(pattern)
+        return ChangeAcls(pattern, tuple(drawn - there), tuple(drawn & there))
     if kind == "ids":
         first = image.next_producer_id
         return TakeProducerIds(first, first + draw(st.integers(-1, 1000)))

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.change_records import UnknownChange, decode, encode
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     DeleteTopic,
@@ -33,10 +35,13 @@ from tests.metadata.histories import change_of
 STATE = PartitionImage(1, 0, 5, (1,), (1,))
 NEXT = replace(STATE, partition_epoch=6)
 ID, OTHER_ID = b"1" * 16, b"2" * 16
+PATTERN = ResourcePattern(2, 3, "a")
+ENTRY, OTHER_ENTRY = (AccessControlEntry(who, "*", 3, 3) for who in ("User:a", "User:b"))
 IMAGE = (
     ClusterImage("c", controller_id=1, controller_epoch=4, next_producer_id=10)
     .with_topics([TopicImage("a", ID, (STATE, STATE))])
     .with_configs(TOPIC_RESOURCE, "a", {"x": "1"})
+    .with_acls(PATTERN, frozenset({ENTRY}))
 )
 
 
@@ -57,6 +62,9 @@ IMAGE = (
         DeleteTopic("b", ID),
         SetConfigs(TOPIC_RESOURCE, "a", {}, {"x": "2"}),
         SetConfigs(TOPIC_RESOURCE, "b", {}, {"x": "2"}),
+        ChangeAcls(PATTERN, (ENTRY,)),
+        ChangeAcls(PATTERN, (), (OTHER_ENTRY,)),
+        ChangeAcls(PATTERN._replace(pattern_type=4), (), (ENTRY,)),
         UnregisterBroker(1),
         SetController(2, 3, 7),
         SetController(1, 2, 3),

@@ -23,6 +23,7 @@ from kwire.takeover.kraft_changes import (
     ELR_VERSION,
     METADATA_VERSION,
     Replica,
+    acls_in,
     lacking,
     producer_ids,
     records_of,
@@ -67,6 +68,7 @@ def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.Data
         epochs = [states[index].leader_epoch for index in range(len(states))]
         assert epochs == [state.leader_epoch for state in topic.partitions]
         assert kraft.configs.get((TOPIC_RESOURCE, name), {}) == image.configs_of(2, name)
+    assert acls_in(kraft) == dict(image.acls)
     assert found(image, kraft) == []
     assert list(lacking(kraft, image, ME)) == []
 

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
+from kwire.codecs.messages.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
 from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.changes import apply_all
 from kwire.metadata.image import (
     NOTHING_SET,
@@ -136,3 +141,17 @@ def test_changed_settings() -> None:
         "topic t: retention.ms, segment.ms changed",
         "broker (all): log.cleaner.threads changed",
     ]
+
+
+def test_who_may_do_what_is_as_the_log_says() -> None:
+    kraft = kraft_of()
+    record = AccessControlEntryRecord(b"i" * 16, 2, "t", 3, "User:a", "*", 3, 3)
+    kraft.apply(record)
+    stale = ResourcePattern(3, 3, "g")
+    image = image_of().with_acls(stale, frozenset({AccessControlEntry("User:b", "*", 3, 3)}))
+    after, says = follow(image, kraft)
+    entry = AccessControlEntry("User:a", "*", 3, 3)
+    assert dict(after.acls) == {ResourcePattern(2, 3, "t"): frozenset({entry})}
+    assert says == ["who may access TOPIC t changed", "who may access GROUP g changed"]
+    kraft.apply(RemoveAccessControlEntryRecord(record.id))
+    assert not follow(after, kraft)[0].acls

@@ -18,10 +18,10 @@ from kwire.cluster.shared.lines import CHANGES_A_LINE, Said, encoded, lines
 from kwire.cluster.store import StoreError
 from kwire.metadata.change_records import decode, encode
 from kwire.metadata.changes import (
+    ANYBODYS,
     Change,
     Conflict,
     RegisterBroker,
-    SetConfigs,
     SetController,
     UnregisterBroker,
 )
@@ -29,9 +29,6 @@ from kwire.metadata.delta import ClusterDelta, between, retold
 from kwire.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 
 log = logging.getLogger("kwire.cluster.shared")
-
-ANYBODYS = (SetConfigs,)
-"""Changes that every broker may make; all others are the controller's."""
 
 MEMBERS_ONLY = "only the controller changes topics, and this broker is not it (any longer)"
 
