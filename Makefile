@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
-	conformance clients chaos hostile simulate crash mutants bench bench-cluster opening demo clean
+	conformance clients chaos chaos-cluster hostile simulate crash mutants bench bench-cluster opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -70,6 +70,10 @@ clients: env-dev ## the test suites of public clients, from their sources
 
 chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--workload bank --seed N'
 	$(VENV_PYTHON) -m kwire.conformance.chaos $(ARGS)
+
+chaos-cluster: env-dev ## 300 rounds on three brokers that are killed, paused and cut off; ROUNDS= SEED= ARGS='--workload bank'
+	$(VENV_PYTHON) -m kwire.conformance.chaos.cluster $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 hostile: env-dev ## 100,000 mutated frames against a running broker
 	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/hostile

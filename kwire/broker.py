@@ -148,7 +148,7 @@ class Broker:
         """What Metadata answers from; imported when first asked."""
         from kwire.metadata_view import MetadataViews
 
-        return MetadataViews()
+        return MetadataViews(self.registration)
 
     @property
     def cluster_id(self) -> str:

@@ -16,7 +16,13 @@ from kwire.codecs.messages.metadata import (
     MetadataResponseTopic,
 )
 from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from kwire.metadata.topic_names import INTERNAL_TOPICS
 
 
@@ -44,12 +50,17 @@ def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int
 class MetadataView:
     """One image, told to one listener's clients in the terms of one range of Metadata versions.
 
-    Before v6 there is no LISTENER_NOT_FOUND: such a leader is just not available.
+    Before v6 there is no LISTENER_NOT_FOUND: such a leader is just not available.  While the image
+    knows no broker, as before the controller of a cluster has told of any, it is `own` that is
+    told: librdkafka gives up all brokers that an answer does not have, and after an empty one has
+    nobody left to ask.
     """
 
     __slots__ = ("_knows_listeners", "_names", "_topics", "brokers", "image", "listener")
 
-    def __init__(self, image: ClusterImage, listener: str, knows_listeners: bool) -> None:
+    def __init__(
+        self, image: ClusterImage, listener: str, knows_listeners: bool, own: BrokerImage
+    ) -> None:
         self.image = image
         self.listener = listener
         self._knows_listeners = knows_listeners
@@ -57,7 +68,7 @@ class MetadataView:
         self._names: list[str] | None = None
         self.brokers = [
             MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
-            for broker in image.brokers.values()
+            for broker in image.brokers.values() or (own,)
             if (endpoint := broker.endpoint(listener)) is not None
         ]
 
@@ -127,7 +138,8 @@ def _correct(names: list[str], name: str, was_there: bool, is_there: bool) -> No
 class MetadataViews:
     """The latest view of each kind; a broker has a handful of listeners, so they stay few."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: BrokerImage) -> None:
+        self._own = own
         self._views: dict[tuple[str, bool], MetadataView] = {}
 
     def of(self, image: ClusterImage, listener: str, knows_listeners: bool) -> MetadataView:
@@ -135,7 +147,7 @@ class MetadataViews:
         key = listener, knows_listeners
         view = self._views.get(key)
         if view is None or view.image is not image:
-            view = self._views[key] = MetadataView(image, listener, knows_listeners)
+            view = self._views[key] = MetadataView(image, listener, knows_listeners, self._own)
         return view
 
     def follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:

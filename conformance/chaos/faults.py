@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kwire.conformance.chaos.disk import Disk
 from kwire.conformance.chaos.history import NEMESIS, Recorder, Type, Value
@@ -26,6 +26,11 @@ class Nemesis:
         self._subject = subject
         self._disk = disk
         self._recorder = recorder
+
+    def bring_all(self, faults: Iterable[Fault]) -> None:
+        """One after the other. Raises SubjectFailed."""
+        for fault in faults:
+            self.bring(fault)
 
     def bring(self, fault: Fault) -> None:
         """One fault from its begin to its end. Raises SubjectFailed."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LOAD_S_MIN, LOAD_S_MAX = 1.5, 3.0
+RATE_MAX = 800
 FAULTS_MAX = 3
 DURATION_S_MAX = {
     "pause": 1.5,
@@ -65,14 +66,25 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RoundPlan:
+    """What clients have to know of a round."""
+
     seed: int
     workload: str
     load_s: float
-    faults: tuple[Fault, ...]
     broker_settings: dict[str, str]
     topic_configs: dict[str, str]
     partitions: int
+    rate_max: int
+    """Records a second of one producer: load, but no more than is written again soon after a fault,
+    one batch a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(RoundPlan):
+    """A round with one broker."""
+
+    faults: tuple[Fault, ...]
     reading: Reading
 
 
@@ -91,8 +103,9 @@ def draw(seed: int, kinds: Sequence[FaultKind], workloads: Sequence[str]) -> Pla
         load_s=load_s,
         faults=_faults(stream_of(seed, "faults"), load_s, kinds),
         broker_settings=_broker_settings(stream_of(seed, "broker")),
-        topic_configs=_topic_configs(stream_of(seed, "topic")),
+        topic_configs=topic_configs(stream_of(seed, "topic")),
         partitions=rng.randint(1, 6),
+        rate_max=RATE_MAX,
         reading=rng.choice(list(Reading)),
     )
 
@@ -127,7 +140,7 @@ def _broker_settings(rng: random.Random) -> dict[str, str]:
     }
 
 
-def _topic_configs(rng: random.Random) -> dict[str, str]:
+def topic_configs(rng: random.Random) -> dict[str, str]:
     return {
         "segment.bytes": str(rng.choice([1 << 20, 1 << 30])),
         "segment.ms": str(rng.choice([100, 700, 604_800_000])),

@@ -17,7 +17,7 @@ from kwire.conformance.chaos.faults import Nemesis
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
 from kwire.conformance.chaos.plan import Plan, Reading
 from kwire.conformance.chaos.subject import Subject
-from kwire.conformance.chaos.wire import Link, Refused, linked
+from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.chaos.workloads import WORKLOADS, Client, Stage, Workload
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S
 
@@ -64,10 +64,11 @@ def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:
         subject = make_subject(directory, settings)
         try:
             subject.start()
-            stage = Stage(plan, subject.address, recorder)
+            stage = Stage(plan, (subject.address,), recorder)
             workload = WORKLOADS[plan.workload](stage)
-            _load(workload, stage, Nemesis(subject, disk, recorder))
-            _judge_the_end(workload, stage, subject)
+            nemesis = Nemesis(subject, disk, recorder)
+            load(workload, stage, lambda: nemesis.bring_all(plan.faults))
+            _judge_the_end(workload, stage, subject, plan.reading)
         finally:
             subject.kill()
             history = recorder.close()
@@ -87,17 +88,16 @@ def _verdict(
     return Verdict(plan, disk, len(outcomes), outcomes.count(False), seconds, found)
 
 
-def _load(workload: Workload, stage: Stage, nemesis: Nemesis) -> None:
+def load(workload: Workload, stage: Stage, bring_faults: Callable[[], None]) -> None:
     """Clients at work under faults; returns when all of them have finished."""
-    with linked(stage.address) as link:
-        _patiently(stage, "prepare", lambda: workload.prepare(link) or True)
+    with stage.linked() as link:
+        patiently(stage, "prepare", lambda: workload.prepare(link) or True)
         with at_work(workload.readers()):
             with at_work(workload.writers()):
                 over = time.monotonic() + stage.plan.load_s
-                for fault in stage.plan.faults:
-                    nemesis.bring(fault)
+                bring_faults()
                 time.sleep(max(over - time.monotonic(), 0.0))
-            _patiently(
+            patiently(
                 stage,
                 "catch_up",
                 lambda: workload.caught_up(link),
@@ -105,7 +105,7 @@ def _load(workload: Workload, stage: Stage, nemesis: Nemesis) -> None:
             )
 
 
-def _patiently(
+def patiently(
     stage: Stage, f: str, work: Callable[[], bool], progress: Callable[[], object] = lambda: None
 ) -> None:
     """Do what a broker that is well must allow sooner or later; a violation if it does not.
@@ -167,22 +167,22 @@ def _wait_for(threads: list[threading.Thread]) -> None:
             raise ClientHangs(f"{thread.name} did not end within {CLIENT_END_S:g} s")
 
 
-def _judge_the_end(workload: Workload, stage: Stage, subject: Subject) -> None:
-    if stage.plan.reading is Reading.KILLED:
+def _judge_the_end(workload: Workload, stage: Stage, subject: Subject, reading: Reading) -> None:
+    if reading is Reading.KILLED:
         subject.kill()
         subject.start()
-    elif stage.plan.reading is Reading.RESTARTED:
+    elif reading is Reading.RESTARTED:
         _stop(stage, subject)
         subject.start()
-    with linked(stage.address) as link:
-        _patiently(stage, "conclude", lambda: _concluded(workload, link))
+    with stage.linked() as link:
+        patiently(stage, "conclude", lambda: concluded(workload, link))
     _stop(stage, subject)
     said = subject.log_file.read_text(errors="replace").splitlines()
     unhandled = [line for line in said if any(sign in line for sign in subject.unhandled)]
     stage.recorder.note(NEMESIS, "broker_log", unhandled=unhandled)
 
 
-def _concluded(workload: Workload, link: Link) -> bool:
+def concluded(workload: Workload, link: Link) -> bool:
     workload.conclude(link)
     return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -131,7 +130,7 @@ class Link:
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
-        topic = CreatableTopic(name, partitions, 1, [], settings)
+        topic = CreatableTopic(name, partitions, -1, [], settings)
         reply = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
         check(reply.topics[0].error_code)
 
@@ -243,12 +242,3 @@ class Link:
         for answer in found:
             check(answer.error_code)
         return {a.partition_index: a.committed_offset for a in found if a.committed_offset >= 0}
-
-
-@contextlib.contextmanager
-def linked(address: Address) -> Iterator[Link]:
-    link = Link(address)
-    try:
-        yield link
-    finally:
-        link.close()

@@ -9,6 +9,7 @@ And several that are a cluster (`ClusterProcess`), on a real ZooKeeper (`ZooKeep
 from __future__ import annotations
 
 from kwire.testing.cluster import ClusterProcess
+from kwire.testing.host import Host
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess, BrokerStartError
 from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
@@ -17,6 +18,7 @@ __all__ = [
     "BrokerProcess",
     "BrokerStartError",
     "ClusterProcess",
+    "Host",
     "ZooKeeperMissing",
     "ZooKeeperProcess",
     "ZooKeeperStartError",

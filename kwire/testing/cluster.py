@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from kwire.testing.host import HERE, Host
 from kwire.testing.process import POLL_S, START_TIMEOUT_S, BrokerProcess, BrokerStartError
 
 METADATA_V1: Final = bytes.fromhex("0000000e 0003 0001 00000000 ffff 00000000")
@@ -42,7 +43,8 @@ class ClusterProcess:
 
     `zookeeper_connect` is the setting of that name; a chroot of its own makes a cluster of its own.
     `settings` are those of all brokers, before those chosen here: replicas of everything on up to
-    three brokers.  `racks` are one for each broker; `ports` too, if not free ones.
+    three brokers.  `racks` are one for each broker; `ports` too, if not free ones, and `hosts`, if
+    they do not all run here.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class ClusterProcess:
         racks: Sequence[str] = (),
         ports: Sequence[int] = (),
         first_id: int = 1,
+        hosts: Sequence[Host] = (),
     ) -> None:
         self.brokers: dict[int, BrokerProcess] = {}
         for number in range(count):
@@ -66,6 +69,7 @@ class ClusterProcess:
                 Path(directory, f"broker-{broker_id}"),
                 {**replicated(count), **own, **(settings or {})},
                 port=ports[number] if ports else 0,
+                host=hosts[number] if hosts else HERE,
             )
 
     @property
@@ -102,7 +106,7 @@ class ClusterProcess:
         wanted = frozenset(self.running if ids is None else ids)
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
-            known = {each: membership(self.brokers[each].port) for each in sorted(wanted)}
+            known = {each: membership(*self._address(each)) for each in sorted(wanted)}
             controllers = {each.controller_id for each in known.values() if each is not None}
             agreed = all(each is not None and each.members == wanted for each in known.values())
             if agreed and len(controllers) == 1 and controllers <= wanted:
@@ -110,6 +114,10 @@ class ClusterProcess:
             if time.monotonic() > deadline:
                 raise BrokerStartError(self._disagreement(known))
             time.sleep(POLL_S)
+
+    def _address(self, broker_id: int) -> tuple[int, str]:
+        broker = self.brokers[broker_id]
+        return broker.port, broker.host.address
 
     def _disagreement(self, known: Mapping[int, Membership | None]) -> str:
         said = "; ".join(
@@ -156,11 +164,11 @@ def replicated(count: int) -> dict[str, str]:
     }
 
 
-def membership(port: int) -> Membership | None:
-    """What the broker on that port of this machine says; None if it does not answer."""
+def membership(port: int, host: str = HERE.address) -> Membership | None:
+    """What the broker on that port says; None if it does not answer."""
     with (
         contextlib.suppress(OSError, struct.error),
-        socket.create_connection(("127.0.0.1", port), ANSWER_TIMEOUT_S) as link,
+        socket.create_connection((host, port), ANSWER_TIMEOUT_S) as link,
     ):
         link.sendall(METADATA_V1)
         return _read_membership(_received(link))

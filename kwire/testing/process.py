@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO, Final
 
 from kwire.testing.ending import end
+from kwire.testing.host import HERE, Host
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S: Final = 120.0
@@ -63,8 +64,8 @@ class BrokerProcess:
     """One broker over its whole life, through as many processes as it is started.
 
     It keeps its port and its data directory, so that clients find it again after `restart`.
-    `settings` are broker settings by Kafka's names; they go before those chosen here.
-    It shuts down when the process that started it ends, also by kill -9.
+    `settings` are broker settings by Kafka's names; they go before those chosen here.  `host` is
+    where it runs.  It shuts down when the process that started it ends, also by kill -9.
     """
 
     def __init__(
@@ -73,14 +74,16 @@ class BrokerProcess:
         settings: Mapping[str, str] | None = None,
         *,
         port: int = 0,
+        host: Host = HERE,
     ) -> None:
+        self.host = host
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
         self.log_path = self.directory / "broker.log"
         self.port = port or free_port()
         self.settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{host.address}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{host.address}:{self.port}",
             "log.dirs": str(self.data_dir),
             "group.initial.rebalance.delay.ms": "0",
             **(settings or {}),
@@ -90,7 +93,7 @@ class BrokerProcess:
     @property
     def bootstrap(self) -> str:
         """What a client takes as its bootstrap servers."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host.address}:{self.port}"
 
     @property
     def running(self) -> bool:
@@ -111,7 +114,8 @@ class BrokerProcess:
     def command(self) -> list[str]:
         """The command line this broker is started with."""
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]
-        return [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof", *sets]
+        serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
+        return [*self.host.launcher, *serve, *sets]
 
     def start(self) -> None:
         """Start the process and return once it replies to a request."""
@@ -138,7 +142,7 @@ class BrokerProcess:
         """Return once it replies to a request.  Raises BrokerStartError."""
         assert self._process is not None, "the broker is not running"
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not answers("127.0.0.1", self.port):
+        while not answers(self.host.address, self.port):
             if self._process.poll() is not None:
                 status = self._process.returncode
                 self._end(signal.SIGKILL)

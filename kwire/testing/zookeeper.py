@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Final
 
 from kwire.testing.ending import end
+from kwire.testing.host import HERE, Host
 from kwire.testing.ports import free_port
 from kwire.testing.process import hold_lifeline
 
@@ -101,7 +102,8 @@ class ZooKeeperProcess:
     """One ZooKeeper server over its whole life, through as many processes as it is started.
 
     It keeps its port and its data.  `settings` are those of zoo.cfg, before those chosen here;
-    `jvm` are options of Java; `is_logged` has it write its log to `log_path`.
+    `jvm` are options of Java; `is_logged` has it write its log to `log_path`; `host` is where it
+    runs.
     """
 
     def __init__(
@@ -112,7 +114,9 @@ class ZooKeeperProcess:
         jars: str | os.PathLike[str] | None = None,
         jvm: Sequence[str] = (),
         is_logged: bool = False,
+        host: Host = HERE,
     ) -> None:
+        self.host = host
         self.directory = Path(directory).resolve()
         self.port = free_port()
         self.log_path = self.directory / "zookeeper.log"
@@ -122,7 +126,7 @@ class ZooKeeperProcess:
         self.settings = {
             "dataDir": str(self.directory / "data"),
             "clientPort": str(self.port),
-            "clientPortAddress": "127.0.0.1",
+            "clientPortAddress": host.address,
             **SETTINGS,
             **(settings or {}),
         }
@@ -131,7 +135,7 @@ class ZooKeeperProcess:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host.address}:{self.port}"
 
     def connect(self, chroot: str = "") -> str:
         """What `zookeeper.connect` is for those who use everything below `chroot`."""
@@ -155,7 +159,8 @@ class ZooKeeperProcess:
         patterns = (*NEEDED_JARS, *USED_JARS, *(LOGGER_JARS if self.is_logged else ()))
         class_path = ":".join(_class_path(jars, patterns))
         config = str(self.directory / "zoo.cfg")
-        return [_java(), *self.jvm, "-cp", class_path, MAIN_CLASS, config]
+        java = [_java(), *self.jvm, "-cp", class_path, MAIN_CLASS, config]
+        return [*self.host.launcher, *java]
 
     def start(self) -> None:
         """Start it and return once it serves.  Raises ZooKeeperMissing, ZooKeeperStartError."""
@@ -205,7 +210,7 @@ class ZooKeeperProcess:
         said = b""
         with (
             contextlib.suppress(OSError),
-            socket.create_connection(("127.0.0.1", self.port), ASK_TIMEOUT_S) as link,
+            socket.create_connection((self.host.address, self.port), ASK_TIMEOUT_S) as link,
         ):
             link.sendall(word.encode())
             while got := link.recv(65536):

@@ -13,6 +13,7 @@ from kwire.metadata_view import MetadataView, MetadataViews
 from tests.metadata.histories import NAMES, change_of
 
 LISTENER = "PLAINTEXT"
+OWN = BrokerImage(1, (Endpoint(LISTENER, "here", 9092),))
 
 
 def told(view: MetadataView) -> object:
@@ -20,13 +21,13 @@ def told(view: MetadataView) -> object:
 
 
 def told_anew(image: ClusterImage) -> object:
-    return told(MetadataView(image, LISTENER, True))
+    return told(MetadataView(image, LISTENER, True, OWN))
 
 
 def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
-    views, image = MetadataViews(), ClusterImage("c")
-    here = BrokerImage(1, (Endpoint(LISTENER, "here", 9092),))
-    for change in (RegisterBroker(here), UnregisterBroker(1)):
+    views, image = MetadataViews(OWN), ClusterImage("c")
+    other = BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))
+    for change in (RegisterBroker(other), UnregisterBroker(2)):
         told(views.of(image, LISTENER, True))
         after = apply(image, change)
         views.follow(image, after, delta_of(image, after, [change]))
@@ -34,11 +35,18 @@ def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
         assert told(views.of(image, LISTENER, True)) == told_anew(image)
 
 
+def test_who_knows_of_no_broker_tells_of_itself() -> None:
+    views, image = MetadataViews(OWN), ClusterImage("c")
+    assert [broker.node_id for broker in views.of(image, LISTENER, True).brokers] == [1]
+    after = apply(image, RegisterBroker(BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))))
+    assert [broker.node_id for broker in views.of(after, LISTENER, True).brokers] == [2]
+
+
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
 def test_it_tells_what_a_new_one_would(data: st.DataObject) -> None:
-    views, image = MetadataViews(), ClusterImage("c")
+    views, image = MetadataViews(OWN), ClusterImage("c")
     for _ in range(data.draw(st.integers(1, 10))):
         if data.draw(st.booleans()):
             assert told(views.of(image, LISTENER, True)) == told_anew(image)

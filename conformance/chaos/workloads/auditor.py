@@ -6,7 +6,7 @@ import contextlib
 import threading
 
 from kwire.conformance.chaos.history import Value
-from kwire.conformance.chaos.wire import LATEST, Link, Refused, linked
+from kwire.conformance.chaos.wire import LATEST, Link, Refused
 from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
 
 PAUSE_S = 0.01
@@ -19,7 +19,7 @@ class Auditor(Client):
         self._partitions = list(range(partitions))
 
     def run(self, stop: threading.Event) -> None:
-        with linked(self.stage.address) as link:
+        with self.stage.linked() as link:
             while not stop.wait(PAUSE_S):
                 with contextlib.suppress(Refused):  # it is in the history
                     attempt(self.recorder, self.name, "look", lambda: self._look(link))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from kwire.conformance.chaos.history import Value
-from kwire.conformance.chaos.wire import LATEST, Link, Refused, linked
+from kwire.conformance.chaos.wire import LATEST, Link, Refused
 from kwire.conformance.chaos.workloads.workload import Client, Stage, attempt
 
 PAUSE_S = 0.05
@@ -24,7 +24,7 @@ class Onlooker(Client):
         self._partitions = list(range(stage.plan.partitions))
 
     def run(self, stop: threading.Event) -> None:
-        with linked(self.stage.address) as link:
+        with self.stage.linked() as link:
             for number in itertools.count():
                 if stop.wait(PAUSE_S):
                     return

@@ -15,23 +15,30 @@ import confluent_kafka
 
 from kwire.conformance.chaos.history import Event, Recorder, Type
 from kwire.conformance.chaos.plan import stream_of
-from kwire.conformance.chaos.wire import Refused, linked
+from kwire.conformance.chaos.wire import Refused
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Client, Stage
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BURST_RECORDS_MAX = 60
 BURST_PAUSE_S = (0.005, 0.08)
-RATE_MAX = 800
-"""Records a second of one producer: load, but no more than is written again soon after a fault,
-one batch a record."""
 RECORDS_MAX = 3000
 """Of one producer: where faults take long, on a machine that others use, the load ends all the same
 while those who read can catch up."""
 VALUE_BYTES_MAX = (20, 400, 4000)
 PROBE_PAUSE_S = 0.03
 PROBE_BYTES = 100
-TAKEN_BACK = frozenset({"KAFKA_STORAGE_ERROR", "REQUEST_TIMED_OUT", "SILENT", "CLOSED"})
-"""Answers that do not say that the record is not there."""
+TAKEN_BACK = frozenset(
+    {
+        "KAFKA_STORAGE_ERROR",
+        "REQUEST_TIMED_OUT",
+        "SILENT",
+        "CLOSED",
+        "NOT_LEADER_OR_FOLLOWER",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    }
+)
+"""Answers that do not say that the record is not there. A leader that steps down tells so whoever
+waits for its followers, and one of them may have the record and lead next."""
 BACKOFF = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50}
 """Clients that are back soon after the broker is: a round is short."""
 
@@ -51,7 +58,7 @@ class CountingProducer(Client):
         self._rng = stream_of(stage.plan.seed, name)
         self._value_bytes_max = self._rng.choice(VALUE_BYTES_MAX)
         self._burst = self._rng.randint(1, BURST_RECORDS_MAX)
-        self._pause_s = max(self._rng.uniform(*BURST_PAUSE_S), self._burst / RATE_MAX)
+        self._pause_s = max(self._rng.uniform(*BURST_PAUSE_S), self._burst / stage.plan.rate_max)
         self._sent: Counter[int] = Counter()
         self._settings = {
             "bootstrap.servers": stage.bootstrap,
@@ -133,7 +140,7 @@ class Prober(Client):
         self._sent: Counter[int] = Counter()
 
     def run(self, stop: threading.Event) -> None:
-        with linked(self.stage.address) as link:
+        with self.stage.linked() as link:
             while not stop.wait(PROBE_PAUSE_S):
                 partition = self._rng.randrange(self.stage.plan.partitions)
                 number = self._sent[partition]

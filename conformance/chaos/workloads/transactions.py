@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kwire.conformance.chaos.checks.transactions import Entry, resolved
 from kwire.conformance.chaos.history import JUDGE, Event, Recorder, Type, Value
-from kwire.conformance.chaos.plan import Plan, stream_of
+from kwire.conformance.chaos.plan import RoundPlan, stream_of
 from kwire.conformance.chaos.wire import EARLIEST, LATEST, Found, Link
 from kwire.conformance.chaos.workloads.producers import BACKOFF
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S, Stage, attempt
@@ -33,7 +33,7 @@ Name = Callable[[Found, str], str]
 """The name of a record in the partition of that name."""
 
 
-def timeout_ms(plan: Plan) -> int:
+def timeout_ms(plan: RoundPlan) -> int:
     """transaction.timeout.ms of all producers of a round."""
     return stream_of(plan.seed, "transactions").choice(TIMEOUTS_MS)
 

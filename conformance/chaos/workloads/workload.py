@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 from kwire.conformance.chaos.checks import Check
+from kwire.conformance.chaos.cluster_link import ClusterLink
 from kwire.conformance.chaos.history import Recorder, Type, Value
-from kwire.conformance.chaos.plan import Plan
+from kwire.conformance.chaos.plan import RoundPlan
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.wire.peer import Address
 
@@ -24,13 +26,27 @@ up to a second between attempts, and a group may take two rebalances."""
 class Stage:
     """What a workload has to work with."""
 
-    plan: Plan
-    address: Address
+    plan: RoundPlan
+    addresses: tuple[Address, ...]
+    """Of all brokers: a lone one has one."""
     recorder: Recorder
 
     @property
+    def address(self) -> Address:
+        return self.addresses[0]
+
+    @property
     def bootstrap(self) -> str:
-        return f"{self.address[0]}:{self.address[1]}"
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    @contextmanager
+    def linked(self) -> Iterator[Link]:
+        """A link to the broker, or to the cluster."""
+        link = Link(self.address) if len(self.addresses) == 1 else ClusterLink(self.addresses)
+        try:
+            yield link
+        finally:
+            link.close()
 
 
 def attempt(

@@ -1,0 +1,72 @@
+"""The cluster that is judged: its brokers on their hosts, with disks and clocks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from kwire.conformance.chaos.cluster.clock import Clock
+from kwire.conformance.chaos.cluster.network import Network
+from kwire.conformance.chaos.disk import Disk, disk_at
+from kwire.conformance.wire.peer import Address
+from kwire.testing import ClusterProcess, Host, ZooKeeperProcess
+
+
+class Ground(NamedTuple):
+    """What all rounds stand on: a network, of which ZooKeeper has the last host."""
+
+    network: Network
+    zookeeper: ZooKeeperProcess
+
+    @property
+    def broker_hosts(self) -> list[Host]:
+        return self.network.hosts[:-1]
+
+
+class Members(NamedTuple):
+    """The brokers of one round, and what each of them has to itself."""
+
+    cluster: ClusterProcess
+    disks: Mapping[int, Disk]
+    clocks: Mapping[int, Clock]
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        brokers = self.cluster.brokers.values()
+        return tuple((broker.host.address, broker.port) for broker in brokers)
+
+    def data_dirs(self) -> list[Path]:
+        return [broker.data_dir for broker in self.cluster.brokers.values()]
+
+
+@contextmanager
+def ground(directory: Path, brokers: int) -> Iterator[Ground]:
+    """A network with a ZooKeeper in it."""
+    with Network(brokers + 1) as network:
+        zookeeper = ZooKeeperProcess(directory / "zookeeper", host=network.hosts[-1])
+        with zookeeper:
+            yield Ground(network, zookeeper)
+
+
+@contextmanager
+def on_zookeeper(
+    ground: Ground, directory: Path, chroot: str, settings: Mapping[str, str]
+) -> Iterator[Members]:
+    """Brokers that all know each other; they are killed in the end."""
+    hosts, clocks = [], {}
+    for number, host in enumerate(ground.broker_hosts, 1):
+        clocks[number] = Clock(directory / f"clock-{number}")
+        hosts.append(Host(host.address, (*host.launcher, *clocks[number].launcher)))
+    cluster = ClusterProcess(
+        directory, ground.zookeeper.connect(chroot), len(hosts), settings, hosts=hosts
+    )
+    with ExitStack() as stack:
+        disks = {}
+        for number, broker in cluster.brokers.items():
+            broker.data_dir.mkdir(parents=True)
+            disks[number] = stack.enter_context(disk_at(broker.data_dir))
+        stack.callback(cluster.kill)
+        cluster.start()
+        yield Members(cluster, disks, clocks)

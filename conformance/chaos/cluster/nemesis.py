@@ -1,0 +1,286 @@
+"""The nemesis of a cluster: brings the faults of a plan, several at a time, and ends them all."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from kwire.conformance.chaos.cluster.members import Ground, Members
+from kwire.conformance.chaos.cluster.plan import Fault, FaultKind
+from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
+from kwire.testing import BrokerProcess, ZooKeeperProcess
+from kwire.testing.cluster import membership
+
+Undo: TypeAlias = Callable[[], None]
+ZOOKEEPER = "zookeeper"
+ZOOKEEPER_TIMEOUT_S = 3.0
+POLL_S = 0.02
+
+
+class Nemesis:
+    """After `heal` all brokers run, and have all they need."""
+
+    def __init__(
+        self, ground: Ground, members: Members, chroot: str, session_s: float, recorder: Recorder
+    ) -> None:
+        self._ground = ground
+        self._members = members
+        self._brokers = members.cluster.brokers
+        self._chroot = chroot
+        self._session_s = session_s
+        self._recorder = recorder
+        self._busy: set[str] = set()
+        """Processes that are down or stand still, by their names."""
+        self._pending: list[tuple[float, int, Undo]] = []
+        self._order = itertools.count()
+
+    # -- the course of time
+
+    def bring_all(self, faults: Iterable[Fault]) -> None:
+        """Each at its time, from its begin to its end."""
+        began = time.monotonic()
+        for fault in faults:
+            self._run_until(began + fault.at_s)
+            self._begin(fault)
+        self._run_until(None)
+
+    def heal(self) -> None:
+        """End all faults at once; brokers that died by themselves are started again, and told of.
+
+        Raises BrokerStartError.
+        """
+        while self._pending:
+            heapq.heappop(self._pending)[2]()
+        for broker in self._brokers.values():
+            self._bury(broker)
+            if not broker.running:
+                broker.spawn()
+        for broker in self._brokers.values():
+            broker.wait_until_up()
+        self._ground.zookeeper.wait_until_up()
+
+    def _run_until(self, moment: float | None) -> None:
+        """Undo what is due until then; None: everything."""
+        while self._pending and (moment is None or self._pending[0][0] <= moment):
+            due, _, undo = heapq.heappop(self._pending)
+            self._sleep_until(due)
+            undo()
+        if moment is not None:
+            self._sleep_until(moment)
+
+    def _sleep_until(self, moment: float) -> None:
+        while (left := moment - time.monotonic()) > 0:
+            time.sleep(min(left, POLL_S))
+
+    def _begin(self, fault: Fault) -> None:
+        begun = self._recorder.invoke(
+            NEMESIS, "fault", kind=fault.kind, what=str(fault), step_s=fault.step_s
+        )
+        undo = self._faults[fault.kind](self, fault, self._victim(fault))
+        if undo is None:
+            self._recorder.end(begun, Type.OK, skipped=True)
+            return
+        extra_s = self._session_s if fault.kind is FaultKind.EXPIRE else 0.0
+        due = time.monotonic() + fault.duration_s + extra_s
+        heapq.heappush(self._pending, (due, next(self._order), self._noted(undo, begun)))
+
+    def _noted(self, undo: Undo, begun: Event) -> Undo:
+        def end() -> None:
+            undo()
+            self._recorder.end(begun, Type.OK)
+
+        return end
+
+    def _victim(self, fault: Fault) -> int:
+        """The controller, by whoever answers first, or whom the plan names."""
+        if not fault.is_controller:
+            return fault.victim
+        for number, broker in self._brokers.items():
+            if number in self._members.cluster.running and str(number) not in self._busy:
+                known = membership(broker.port, broker.host.address)
+                if known is not None and known.controller_id in self._brokers:
+                    return known.controller_id
+        return fault.victim
+
+    def _bury(self, broker: BrokerProcess) -> None:
+        """A broker that has ended without being told to."""
+        status = broker.ended
+        if status is not None:
+            self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=status)
+            broker.kill()
+
+    # -- processes
+
+    def _take(self, *names: str) -> bool:
+        """Whether none of these processes has a fault already; now they have."""
+        if self._busy.intersection(names):
+            return False
+        self._busy.update(names)
+        return True
+
+    def _give_back(self, *names: str) -> None:
+        self._busy.difference_update(names)
+
+    def _kill(self, fault: Fault, victim: int) -> Undo | None:
+        return self._down([victim])
+
+    def _kill_all(self, fault: Fault, victim: int) -> Undo | None:
+        return self._down([n for n in self._brokers if str(n) not in self._busy])
+
+    def _down(self, victims: Sequence[int]) -> Undo | None:
+        names = [str(number) for number in victims]
+        if not victims or not self._take(*names):
+            return None
+        for number in victims:
+            self._bury(self._brokers[number])
+            self._brokers[number].kill()
+
+        def undo() -> None:
+            self._give_back(*names)
+            for number in victims:
+                self._brokers[number].spawn()
+
+        return undo
+
+    def _restart(self, fault: Fault, victim: int) -> Undo | None:
+        """The stop takes as long as it does; it is waited for before the broker is started."""
+        if not self._take(str(victim)):
+            return None
+        broker, statuses = self._brokers[victim], list[int]()
+        self._bury(broker)
+        stopping = threading.Thread(target=lambda: statuses.append(broker.stop()))
+        stopping.start()
+
+        def undo() -> None:
+            stopping.join()
+            if statuses != [0]:
+                self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=statuses)
+            self._give_back(str(victim))
+            broker.spawn()
+
+        return undo
+
+    def _pause(self, fault: Fault, victim: int) -> Undo | None:
+        return self._paused(str(victim), self._brokers[victim])
+
+    def _pause_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
+        return self._paused(ZOOKEEPER, self._ground.zookeeper)
+
+    def _paused(self, name: str, process: BrokerProcess | ZooKeeperProcess) -> Undo | None:
+        if process.ended is not None or not self._take(name):
+            return None
+        process.pause()
+
+        def undo() -> None:
+            self._give_back(name)
+            process.resume()
+
+        return undo
+
+    def _restart_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
+        if not self._take(ZOOKEEPER):
+            return None
+        self._ground.zookeeper.kill()
+
+        def undo() -> None:
+            self._give_back(ZOOKEEPER)
+            self._ground.zookeeper.spawn()
+
+        return undo
+
+    # -- the network
+
+    def _cut(self, fault: Fault, victim: int) -> Undo | None:
+        one, other = self._address(victim), self._address(self._other(fault, victim))
+        return self._cuts([(one, other), (other, one)])
+
+    def _one_way(self, fault: Fault, victim: int) -> Undo | None:
+        return self._cuts([(self._address(victim), self._address(self._other(fault, victim)))])
+
+    def _isolate(self, fault: Fault, victim: int) -> Undo | None:
+        own, others = self._address(victim), self._all_but(victim)
+        return self._cuts([(own, each) for each in others] + [(each, own) for each in others])
+
+    def _deafen(self, fault: Fault, victim: int) -> Undo | None:
+        return self._cuts([(each, self._address(victim)) for each in self._all_but(victim)])
+
+    def _no_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
+        own, zookeeper = self._address(victim), self._ground.zookeeper.host.address
+        return self._cuts([(own, zookeeper), (zookeeper, own)])
+
+    def _zookeeper_one_way(self, fault: Fault, victim: int) -> Undo | None:
+        return self._cuts([(self._address(victim), self._ground.zookeeper.host.address)])
+
+    def _cuts(self, pairs: Sequence[tuple[str, str]]) -> Undo:
+        network = self._ground.network
+        for source, target in pairs:
+            network.cut(source, target)
+
+        def undo() -> None:
+            for source, target in pairs:
+                network.mend(source, target)
+
+        return undo
+
+    def _address(self, number: int) -> str:
+        return self._brokers[number].host.address
+
+    def _other(self, fault: Fault, victim: int) -> int:
+        """The controller may be the one that was to be the second."""
+        return fault.other if fault.other != victim else fault.victim
+
+    def _all_but(self, victim: int) -> list[str]:
+        own = self._address(victim)
+        return [host.address for host in self._ground.network.hosts if host.address != own]
+
+    # -- the rest
+
+    def _resign(self, fault: Fault, victim: int) -> Undo | None:
+        client = KazooClient(self._ground.zookeeper.connect(self._chroot))
+        try:
+            client.start(timeout=ZOOKEEPER_TIMEOUT_S)
+            client.delete("/controller")
+        except (KazooException, KazooTimeoutError):
+            return None  # ZooKeeper is away, or there is no controller
+        finally:
+            client.stop()
+            client.close()
+        return lambda: None
+
+    def _fill_disk(self, fault: Fault, victim: int) -> Undo | None:
+        broker = self._brokers[victim]
+        if str(victim) in self._busy or broker.ended is not None:
+            return None  # where the disk's size is a limit of the process, there must be one
+        return self._members.disks[victim].fill(broker.pid, fault.room_bytes)
+
+    def _step_clock(self, fault: Fault, victim: int) -> Undo | None:
+        clock = self._members.clocks[victim]
+        clock.set(fault.step_s)
+        return lambda: clock.set(0.0)
+
+    _faults: dict[FaultKind, Callable[[Nemesis, Fault, int], Undo | None]] = {  # noqa: RUF012 - never changed
+        FaultKind.KILL: _kill,
+        FaultKind.KILL_ALL: _kill_all,
+        FaultKind.PAUSE: _pause,
+        FaultKind.RESTART: _restart,
+        FaultKind.CUT: _cut,
+        FaultKind.ONE_WAY: _one_way,
+        FaultKind.ISOLATE: _isolate,
+        FaultKind.DEAF: _deafen,
+        FaultKind.NO_ZOOKEEPER: _no_zookeeper,
+        FaultKind.ZOOKEEPER_ONE_WAY: _zookeeper_one_way,
+        FaultKind.ZOOKEEPER_RESTART: _restart_zookeeper,
+        FaultKind.ZOOKEEPER_PAUSE: _pause_zookeeper,
+        FaultKind.EXPIRE: _no_zookeeper,
+        FaultKind.RESIGN: _resign,
+        FaultKind.DISK: _fill_disk,
+        FaultKind.CLOCK: _step_clock,
+    }
