@@ -54,9 +54,11 @@ CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
     "kwire.client": {"kwire.codecs"},
     # Decisions: image and settings in, a change or a refusal out.
-    "kwire.controller": {"kwire.codecs", "kwire.metadata", "kwire.settings"},
+    "kwire.controller": {"kwire.codecs", "kwire.metadata", "kwire.quotas", "kwire.settings"},
     "kwire.demo": {"kwire.pipeline", "kwire.testing"},
     "kwire.pipeline": {"kwire.client", "kwire.codecs"},
+    # Machines: an image and the time in, how long a client must rest out.
+    "kwire.quotas": {"kwire.codecs", "kwire.metadata"},
 }
 """Sub-packages that may import less of kwire than their room: themselves, and these."""
 

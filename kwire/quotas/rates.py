@@ -1,0 +1,131 @@
+"""What was asked for of late, as Apache Kafka's metrics measure it: quotas go by that.
+
+Times are milliseconds of any clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Over how long is measured: `quota.window.num` windows of `quota.window.size.seconds`."""
+
+    count: int = 11
+    size_ms: int = 1000
+
+
+class _Window:
+    __slots__ = ("last_ms", "start_ms", "total")
+
+    def __init__(self, now_ms: float) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: float) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.total = 0.0
+
+
+class Rate:
+    """An amount a second over the last windows: Kafka's Rate of a WindowedSum.
+
+    Of a client that has just come, the windows that it was not there for count as empty ones, all
+    but the one under way: a burst at the beginning is not taken for its rate.
+    """
+
+    __slots__ = ("_current", "_ring", "_windows")
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._ring: list[_Window] = []
+        self._current = 0
+
+    def record(self, amount: float, now_ms: float) -> None:
+        window = self._window(now_ms)
+        window.total += amount
+        window.last_ms = now_ms
+
+    def per_second(self, now_ms: float) -> float:
+        self._forget(now_ms)
+        total = sum(window.total for window in self._ring)
+        return total / self.span_ms(now_ms) * 1000 if total else 0.0
+
+    def span_ms(self, now_ms: float) -> float:
+        """How long a time the rate is of."""
+        self._forget(now_ms)
+        size_ms, least = self._windows.size_ms, self._windows.count - 1
+        elapsed_ms = now_ms - min((each.start_ms for each in self._ring), default=now_ms)
+        full = elapsed_ms // size_ms
+        if full < least:
+            elapsed_ms += (least - full) * size_ms
+        return max(elapsed_ms, size_ms)
+
+    def _window(self, now_ms: float) -> _Window:
+        """The one under way."""
+        ring = self._ring
+        if not ring:
+            ring.append(_Window(now_ms))
+        current = ring[self._current]
+        if now_ms - current.start_ms < self._windows.size_ms:
+            return current
+        self._current = (self._current + 1) % (self._windows.count + 1)
+        if self._current == len(ring):
+            ring.append(_Window(now_ms))
+        else:
+            ring[self._current].reset(now_ms)
+        return ring[self._current]
+
+    def _forget(self, now_ms: float) -> None:
+        """What is over."""
+        age_ms = self._windows.count * self._windows.size_ms
+        for window in self._ring:
+            if now_ms - window.last_ms >= age_ms:
+                window.reset(now_ms)
+
+
+def throttle_ms(rate: Rate, bound: float, now_ms: float) -> int:
+    """How long a client must rest until its rate is at `bound` again; 0 if it is not above."""
+    value = rate.per_second(now_ms)
+    if not value > bound:
+        return 0
+    return round((value - bound) / bound * rate.span_ms(now_ms))
+
+
+class TokenBucket:
+    """A budget of tokens that fills at a rate and may be overdrawn (KIP-599).
+
+    It holds what all windows together give: a burst of that size is paid at once.
+    """
+
+    __slots__ = ("_last_ms", "_rate", "_tokens", "_windows")
+
+    def __init__(self, windows: Windows, rate: float, now_ms: float) -> None:
+        self._windows = windows
+        self._rate = rate
+        self._last_ms = now_ms
+        self._tokens = self._most
+
+    @property
+    def _most(self) -> float:
+        return self._windows.count * self._windows.size_ms / 1000 * self._rate
+
+    def change(self, rate: float, now_ms: float) -> None:
+        """Fill at another rate from now on."""
+        self._fill(now_ms)
+        self._rate = rate
+        self._tokens = min(self._tokens, self._most)
+
+    def take(self, count: float, now_ms: float) -> None:
+        self._fill(now_ms)
+        self._tokens = min(self._most, self._tokens - count)
+
+    def throttle_ms(self, now_ms: float) -> int:
+        """How long until what was overdrawn is paid back; 0 if nothing was."""
+        self._fill(now_ms)
+        return round(-self._tokens / self._rate * 1000) if self._tokens < 0 else 0
+
+    def _fill(self, now_ms: float) -> None:
+        elapsed_s = (now_ms - self._last_ms) / 1000
+        self._tokens = min(self._most, self._tokens + self._rate * elapsed_s)
+        self._last_ms = now_ms

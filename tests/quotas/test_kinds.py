@@ -1,0 +1,70 @@
+"""What quotas are kept as: texts that Apache Kafka 3.9.2 writes and reads in ZooKeeper."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.metadata.entities import CLIENT_ID, IP, USER, Entity
+from kwire.metadata.refusal import Refusal
+from kwire.quotas.kinds import check_entity, java_double, text_of, values_of
+
+TEXTS = [
+    ({USER: "a"}, "producer_byte_rate", 1024.0, "1024"),
+    ({USER: "a"}, "producer_byte_rate", 1024.0000001, "1024"),
+    ({USER: "a"}, "consumer_byte_rate", 1023.9999999, "1024"),
+    ({CLIENT_ID: None}, "consumer_byte_rate", 2.0**63, "9223372036854775807"),
+    ({USER: "a"}, "request_percentage", 12.5, "12.5"),
+    ({USER: "a"}, "request_percentage", 200.0, "200.0"),
+    ({USER: "a", CLIENT_ID: "b"}, "controller_mutation_rate", 1e9, "1.0E9"),
+    ({IP: "127.0.0.1"}, "connection_creation_rate", 5.0, "5"),
+]
+
+JAVA = {
+    12.5: "12.5",
+    0.001: "0.001",
+    0.00099: "9.9E-4",
+    1e7: "1.0E7",
+    9999999.0: "9999999.0",
+    12345678.25: "1.234567825E7",
+    1.7976931348623157e308: "1.7976931348623157E308",
+    math.inf: "Infinity",
+}
+"""As Double.toString of Java 17 has them."""
+
+
+@pytest.mark.parametrize(("entity", "quota", "value", "text"), TEXTS)
+def test_a_value_is_kept_as_java_writes_it(
+    entity: Entity, quota: str, value: float, text: str
+) -> None:
+    assert text_of(entity, quota, value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), JAVA.items())
+def test_doubles(value: float, text: str) -> None:
+    assert java_double(value) == text
+
+
+@given(st.floats(min_value=0, allow_infinity=False, allow_subnormal=False))
+def test_a_double_comes_back(value: float) -> None:
+    assert float(java_double(value)) == value
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, 2.0**64])
+def test_what_a_rate_of_bytes_cannot_be(value: float) -> None:
+    with pytest.raises(Refusal):
+        text_of({USER: "a"}, "producer_byte_rate", value)
+
+
+@pytest.mark.parametrize("entity", [{}, {"group": "g"}, {USER: ""}, {IP: "::1", USER: "a"}])
+def test_what_has_no_quotas(entity: Entity) -> None:
+    with pytest.raises(Refusal):
+        check_entity(entity)
+
+
+def test_credentials_are_no_quotas() -> None:
+    configs = {"SCRAM-SHA-256": "salt=x", "producer_byte_rate": "5", "consumer_byte_rate": "?"}
+    assert values_of(configs) == {"producer_byte_rate": 5.0}
