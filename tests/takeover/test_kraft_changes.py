@@ -175,3 +175,18 @@ def test_a_partition_goes_on_from_its_epochs() -> None:
     _, (record, _) = records_of(CreateTopic(topic), ME, KraftMetadata())
     assert isinstance(record, PartitionRecord)
     assert (record.leader_epoch, record.partition_epoch) == (6, 9)
+
+
+def test_what_is_made_with_its_settings_leaves_no_other_without() -> None:
+    """Whichever comes first of topics that have to be made and those that lack a setting."""
+    names = [f"t{number}" for number in range(16)]
+    kraft, image = KraftMetadata(), ClusterImage("c")
+    for number, name in enumerate(names):
+        made = CreateTopic(replace(TOPIC, name=name, id=bytes([number + 1]) * 16))
+        image = made.apply_to(image).with_configs(TOPIC_RESOURCE, name, {"a.setting": name})
+        if number % 2:
+            write(kraft, made)
+    changes = list(lacking(kraft, image, ME))
+    made_ones = {each.topic.name for each in changes if isinstance(each, CreateTopic)}
+    set_ones = {each.name for each in changes if isinstance(each, SetConfigs)}
+    assert (made_ones, set_ones) == (set(names[::2]), set(names[1::2]))

@@ -157,6 +157,29 @@ async def test_what_zookeeper_has_seen_since_is_found_in_the_logs(
     assert "topic w was deleted" in caplog.text
 
 
+async def test_epochs_are_followed_whatever_is_left_alone_beside_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A topic that lacks a partition now, beside others of which kwire knows nothing."""
+    await zookeepers(tmp_path)
+    with logs_in(tmp_path) as logs:
+        fill(logs, "t", 1, 3, FIRST)
+    assert len((await image_in(tmp_path)).topics["t"].partitions) == 2
+    shutil.rmtree(tmp_path / "t-0")
+    with logs_in(tmp_path) as logs:
+        for topic in ("a", "z"):
+            fill(logs, topic, 1, 0, SECOND)
+        logs.logs["t", 1].append(
+            build([Record(0, NOW_MS, b"k", b"v", [])]), leader_epoch=9, now_ms=NOW_MS
+        )
+    caplog.clear()
+    image = await image_in(tmp_path)
+    assert image.topics.keys() == {"t", "u"}
+    assert image.topics["t"].partitions[1].leader_epoch == 9
+    for topic in ("a", "t", "z"):
+        assert f"{topic} is left alone: it lacks some of its partitions" in caplog.text
+
+
 async def test_topics_are_not_deleted_because_a_disk_is_away(tmp_path: Path) -> None:
     here, away = tmp_path / "here", tmp_path / "away"
     for directory, topic in ((here, "t"), (away, "u")):
@@ -187,16 +210,18 @@ def states(last: Mapping[str, Transaction]) -> Iterator[tuple[bytes, bytes | Non
         yield TransactionRecord(transactional_id, transaction).encode()
 
 
+@pytest.mark.parametrize("read_bytes", [100, on_disk._READ_BYTES])
 @pytest.mark.parametrize(("current", "following"), [(9, 40_001), (40_001, -1)])
 async def test_nobody_is_given_the_id_of_a_transactional_producer(
     tmp_path: Path,
     current: int,
     following: int,
+    read_bytes: int,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its last records may be gone, and it may be about to change to another."""
-    monkeypatch.setattr(on_disk, "_READ_BYTES", 100)
+    monkeypatch.setattr(on_disk, "_READ_BYTES", read_bytes)
     identify(tmp_path, 1)
 
     def producer(now: int, then: int = -1) -> Transaction:

@@ -17,6 +17,7 @@ from kwire.codecs.batches import iter_batches, records
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.codecs.primitives import Message
 from kwire.codecs.uuids import uuid_bytes
 from kwire.log import Log
@@ -206,8 +207,12 @@ async def test_without_a_mark_the_kraft_metadata_is_followed(
     }
 
 
-async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(data: Path) -> None:
-    """It took them from where Apache Kafka goes on."""
+@pytest.mark.parametrize("theirs", [0, 4_999, 5_000])
+async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(
+    data: Path, theirs: int
+) -> None:
+    """It took them from where Apache Kafka goes on, the last of them 4,999."""
+    append(data, [ProducerIdsRecord(1, 13, theirs)])
     image = ClusterImage("kraft").with_next_producer_id(5_000)
     ChangeLog.create(data / "kwire-metadata.log", image).close()
     async with running_broker(data, SETTINGS):
@@ -278,12 +283,17 @@ async def test_settings_of_this_broker_and_of_all_are_followed(data: Path) -> No
     assert image.configs_of(TOPIC_RESOURCE, "t") == {"retention.ms": "5"}
 
 
-async def test_many_changes_are_counted(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(TOLD_MAX + 3)]
+@pytest.mark.parametrize("more", [0, 3])
+async def test_many_changes_are_counted(
+    data: Path, caplog: pytest.LogCaptureFixture, more: int
+) -> None:
+    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(TOLD_MAX + more)]
     append(data, [], *theirs(data, *made))
     await image_in(data)
     assert caplog.text.count(" was made, with 1 partitions") == TOLD_MAX
-    assert "now taken over: 3 more changes" in caplog.text
+    assert ("now taken over: 3 more changes" in caplog.text) == bool(more)
+    assert caplog.text.count("more changes") == bool(more)
+    assert "were led, in later epochs" not in caplog.text, "nor has kwire led any"
 
 
 async def test_a_full_disk_beneath_the_kraft_metadata_passes(
