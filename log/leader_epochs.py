@@ -126,7 +126,7 @@ class LeaderEpochCache:
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove the epochs that ended before `start_offset`; the one it is in begins there."""
         covered = bisect_right(self._offsets, start_offset)
-        if covered and (covered > 1 or self._offsets[0] < start_offset):
+        if covered:
             del self.epochs[: covered - 1]
             del self._offsets[: covered - 1]
             self._offsets[0] = start_offset

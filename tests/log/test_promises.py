@@ -108,6 +108,26 @@ def test_a_partition_that_was_made_by_a_process_that_was_killed(disk: CrashingDi
     assert (again.log_end_offset, again.topic_id) == (1, TOPIC_ID)
 
 
+def test_a_partition_whose_files_are_gone(disk: CrashingDisk) -> None:
+    """What is made in their place comes with the next flush, as that of a new one does."""
+    manager = opened(disk)
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log)
+    log.flush()
+    run_all(manager.maintain(LATER_MS))
+    kill(manager)
+    for path in list((disk.root / "t-0").iterdir()):
+        disk.remove(path)
+    manager = opened(disk)
+    log = manager.logs["t", 0]
+    log.adopt_topic_id(TOPIC_ID)
+    append(log)
+    append(log)
+    log.flush()
+    again = power_cut(manager, disk).logs["t", 0]
+    assert (again.log_end_offset, again.topic_id) == (2, TOPIC_ID)
+
+
 def test_a_clean_stop_leaves_producers_and_indexes_that_no_flush_had(disk: CrashingDisk) -> None:
     manager = opened(disk)
     log = manager.create("t", TOPIC_ID, 0, EACH_APPEND)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.codecs.control import ControlType, control_batch
-from kwire.log import Log, Origin, aborted_transactions, offset_for_timestamp
+from kwire.log import (
+    Log,
+    Origin,
+    aborted_transactions,
+    delete_expired_segments,
+    delete_records,
+    offset_for_timestamp,
+)
 from kwire.log.error import LogDirError
 from tests.log.configs import log_config
 
@@ -197,6 +204,25 @@ def test_snapshots_are_not_trusted(killed: Path, open_log: OpenLog, damage: str)
         for entry in log.producers.entries.values()
     }
     assert found == wanted
+
+
+def test_who_wrote_what_is_gone_is_in_the_snapshot_before_a_damaged_one(
+    open_log: OpenLog, make_batch: MakeBatch, log_dir: Path
+) -> None:
+    """Its next batch follows its last, of which there is no record any more."""
+    log = open_log(SMALL)
+    batch = make_batch(2, producer_id=5, producer_epoch=0, base_sequence=0)
+    log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    fill(log, make_batch)
+    _, second, *_, newest = [segment.base_offset for segment in log.segments]
+    delete_records(log, second, log.log_end_offset)
+    assert delete_expired_segments(log, NOW_MS, log.log_end_offset) == 1
+    log.flush()
+    damaged = log_dir / f"{newest:020}.snapshot"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    again = open_log(SMALL, recovery_point=newest, log_start_offset=second)
+    assert again.producers.entries[5].next_sequence == 2
+    assert again.producers.entries[1].next_sequence == 20
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
