@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,10 +15,14 @@ APACHE = 1
 
 @contextmanager
 def obedient_broker(
-    zookeeper: ZooKeeperProcess, directory: Path, chroot: str
+    zookeeper: ZooKeeperProcess,
+    directory: Path,
+    chroot: str,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperBroker]:
     """Alone in its cluster, as ZooKeeper says."""
     settings = {
+        **(more or {}),
         "replica.fetch.wait.max.ms": "100",
         "replica.fetch.backoff.ms": "20",
         "replica.lag.time.max.ms": "60000",

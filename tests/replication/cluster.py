@@ -25,6 +25,12 @@ from kwire.codecs.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
 )
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kwire.codecs.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -289,17 +295,30 @@ class Controller:
 
     # -- what clients do
 
-    async def produce(self, number: int, *values: bytes, acks: int = -1) -> tuple[int, int]:
+    async def produce(
+        self, number: int, *values: bytes, acks: int = -1, timeout_ms: int = 60_000
+    ) -> tuple[int, int]:
         """A batch to that broker: the error and the first offset."""
         records = build([Record(at, NOW_MS, None, value) for at, value in enumerate(values)])
         request = ProduceRequest(
             acks=acks,
-            timeout_ms=60_000,
+            timeout_ms=timeout_ms,
             topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, records)])],
         )
         answer = await self.ask(number, request, 9, ProduceResponse)
         told = answer.responses[0].partition_responses[0]
         return told.error_code, told.base_offset
+
+    async def offset(self, number: int, timestamp: int) -> int:
+        """Where a broker's log ends (-1), counted or not, or begins (-2), by ListOffsets."""
+        request = ListOffsetsRequest(
+            replica_id=-2,  # the debugging replica: held back by nothing
+            topics=[ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, -1, timestamp)])],
+        )
+        answer = await self.ask(number, request, 5, ListOffsetsResponse)
+        told = answer.topics[0].partitions[0]
+        assert not told.error_code
+        return told.offset
 
     async def until_equal(self, *ids: int) -> None:
         """Wait until all those have the same bytes, up to the same high watermark."""
