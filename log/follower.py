@@ -9,6 +9,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log.append_result import AppendResult
 from kwire.log.error import LogError
 from kwire.log.producers.replay import marker_of
+from kwire.log.recovery.truncation import truncate_fully
 from kwire.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class _Run:
 
     def add(self, position: int, header: BatchHeader) -> None:
         first = header.base_offset if header.magic == 2 else header.last_offset
+        if first < self._next_offset <= header.last_offset:
+            self._begin_within(first)
         if first < self._next_offset or header.last_offset < first:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -81,6 +84,16 @@ class _Run:
         self._headers.append(header)
         self._size += header.size_bytes
         self._next_offset = header.last_offset + 1
+
+    def _begin_within(self, first: int) -> None:
+        """Make room for a batch in which the leader's log begins, as DeleteRecords may leave it.
+
+        Whoever has nothing yet and begins there is sent that batch whole, and keeps the start.
+        """
+        log, start = self._log, self._log.log_start_offset
+        if start == log.log_end_offset == self._next_offset:
+            truncate_fully(log, first, self._now_ms, log_start_offset=start)
+            self._next_offset = first
 
     def _must_roll(self, header: BatchHeader) -> bool:
         log = self._log

@@ -18,6 +18,12 @@ from kwire.codecs.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kwire.codecs.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from kwire.codecs.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -52,9 +58,11 @@ from kwire.codecs.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from kwire.codecs.primitives import Message
+from kwire.metadata.delta import between
 from kwire.partitions.partition import Partition
 from kwire.replication.broker_host import BrokerHost
 from kwire.replication.manager import ReplicaManager
+from kwire.settings import ConfigResourceType
 from tests.inside import RawClient, Response, port_of, running_broker, until
 from tests.replication.recorder import Recorder
 
@@ -300,10 +308,16 @@ class Controller:
     ) -> tuple[int, int]:
         """A batch to that broker: the error and the first offset."""
         records = build([Record(at, NOW_MS, None, value) for at, value in enumerate(values)])
+        return await self.produce_batch(number, records, acks=acks, timeout_ms=timeout_ms)
+
+    async def produce_batch(
+        self, number: int, batch: bytearray, *, acks: int = -1, timeout_ms: int = 60_000
+    ) -> tuple[int, int]:
+        """As `produce`, of a batch as it is."""
         request = ProduceRequest(
             acks=acks,
             timeout_ms=timeout_ms,
-            topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, records)])],
+            topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, batch)])],
         )
         answer = await self.ask(number, request, 9, ProduceResponse)
         told = answer.responses[0].partition_responses[0]
@@ -319,6 +333,21 @@ class Controller:
         told = answer.topics[0].partitions[0]
         assert not told.error_code
         return told.offset
+
+    async def delete_records(
+        self, number: int, offset: int, timeout_ms: int = 60_000
+    ) -> tuple[int, int]:
+        """What is before `offset`, at the leader: the error and the low watermark."""
+        topic = DeleteRecordsTopic(self.topic, [DeleteRecordsPartition(0, offset)])
+        request = DeleteRecordsRequest([topic], timeout_ms)
+        answer = await self.ask(number, request, 2, DeleteRecordsResponse)
+        told = answer.topics[0].partitions[0]
+        return told.error_code, told.low_watermark
+
+    def configure_topic(self, **configs: str) -> None:
+        """Have all brokers live by these configs of the topic, and no others."""
+        for member in self.members.values():
+            configure(member, ConfigResourceType.TOPIC, self.topic, **configs)
 
     async def until_equal(self, *ids: int) -> None:
         """Wait until all those have the same bytes, up to the same high watermark."""
@@ -336,6 +365,14 @@ class Controller:
         """(leader epoch, base offset) of each batch."""
         data = memoryview(self.bytes_of(number))
         return [(each.partition_leader_epoch, each.base_offset) for _, each in iter_batches(data)]
+
+
+def configure(member: Member, kind: ConfigResourceType, name: str, **configs: str) -> None:
+    """Have a broker live by these configs of a topic or of itself, as its store would tell."""
+    before = member.broker.image
+    told = {setting.replace("_", "."): text for setting, text in configs.items()}
+    after = before.with_configs(kind, name, told)
+    member.broker.apply_metadata(after, between(before, after))
 
 
 class Host(BrokerHost):

@@ -8,10 +8,9 @@ import pytest
 import trio
 
 from kwire.codecs.errors import ErrorCode
-from kwire.metadata.delta import between
 from kwire.settings import ConfigResourceType
 from tests.inside import until
-from tests.replication.cluster import TOPIC, Controller, Member, cluster
+from tests.replication.cluster import TOPIC, Controller, Member, cluster, configure
 
 pytestmark = pytest.mark.slow
 
@@ -19,14 +18,6 @@ LEADER, FOLLOWER = "leader", "follower"
 BATCH_BYTES = 50_000
 SMALL = {"replica.fetch.max.bytes": str(BATCH_BYTES), "replica.fetch.response.max.bytes": "65536"}
 """A follower gets one batch at a time."""
-
-
-def configure(member: Member, kind: ConfigResourceType, name: str, **configs: str) -> None:
-    """Have the broker live by these configs of a topic or of itself, as its store would tell."""
-    before = member.broker.image
-    told = {setting.replace("_", "."): text for setting, text in configs.items()}
-    after = before.with_configs(kind, name, told)
-    member.broker.apply_metadata(after, between(before, after))
 
 
 def throttle(member: Member, side: str, replicas: str, rate: int | None) -> None:

@@ -83,7 +83,6 @@ def test_the_rate_is_kept(
             until(lambda: rates_of(cluster, broker) == {*rate}, "set")
             assert alter_reassignments(client, {TopicPartition("t", 0): [source, target]}) == {}
         per_second = measured(cluster, target, "t", size_at(cluster, source, "t"))
-        print(f"{side} {broker}: {per_second / RATE:.3f} of the rate")
         assert 0.85 * RATE <= per_second <= 1.15 * RATE
         cluster.all_say("t", [(source, (source, target), BOTH)])
 
