@@ -398,6 +398,8 @@ class Broker:
             if partition is not None:
                 partition.release_waiters(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._give_up_coordinating(partition)
+        if self.replication is not None:
+            self.replication.logs_lost(lost)
         if self._nursery is not None:
             tell = self._tell_offline if self.member is None else self.member.tell_offline
             self._nursery.start_soon(tell)

@@ -24,7 +24,7 @@ partition that had no other replica in sync, or that was followed here outside o
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -113,6 +113,12 @@ class ReplicaManager:
         if wanted != self._fetchers_wanted:
             self._fetchers_wanted = wanted
             self._fetchers.rearrange()
+
+    def logs_lost(self, lost: Iterable[Log]) -> None:
+        """Their disk has failed: there is nothing to append to any longer."""
+        for each in lost:
+            self._fetchers.forget(each.topic, each.partition)
+        self._fetchers.end_idle()
 
     def step_down(self) -> None:
         """The registration of this broker is gone: lead and follow nothing until told again.

@@ -311,10 +311,17 @@ class Controller:
         return await self.produce_batch(number, records, acks=acks, timeout_ms=timeout_ms)
 
     async def produce_batch(
-        self, number: int, batch: bytearray, *, acks: int = -1, timeout_ms: int = 60_000
+        self,
+        number: int,
+        batch: bytearray,
+        *,
+        acks: int = -1,
+        timeout_ms: int = 60_000,
+        transactional_id: str | None = None,
     ) -> tuple[int, int]:
         """As `produce`, of a batch as it is."""
         request = ProduceRequest(
+            transactional_id=transactional_id,
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[TopicProduceData(self.topic, b"", [PartitionProduceData(0, batch)])],
