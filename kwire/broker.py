@@ -21,6 +21,7 @@ from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Decision
 from kwire.metadata.delta import ClusterDelta, between
 from kwire.metadata.election import offline_decisions
+from kwire.metadata.features import SUPPORTED
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.refusal import Refusal
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -114,7 +115,9 @@ class Broker:
     def registration(self) -> BrokerImage:
         """This broker as others are to know it."""
         config = self.config
-        return BrokerImage(self.node_id, config.advertised_listeners, config.broker_rack)
+        return BrokerImage(
+            self.node_id, config.advertised_listeners, config.broker_rack, features=SUPPORTED
+        )
 
     @cached_property
     def groups(self) -> GroupCoordinator:

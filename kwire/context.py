@@ -34,6 +34,8 @@ class Context:
     """From the request header; null and empty are different on the wire and both legal."""
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    features_epoch: int = -1
+    """That of the finalized features that ApiVersions has told on this connection; -1 if none."""
     joins_groups: bool = False
     """Whether a JoinGroup came this way."""
     told_missing: dict[str, float] | None = None

@@ -80,6 +80,7 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.OFFSET_DELETE, 0, 0),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
     Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2),
     Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),

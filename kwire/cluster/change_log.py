@@ -35,8 +35,10 @@ from kwire.metadata.changes import (
     CreateTopic,
     MarkForDeletion,
     SetConfigs,
+    SetFeatures,
     apply_all,
 )
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import NOTHING_SET, TOPIC_RESOURCE, ClusterImage
 
 log = logging.getLogger("kwire.metadata")
@@ -183,7 +185,9 @@ def _changes_to(image: ClusterImage) -> list[Change]:
     ]
     going = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
     acls = [ChangeAcls(pattern, (*sorted(image.acls[pattern]),)) for pattern in sorted(image.acls)]
-    return [*topics, *others, *acls, *going]
+    unset = FinalizedFeatures()
+    features = [SetFeatures(unset.epoch, image.features)] if image.features != unset else []
+    return [*topics, *others, *acls, *going, *features]
 
 
 # -- reading

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from kwire.cluster.agreeing import Agreement
 from kwire.cluster.controlling import Term
 from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import (
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
     from kwire.metadata.acls import Acls
+    from kwire.metadata.features import FinalizedFeatures
     from kwire.metadata.image import ClusterImage, ResourceKey
 
 log = logging.getLogger("kwire.cluster")
@@ -75,6 +77,7 @@ class Member:
         self._nursery = nursery
         self._host = _Host(self, broker)
         self._replication = ReplicaManager(self._host, nursery)
+        self._agreement = Agreement(store, nursery)
         self.term: Term | None = None
         """While this broker is the controller."""
         self._vacant = trio.Event()
@@ -88,7 +91,7 @@ class Member:
     async def join(self) -> None:
         """Be a member from now on.  Raises StoreError."""
         image = await self._store.load()
-        self._adopt(image.configs, image.acls)
+        self._adopt(image.configs, image.acls, image.features)
         self._store.watch(self._changed)
         self._store.on_event = self._heard
         await self._register()
@@ -103,8 +106,8 @@ class Member:
     # -- what the store tells
 
     def _changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        if delta.configs or delta.acls:
-            self._adopt(delta.configs, delta.acls)
+        if delta.configs or delta.acls or delta.features is not None:
+            self._adopt(delta.configs, delta.acls, image.features)
         self._is_only_one = image.brokers.keys() <= {self._broker.node_id}
         is_controller = image.controller_id == self._broker.node_id
         term = self.term
@@ -115,6 +118,7 @@ class Member:
             term.changed(image, delta)
         elif is_controller and not self._is_leaving:
             self._take_office(image)
+        self._agreement.follow(image, knows_topics=self.term is not None)
 
     def _heard(self, event: StoreEvent) -> None:
         match event:
@@ -132,12 +136,17 @@ class Member:
             case _ if self.term is not None:
                 self.term.heard(event)
 
-    def _adopt(self, configs: Mapping[ResourceKey, Mapping[str, str]], acls: Acls) -> None:
+    def _adopt(
+        self,
+        configs: Mapping[ResourceKey, Mapping[str, str]],
+        acls: Acls,
+        features: FinalizedFeatures,
+    ) -> None:
         """The broker lives by these from now on; its image has them, and is else as it was."""
         before = self._broker.image
         told = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
         changed = {key: its for key, its in acls.items() if before.acls_on(key) != its}
-        if not told and not changed:
+        if not told and not changed and before.features == features:
             return
         delta = ClusterDelta(
             configs=told,
@@ -147,6 +156,7 @@ class Member:
             next_producer_id=before.next_producer_id,
             version=before.version + 1,
             acls=changed,
+            features=features,
         )
         self._broker.apply_metadata(delta.applied_to(before), delta)
 
@@ -154,7 +164,7 @@ class Member:
         """Have the broker know what is set on these now.  Raises StoreError."""
         wanted = list(keys)
         image = await self._store.read_configs(wanted)
-        self._adopt({key: image.configs_of(*key) for key in wanted}, {})
+        self._adopt({key: image.configs_of(*key) for key in wanted}, {}, image.features)
 
     async def _stay(self) -> None:
         """A session that was lost is over for good: be a new broker, which leads nothing yet."""

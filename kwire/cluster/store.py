@@ -141,11 +141,12 @@ class ClusterStore(MetadataStore, Protocol):
     and configs from the start, of topics while this broker is the controller.
 
     `commit` takes changes of topics and partitions from the controller alone, each fenced by its
-    epoch: Fenced if there is a later one.  Any broker may set configs.  The partition epochs of an
-    image that comes back are the store's own, whatever a change said they would be; a partition
-    whose epoch is -1 has been made by another broker, and waits for the controller to say who
-    leads it.  Where the office is lost, by another's election or with the session, the topics leave
-    the image, and the delta says so: nobody but the controller may take that for a deletion.
+    epoch: Fenced if there is a later one.  Any broker may set configs and features.  The partition
+    epochs of an image that comes back, and the epoch of its features, are the store's own, whatever
+    a change said they would be; a partition whose epoch is -1 has been made by another broker, and
+    waits for the controller to say who leads it.  Where the office is lost, by another's election
+    or with the session, the topics leave the image, and the delta says so: nobody but the
+    controller may take that for a deletion.
     """
 
     has_way_back: bool

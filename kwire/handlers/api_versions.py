@@ -7,10 +7,8 @@ Behaviour
 - The response header is always version 0 (KIP-511): a client cannot know the version before.
 - v3+ carries the client's software name and version; those that do not match
   `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
-- The finalized features come with the version of the metadata as their epoch: clients believe the
-  highest epoch that they have seen, and none below 0.
-- On ZooKeeper none is finalized: Apache Kafka 3.9 has none there, and producers that one member
-  told of transaction version 2 would rely on it at the others.
+- The finalized features come with an epoch: clients believe the highest that they have seen, and
+  none below 0.  On ZooKeeper it is the version of /feature, as Apache Kafka 3.9 says it.
 
 Version notes: v3 is flexible and has features (KIP-584); only v4 lists as supported what can be
 at level 0 (KAFKA-17011: older clients would fail on it).
@@ -32,7 +30,7 @@ from kwire.codecs.messages.api_versions import (
     SupportedFeatureKey,
 )
 from kwire.context import Context
-from kwire.features import FEATURES
+from kwire.metadata.features import SUPPORTED
 from kwire.routes import ADVERTISED, CLUSTER_ROUTES, ROUTES
 
 FEATURES_SINCE = 3
@@ -59,19 +57,18 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> Api
     if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     context.client_software_name, context.client_software_version = names
+    features = broker.image.features
+    context.features_epoch = features.epoch
     return ApiVersionsResponse(
         api_keys=advertised,
         supported_features=[
-            SupportedFeatureKey(feature.name, feature.min_version, feature.max_version)
-            for feature in FEATURES
-            if feature.min_version > 0 or context.api_version >= LEVEL_0_SINCE
+            SupportedFeatureKey(name, low, high)
+            for name, (low, high) in SUPPORTED.items()
+            if low > 0 or context.api_version >= LEVEL_0_SINCE
         ],
-        finalized_features_epoch=broker.image.version,
-        finalized_features=[]
-        if broker.config.zookeeper_connect is not None
-        else [
-            FinalizedFeatureKey(feature.name, feature.finalized_level, feature.finalized_level)
-            for feature in FEATURES
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in features.in_force.items()
         ],
     )
 

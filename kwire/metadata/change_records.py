@@ -28,9 +28,11 @@ from kwire.metadata.changes import (
     RegisterBroker,
     SetConfigs,
     SetController,
+    SetFeatures,
     TakeProducerIds,
     UnregisterBroker,
 )
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import BrokerImage, Endpoint, PartitionImage, TopicImage
 
 JsonObject = dict[str, Any]
@@ -65,6 +67,8 @@ def encode(change: Change) -> JsonObject:
             on: JsonObject = {"kind": "change_acls", "resource": int(pattern.resource_type)}
             on |= {"pattern": int(pattern.pattern_type), "name": pattern.name}
             return on | _encode_entries("added", coming) | _encode_entries("removed", going)
+        case SetFeatures(expected_epoch, features):
+            return {"kind": "set_features", "expected": expected_epoch, **_encode(features)}
         case _:
             return _encode_of_cluster(change)
 
@@ -128,6 +132,13 @@ def _encode_broker(broker: BrokerImage) -> JsonObject:
         said["epoch"] = broker.epoch
     if broker.features:
         said["features"] = {name: list(levels) for name, levels in broker.features.items()}
+    return said
+
+
+def _encode(features: FinalizedFeatures) -> JsonObject:
+    said: JsonObject = {"epoch": features.epoch, "asked": dict(features.asked)}
+    if features.agreed is not None:
+        said["agreed"] = dict(features.agreed)
     return said
 
 
@@ -201,6 +212,22 @@ def _register_broker(said: JsonObject) -> Change:
     )
 
 
+def _set_features(said: JsonObject) -> Change:
+    agreed = said.get("agreed")
+    return SetFeatures(
+        said["expected"],
+        FinalizedFeatures(
+            _levels(said["asked"]), None if agreed is None else _levels(agreed), said["epoch"]
+        ),
+    )
+
+
+def _levels(said: object) -> dict[str, int]:
+    if not isinstance(said, dict) or not all(isinstance(level, int) for level in said.values()):
+        raise TypeError(f"{said!r} are no levels of features")
+    return said
+
+
 _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "create_topic": _create_topic,
     "add_partitions": _add_partitions,
@@ -214,5 +241,6 @@ _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "set_controller": lambda said: SetController(
         said["expected"], said["id"], said.get("epoch", 0)
     ),
+    "set_features": _set_features,
     "take_producer_ids": lambda said: TakeProducerIds(said["first"], said["end"]),
 }

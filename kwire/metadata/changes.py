@@ -15,6 +15,7 @@ from itertools import groupby
 
 from kwire.codecs.uuids import uuid_text
 from kwire.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     NOTHING_SET,
     TOPIC_RESOURCE,
@@ -200,6 +201,20 @@ class ChangeAcls:
         return image.with_acls(self.pattern, before.difference(self.removed).union(self.added))
 
 
+@dataclass(frozen=True, slots=True)
+class SetFeatures:
+    """Other features than those of `expected_epoch`, in a later epoch."""
+
+    expected_epoch: int
+    features: FinalizedFeatures
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        epoch = image.features.epoch
+        if epoch != self.expected_epoch or self.features.epoch <= epoch:
+            raise Conflict(f"the features are those of epoch {epoch}")
+        return image.with_features(self.features)
+
+
 Change = (
     CreateTopic
     | AddPartitions
@@ -212,10 +227,11 @@ Change = (
     | UnregisterBroker
     | SetController
     | TakeProducerIds
+    | SetFeatures
 )
 
 
-ANYBODYS = (SetConfigs, ChangeAcls)
+ANYBODYS = (SetConfigs, ChangeAcls, SetFeatures)
 """Changes that every broker of a cluster may make; all others are the controller's."""
 
 

@@ -17,9 +17,11 @@ from kwire.metadata.changes import (
     RegisterBroker,
     SetConfigs,
     SetController,
+    SetFeatures,
     TakeProducerIds,
     UnregisterBroker,
 )
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     NO_CONTROLLER,
     NOTHING_SET,
@@ -56,6 +58,8 @@ class ClusterDelta:
     version: int = 0
     acls: Mapping[ResourcePattern, frozenset[AccessControlEntry]] = field(default_factory=dict)
     """All entries that there are now on resources whose entries changed."""
+    features: FinalizedFeatures | None = None
+    """Where they changed, all of them as they are now."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
         """The image that this is the way to from `before`."""
@@ -75,6 +79,7 @@ class ClusterDelta:
             controller_epoch=self.controller_epoch,
             next_producer_id=self.next_producer_id,
             version=self.version,
+            features=image.features if self.features is None else self.features,
         )
 
 
@@ -159,6 +164,7 @@ def _difference(
             for pattern in acls
             if after.acls_on(pattern) != before.acls_on(pattern)
         },
+        after.features if after.features != before.features else None,
     )
 
 
@@ -188,6 +194,14 @@ def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
     for pattern, entries in delta.acls.items():
         known = before.acls_on(pattern)
         yield ChangeAcls(pattern, (*sorted(entries - known),), (*sorted(known - entries),))
+    yield from _changed_members(before, delta)
+    for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
+        topic = delta.topics.get(name) or before.topics[name]
+        yield MarkForDeletion(name, topic.id)
+
+
+def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    """Who is there, who decides, and what they have agreed on or taken."""
     for broker_id, broker in delta.brokers.items():
         yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
     if (delta.controller_id, delta.controller_epoch) != (
@@ -197,9 +211,8 @@ def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
         yield SetController(before.controller_id, delta.controller_id, delta.controller_epoch)
     if delta.next_producer_id != before.next_producer_id:
         yield TakeProducerIds(before.next_producer_id, delta.next_producer_id)
-    for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
-        topic = delta.topics.get(name) or before.topics[name]
-        yield MarkForDeletion(name, topic.id)
+    if delta.features is not None:
+        yield SetFeatures(before.features.epoch, delta.features)
 
 
 def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:

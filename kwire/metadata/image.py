@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.persistent_map import PersistentMap
 
 ResourceKey = tuple[int, str]
@@ -132,6 +133,7 @@ class ClusterImage:
     configs: PersistentMap[ResourceKey, Mapping[str, str]] = field(default_factory=PersistentMap)
     deleting: frozenset[str] = frozenset()
     next_producer_id: int = 0
+    features: FinalizedFeatures = field(default_factory=FinalizedFeatures)
     version: int = 0
     acls: PersistentMap[ResourcePattern, frozenset[AccessControlEntry]] = field(
         default_factory=PersistentMap
@@ -186,6 +188,9 @@ class ClusterImage:
         if entries:
             return replace(self, acls=self.acls.having([(pattern, entries)]))
         return replace(self, acls=self.acls.without([pattern]))
+
+    def with_features(self, features: FinalizedFeatures) -> ClusterImage:
+        return replace(self, features=features)
 
     def is_led(self, topic: str, topic_id: bytes, partitions: int) -> bool:
         """Whether that many partitions of a topic have a leader."""

@@ -23,7 +23,9 @@ from kwire.metadata.changes import (
     DeleteTopic,
     MarkForDeletion,
     SetConfigs,
+    SetFeatures,
 )
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     NO_CONTROLLER,
     TOPIC_RESOURCE,
@@ -355,3 +357,40 @@ def _random_change(rng: random.Random, image: ClusterImage) -> Change:
 
 def _topics(image: ClusterImage) -> dict[str, TopicImage]:
     return dict(image.topics.items())
+
+
+async def test_any_broker_sets_features_and_all_are_told(join: Join) -> None:
+    async with join(1) as first, join(2) as second:
+        assert await first.campaign()
+        before = (await second.shows(lambda image: image.features.epoch >= 0)).features
+        after = FinalizedFeatures({"a": 1, "b": 0}, before.agreed, before.epoch + 1)
+        await second.commit([SetFeatures(before.epoch, after)])
+        for store in (first, second):
+            await store.shows(lambda image: image.features == after)
+        with pytest.raises(Conflict):
+            await first.commit([SetFeatures(before.epoch, replace(after, asked={}))])
+        assert (await first.load()).features == after
+    async with join(3) as third:
+        await third.shows(lambda image: image.features == after)
+
+
+async def test_of_two_who_set_features_at_once_one_is_told_of_the_other(join: Join) -> None:
+    async with join(1) as first, join(2) as second:
+        assert await first.campaign()
+        before = (await second.shows(lambda image: image.features.epoch >= 0)).features
+        conflicts: list[Conflict] = []
+
+        async def commit(store: Store, level: int) -> None:
+            after = FinalizedFeatures({"a": level}, before.agreed, before.epoch + 1)
+            try:
+                await store.commit([SetFeatures(before.epoch, after)])
+            except Conflict as conflict:
+                conflicts.append(conflict)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commit, first, 1)
+            nursery.start_soon(commit, second, 2)
+        assert len(conflicts) == 1
+        now = (await first.load()).features
+        assert now.epoch == before.epoch + 1
+        await second.shows(lambda image: image.features == now)

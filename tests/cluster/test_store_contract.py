@@ -79,6 +79,7 @@ def lasting(image: ClusterImage) -> object:
         image.configs,
         image.deleting,
         image.next_producer_id,
+        image.features,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
@@ -11,7 +9,8 @@ from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import address_of
 from kwire.conformance.wire.peer import Peer, Reply
-from kwire.features import ABSENT
+from kwire.metadata.changes import SetFeatures
+from kwire.metadata.features import ABSENT, FinalizedFeatures
 from tests.handlers.node import Node
 
 
@@ -64,12 +63,24 @@ def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -
     epochs = [told(node, 4).finalized_features_epoch]
     node.create("topic")
     epochs.append(told(node, 4).finalized_features_epoch)
+    set_features(node, agreed={})
+    epochs.append(told(node, 4).finalized_features_epoch)
     assert min(epochs) >= 0
     assert epochs == sorted(epochs)
+    assert epochs[-1] > epochs[0]
 
 
-def test_on_zookeeper_nothing_is_finalized(make_node: Callable[..., Node]) -> None:
-    """Members may be of Apache Kafka 3.9, which has no transaction version 2."""
-    node = make_node({"zookeeper.connect": "localhost:2181"})
+def set_features(node: Node, **what: dict[str, int]) -> None:
+    """As the store tells a broker."""
+    before = node.broker.image.features
+    after = FinalizedFeatures(epoch=before.epoch + 1, **what)
+    node.show(SetFeatures(before.epoch, after))
+
+
+def test_what_the_members_have_not_agreed_on_is_not_finalized(node: Node) -> None:
+    """Some may be of Apache Kafka 3.9, which has no transaction version 2."""
+    set_features(node, agreed={})
     assert finalized(told(node, 4)) == {}
     assert "transaction.version" in supported(told(node, 4))
+    set_features(node, agreed={"metadata.version": 30, "transaction.version": 1})
+    assert finalized(told(node, 4))["transaction.version"] == (1, 1)

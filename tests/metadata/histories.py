@@ -25,9 +25,11 @@ from kwire.metadata.changes import (
     RegisterBroker,
     SetConfigs,
     SetController,
+    SetFeatures,
     TakeProducerIds,
     UnregisterBroker,
 )
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     TOPIC_RESOURCE,
     BrokerImage,
@@ -82,12 +84,13 @@ entries = st.builds(
     st.sampled_from((AclOperation.READ, AclOperation.ALL)),
     st.sampled_from((Permission.ALLOW, Permission.DENY)),
 )
+levels = st.dictionaries(st.sampled_from(("transaction.version", "x")), st.integers(0, 2))
 
 
 @st.composite
 def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     """A change that fits `image`, where that is possible, or one that may not."""
-    kinds = ("create", "add", "alter", "mark", "delete", "set", "acls", "live", "ids")
+    kinds = ("create", "add", "alter", "mark", "delete", "set", "acls", "live", "ids", "features")
     kind = draw(st.sampled_from(kinds))
     known = sorted(image.topics) if draw(st.integers(0, 9)) else []
     topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
@@ -115,6 +118,10 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     if kind == "ids":
         first = image.next_producer_id
         return TakeProducerIds(first, first + draw(st.integers(-1, 1000)))
+    if kind == "features":
+        epoch = image.features.epoch
+        after = draw(st.builds(FinalizedFeatures, levels, st.none() | levels))
+        return SetFeatures(epoch, replace(after, epoch=epoch + draw(st.integers(0, 3))))
     return draw(
         st.one_of(
             st.builds(RegisterBroker, brokers),

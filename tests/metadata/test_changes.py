@@ -22,6 +22,7 @@ from kwire.metadata.changes import (
     MarkForDeletion,
     SetConfigs,
     SetController,
+    SetFeatures,
     TakeProducerIds,
     UnregisterBroker,
     apply,
@@ -29,6 +30,7 @@ from kwire.metadata.changes import (
     decide_all,
 )
 from kwire.metadata.delta import ClusterDelta, between, delta_of, retold
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from tests.metadata.histories import change_of
 
@@ -70,6 +72,8 @@ IMAGE = (
         SetController(1, 2, 3),
         TakeProducerIds(9, 20),
         TakeProducerIds(10, 9),
+        SetFeatures(1, FinalizedFeatures(epoch=2)),
+        SetFeatures(0, FinalizedFeatures(epoch=0)),
     ],
 )
 def test_a_change_of_something_else_is_a_conflict(change: Change) -> None:

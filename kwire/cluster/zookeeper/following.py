@@ -40,6 +40,7 @@ from kwire.metadata.changes import (
     MarkForDeletion,
     RegisterBroker,
     SetConfigs,
+    SetFeatures,
     UnregisterBroker,
 )
 from kwire.metadata.image import NO_CONTROLLER, ClusterImage, ResourceKey, TopicImage
@@ -62,6 +63,7 @@ _SUBJECTS = {
     znodes.CONTROLLER,
     znodes.BROKER_IDS,
     znodes.CONFIG_CHANGES,
+    znodes.FEATURE,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
     *_ASKED,
@@ -165,10 +167,14 @@ class Follower:
     async def read(self, subjects: set[str]) -> None:
         """Read them, publish what is new, and leave watches.  Raises StoreError."""
         everything = EVERYTHING in subjects
-        if everything or znodes.CONTROLLER in subjects:
-            await self._read_controller()
-        if everything or znodes.BROKER_IDS in subjects:
-            await self._read_brokers()
+        steps = {
+            znodes.CONTROLLER: self._read_controller,
+            znodes.BROKER_IDS: self._read_brokers,
+            znodes.FEATURE: self._read_features,
+        }
+        for subject, step in steps.items():
+            if everything or subject in subjects:
+                await step()
         if everything:
             await self._read_all_configs()
         elif znodes.CONFIG_CHANGES in subjects:
@@ -217,6 +223,13 @@ class Follower:
                 image = image.with_broker(broker)
         self._store.publish(image, changes)
 
+    async def _read_features(self) -> None:
+        features = await reading.features(self._session)
+        image = self._store.image
+        if features.epoch != image.features.epoch or image.features.agreed is None:
+            change = SetFeatures(image.features.epoch, features)
+            self._store.publish(image.with_features(features), [change])
+
     async def _read_all_configs(self) -> None:
         await self._session.children(znodes.CONFIG_CHANGES, watch=True)
         self.publish_configs(await self._all_configs())
@@ -264,7 +277,7 @@ class Follower:
             await self._remove([f"{folder}/{name}" for name in names])
         found = await self._session.get(znodes.FEATURE)
         if found is None:
-            await self._session.make(znodes.FEATURE, znodes.encode_feature({}))
+            await self._session.make(znodes.FEATURE, znodes.encode_feature(reading.NOT_AGREED))
         self._told, self._dropped = {}, set()
 
     async def _read_all_topics(self, also: Iterable[str]) -> None:
@@ -311,6 +324,8 @@ class Follower:
         """What these are about: one of them could not be made."""
         topics: dict[str, None] = {}
         keys: dict[ResourceKey, None] = {}
+        if any(isinstance(change, SetFeatures) for change in changes):
+            await self._read_features()
         for change in changes:
             match change:
                 case CreateTopic(topic):

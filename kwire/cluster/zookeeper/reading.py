@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kwire.cluster.zookeeper import znodes
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.session import Refused, Session
 from kwire.cluster.zookeeper.writing import Versions
 from kwire.codecs.uuids import random_uuid, uuid_text
+from kwire.metadata.features import NO_EPOCH, FinalizedFeatures
 from kwire.metadata.image import (
     NO_CONTROLLER,
     TOPIC_RESOURCE,
@@ -21,6 +23,8 @@ from kwire.metadata.image import (
 
 Configs = dict[ResourceKey, dict[str, str]]
 _DAMAGED = (ValueError, TypeError, LookupError)
+NOT_AGREED = FinalizedFeatures(agreed={}, epoch=NO_EPOCH)
+"""Where there is no /feature yet."""
 
 
 async def cluster_id(session: Session) -> str:
@@ -75,6 +79,21 @@ async def controller(session: Session) -> tuple[int, int, int]:
     except _DAMAGED as problem:
         log.warning("%s is damaged: %r", znodes.CONTROLLER, problem)
         return NO_CONTROLLER, number, found[1].ephemeralOwner
+
+
+async def features(session: Session) -> FinalizedFeatures:
+    """Those of /feature, which the first controller makes; watched."""
+    path = znodes.FEATURE
+    found = await session.get(path, watch=True)
+    if found is None and await session.exists(path, watch=True) is not None:
+        found = await session.get(path)
+    if found is None:
+        return NOT_AGREED
+    try:
+        return znodes.decode_feature(found[0], found[1].version)
+    except (*_DAMAGED, AttributeError) as problem:
+        log.warning("%s is damaged: %r", path, problem)
+        return replace(NOT_AGREED, epoch=found[1].version)
 
 
 # -- configs

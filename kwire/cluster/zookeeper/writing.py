@@ -22,9 +22,11 @@ from kwire.metadata.changes import (
     DeleteTopic,
     MarkForDeletion,
     SetConfigs,
+    SetFeatures,
     apply,
 )
 from kwire.metadata.election import is_new
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
@@ -94,6 +96,8 @@ def as_written(change: Change) -> Change:
         case AlterPartition():
             state = replace(change.state, partition_epoch=change.partition_epoch + 1)
             return replace(change, state=state)
+        case SetFeatures(expected_epoch, features):
+            return replace(change, features=replace(features, epoch=expected_epoch + 1))
     return change
 
 
@@ -207,6 +211,8 @@ class Writer:
                 yield from self._gone(name)
             case SetConfigs(resource, name, _, configs):
                 yield self._set((resource, name), configs)
+            case SetFeatures(expected_epoch, features):
+                yield [self._agreed(expected_epoch, features)]
             case _:
                 raise AssertionError(f"{change!r} is not made by a commit")
 
@@ -289,6 +295,12 @@ class Writer:
         if version is None:
             return self._session.create(path, content)
         return self._session.set_data(path, content, version)
+
+    def _agreed(self, expected_epoch: int, features: FinalizedFeatures) -> Operation:
+        path, content = znodes.FEATURE, znodes.encode_feature(features)
+        if expected_epoch < 0:
+            return self._session.create(path, content)
+        return self._session.set_data(path, content, expected_epoch)
 
     def _set(self, key: ResourceKey, configs: Mapping[str, str]) -> list[Operation]:
         group = [self._configured(key, configs)]

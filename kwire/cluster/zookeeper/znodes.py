@@ -22,6 +22,7 @@ from kwire.cluster.zookeeper.java_json import (
 )
 from kwire.codecs.uuids import uuid_bytes, uuid_text
 from kwire.metadata.entities import DEFAULT_ENTITY, ENTITY_RESOURCE, sanitized, unsanitized
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     NO_LEADER,
     TOPIC_RESOURCE,
@@ -167,19 +168,29 @@ def decode_cluster_id(content: bytes) -> str:
     return str(_object(content)["id"])
 
 
-def encode_feature(features: Mapping[str, int], enabled: bool = True) -> bytes:
-    """Version 2: the level that the cluster works at, of each feature that is finalized."""
-    said = {name: {"max_version_level": level} for name, level in features.items()}
-    return text_of({"features": said, "version": 2, "status": int(enabled)})
+def encode_feature(features: FinalizedFeatures) -> bytes:
+    """Version 2.  Its epoch is the znode's version.
+
+    `features`, the field, stays empty: 3.9 knows none where there is a ZooKeeper, and its brokers
+    end, running or at their start, as soon as one is named there.  A field that it does not know it
+    passes over, and keeps.
+    """
+    said: dict[str, Any] = {"features": {}, "version": 2, "status": 1}
+    if features.asked or features.agreed:
+        agreed = dict(features.agreed or {})
+        said["kwire"] = {"asked": dict(features.asked), "agreed": agreed}
+    return text_of(said)
 
 
-def decode_feature(content: bytes) -> dict[str, int]:
-    """Nothing where features are disabled."""
-    said = _object(content)
-    if not int(said["status"]):
-        return {}
-    levels = said.get("features") or {}
-    return {name: int(level["max_version_level"]) for name, level in levels.items()}
+def decode_feature(content: bytes, version: int) -> FinalizedFeatures:
+    """What the members have agreed on, by a znode of this version; nothing at first."""
+    said = _object(content).get("kwire") or {}
+    asked, agreed = said.get("asked") or {}, said.get("agreed") or {}
+    return FinalizedFeatures(_levels(asked), _levels(agreed), version)
+
+
+def _levels(said: Mapping[str, Any]) -> dict[str, int]:
+    return {str(name): int(level) for name, level in said.items()}
 
 
 # -- topics

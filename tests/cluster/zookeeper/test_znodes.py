@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kwire.cluster.zookeeper import znodes
 from kwire.cluster.zookeeper.java_json import string_hash, text_of
 from kwire.metadata.entities import ENTITY_RESOURCE
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
     TOPIC_RESOURCE,
     BrokerImage,
@@ -60,7 +61,7 @@ def written_again(path: str, content: bytes, version: int) -> bytes:
     if path == znodes.CLUSTER_ID:
         return znodes.encode_cluster_id(znodes.decode_cluster_id(content))
     assert path == znodes.FEATURE
-    return znodes.encode_feature(znodes.decode_feature(content))
+    return znodes.encode_feature(znodes.decode_feature(content, version))
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["path"])
@@ -199,3 +200,18 @@ def test_any_state_is_read_as_it_was_written(state: PartitionImage) -> None:
 @given(st.dictionaries(st.text(), st.text()))
 def test_any_configs_are_read_as_they_were_written(configs: dict[str, str]) -> None:
     assert znodes.decode_configs(znodes.encode_configs(configs)) == configs
+
+
+def test_apache_kafka_is_named_no_feature_and_passes_over_what_is_agreed_on() -> None:
+    features = FinalizedFeatures({"f": 0}, {"g": 2}, 7)
+    content = znodes.encode_feature(features)
+    assert content == (
+        b'{"features":{},"version":2,"status":1,"kwire":{"asked":{"f":0},"agreed":{"g":2}}}'
+    )
+    assert znodes.decode_feature(content, 7) == features
+
+
+def test_where_nothing_is_agreed_on_it_is_said_as_apache_kafka_says_it() -> None:
+    content = znodes.encode_feature(FinalizedFeatures(agreed={}))
+    assert content == b'{"features":{},"version":2,"status":1}'
+    assert znodes.decode_feature(content, 3) == FinalizedFeatures(agreed={}, epoch=3)

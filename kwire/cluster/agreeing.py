@@ -1,0 +1,56 @@
+"""Having the features of a cluster follow who its members are."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from kwire.cluster.deciding import commit_decided
+from kwire.cluster.store import ClusterStore, StoreError
+from kwire.controller.feature_updates import lower, settle
+from kwire.metadata.changes import SetFeatures
+from kwire.metadata.image import ClusterImage
+
+log = logging.getLogger("kwire.cluster")
+
+RETRY_S = 0.5
+
+
+class Agreement:
+    """What one member does for it: each takes down what not all know, for the controller may be of
+    another kind; only the controller has it rise.
+    """
+
+    def __init__(self, store: ClusterStore, nursery: trio.Nursery) -> None:
+        self._store = store
+        self._nursery = nursery
+        self._image: ClusterImage | None = None
+        self._knows_topics = False
+        self._is_at_work = False
+
+    def follow(self, image: ClusterImage, *, knows_topics: bool) -> None:
+        """`image` is the cluster as of now; with all its topics, where this is the controller."""
+        self._image, self._knows_topics = image, knows_topics
+        if not self._is_at_work and self._decide(image) is not None:
+            self._is_at_work = True
+            self._nursery.start_soon(self._agree)
+
+    def _decide(self, image: ClusterImage) -> SetFeatures | None:
+        return settle(image) if self._knows_topics else lower(image)
+
+    def _latest(self) -> ClusterImage:
+        assert self._image is not None, "there is something to do for an image"
+        return self._image
+
+    async def _agree(self) -> None:
+        """Until it is so, or no longer to be so; others may be faster."""
+        try:
+            while self._decide(self._latest()) is not None:
+                try:
+                    await commit_decided(self._store, self._latest, [self._decide])
+                except StoreError as problem:
+                    log.info("the features of the cluster are set again: %s", problem)
+                    await trio.sleep(RETRY_S)
+        finally:
+            self._is_at_work = False

@@ -1,0 +1,139 @@
+"""Levels of features that are set: what clients are told then, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.codecs.messages.end_txn import EndTxnRequest
+from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kwire.codecs.primitives import Message
+from kwire.conformance.wire.broker import address_of
+from kwire.conformance.wire.peer import Closed, Outcome, Peer, Reply
+from kwire.testing import BrokerProcess
+
+FEATURES_TOOL = "org.apache.kafka.tools.FeatureCommand"
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._peer = Peer(address_of(bootstrap))
+
+    def outcome(self, request: Message, version: int) -> Outcome:
+        assert request.API_KEY is not None
+        self._peer.send(ApiKey(request.API_KEY), version, request.encode(version))
+        return self._peer.receive()
+
+    def call(self, request: Message, version: int) -> Any:  # noqa: ANN401 - by request
+        outcome = self.outcome(request, version)
+        assert isinstance(outcome, Reply), outcome
+        return outcome.message
+
+    def told(self) -> tuple[int, dict[str, int]]:
+        """The epoch of the finalized features, and their levels."""
+        reply: ApiVersionsResponse = self.call(ApiVersionsRequest("test", "1"), 4)
+        levels = {each.name: each.max_version_level for each in reply.finalized_features}
+        return reply.finalized_features_epoch, levels
+
+    def set(self, level: int, kind: int) -> None:
+        """That of transaction.version."""
+        wanted = FeatureUpdateKey(
+            feature="transaction.version", max_version_level=level, upgrade_type=kind
+        )
+        reply = self.call(UpdateFeaturesRequest(feature_updates=[wanted]), 2)
+        assert (reply.error_code, reply.error_message) == (ErrorCode.NONE, None)
+
+    def end_txn(self, version: int) -> Outcome:
+        """Of a transaction that nobody began."""
+        return self.outcome(EndTxnRequest("nobody's", 1, 0, True), version)
+
+    def close(self) -> None:
+        self._peer.close()
+
+
+@pytest.fixture
+def connect(broker: BrokerProcess) -> Iterator[Callable[[], Client]]:
+    made: list[Client] = []
+
+    def client() -> Client:
+        made.append(Client(broker.bootstrap))
+        return made[-1]
+
+    yield client
+    for each in made:
+        each.close()
+
+
+def test_a_level_is_told_and_outlives_the_broker(
+    broker: BrokerProcess, connect: Callable[[], Client]
+) -> None:
+    epoch, levels = connect().told()
+    assert levels == {"metadata.version": 30, "transaction.version": 2}
+    connect().set(0, SAFE_DOWNGRADE)
+    later, levels = connect().told()
+    assert levels == {"metadata.version": 30}
+    assert later > epoch
+    broker.kill()
+    broker.start()
+    assert connect().told() == (later, levels)
+    connect().set(1, UPGRADE)
+    latest, levels = connect().told()
+    assert levels == {"metadata.version": 30, "transaction.version": 1}
+    assert latest > later
+
+
+def test_who_goes_by_a_transaction_version_that_is_off_has_to_ask_again(
+    connect: Callable[[], Client],
+) -> None:
+    """A client hears of features by new connections alone."""
+    never_asked, old, new = connect(), connect(), connect()
+    old.told()
+    assert isinstance(old.end_txn(5), Reply)
+    new.set(1, SAFE_DOWNGRADE)
+    assert isinstance(old.end_txn(4), Reply), "who does not go by it is answered"
+    assert isinstance(old.end_txn(5), Closed)
+    again = connect()
+    again.told()
+    assert isinstance(again.end_txn(5), Reply), "it was told, and ends what it began before"
+    assert isinstance(never_asked.end_txn(5), Reply)
+    new.set(2, UPGRADE)
+    assert isinstance(again.end_txn(5), Reply), "what comes breaks nothing"
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_kafkas_tool_shows_and_sets_levels(
+    broker: BrokerProcess, java_class: Callable[..., CompletedProcess[str]]
+) -> None:
+    def tool(*words: str) -> CompletedProcess[str]:
+        return java_class(FEATURES_TOOL, ["--bootstrap-server", broker.bootstrap, *words])
+
+    def shown() -> list[str]:
+        """What is said of transaction.version: lowest, highest and finalized level."""
+        done = tool("describe")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (line,) = (each for each in done.stdout.splitlines() if "transaction.version" in each)
+        return [word for word in line.split() if word.isdecimal()][:3]
+
+    assert shown() == ["0", "2", "2"]
+    feature = ("--feature", "transaction.version")
+    done = tool("downgrade", "--feature", "transaction.version=1")
+    assert "transaction.version was downgraded to 1" in done.stdout, done.stdout + done.stderr
+    assert shown() == ["0", "2", "1"]
+    refused = tool("upgrade", "--feature", "transaction.version=3")
+    assert refused.returncode == 1
+    assert "only supports versions 0-2" in refused.stdout + refused.stderr
+    done = tool("upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2" in done.stdout, done.stdout + done.stderr
+    done = tool("disable", *feature)
+    assert "transaction.version was disabled" in done.stdout, done.stdout + done.stderr
+    assert shown() == ["0", "2", "0"]
