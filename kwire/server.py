@@ -24,7 +24,6 @@ import trio
 
 from kwire.broker import Broker
 from kwire.network.listener import ConnectionServer, backlog_of, open_listening_socket
-from kwire.settings import ConfigError
 from kwire.startup import open_broker
 
 if TYPE_CHECKING:
@@ -156,6 +155,8 @@ async def serve(
             server = ConnectionServer(broker)
             background.start_soon(server.reap)
             background.start_soon(server.serve_ready)
+            if server.tls is not None:
+                background.start_soon(server.tls.follow)
             async with trio.open_nursery() as nursery:
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)
@@ -179,11 +180,6 @@ async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
 
 
 def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:
-    if endpoint.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        raise ConfigError(
-            f"listener {endpoint.listener} wants {endpoint.security_protocol}, which is not served "
-            "yet: map it to PLAINTEXT in listener.security.protocol.map"
-        )
     receive_buffer_bytes = (
         config.socket_receive_buffer_bytes if config.given("socket.receive.buffer.bytes") else -1
     )

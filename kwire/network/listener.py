@@ -25,6 +25,7 @@ from kwire.network.transport import PlainTransport
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.network.tls_listeners import TlsListeners
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.network.listener")
@@ -71,6 +72,7 @@ class ConnectionServer:
         self._full = trio.lowlevel.ParkingLot()
         self._number = 0
         self._logins = Logins(broker)
+        self.tls = _tls_listeners(broker)
 
     @property
     def connection_count(self) -> int:
@@ -132,17 +134,16 @@ class ConnectionServer:
             client_host=host,
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
-        connection = Connection(
-            self._broker,
-            PlainTransport(client),
-            context,
-            self._memory,
-            self._ready,
-            self._logins.of(listener),
-        )
+        connection = self._connect(client, context)
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
+
+    def _connect(self, client: socket.socket, context: Context) -> Connection:
+        memory, ready, log_in = self._memory, self._ready, self._logins.of(context.listener)
+        if self.tls is not None and self.tls.has(context.listener):
+            return self.tls.connection(client, context, memory, ready, log_in)
+        return Connection(self._broker, PlainTransport(client), context, memory, ready, log_in)
 
     def _prepare(self, client: socket.socket) -> None:
         config = self._broker.config
@@ -227,6 +228,15 @@ class ConnectionServer:
                 if not busy:
                     return
                 await trio.sleep(0.01)
+
+
+def _tls_listeners(broker: Broker) -> TlsListeners | None:
+    """Of a broker that has some.  Raises ConfigError."""
+    if not any(each.security_protocol.endswith("SSL") for each in broker.config.listeners):
+        return None
+    from kwire.network.tls_listeners import TlsListeners
+
+    return TlsListeners(broker)
 
 
 @dataclass(slots=True)

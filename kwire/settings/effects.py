@@ -50,7 +50,6 @@ SHARE_GROUPS: Final = not_served("share groups")
 STREAMS_GROUPS: Final = not_served("streams groups")
 TELEMETRY: Final = not_served("client telemetry")
 TIERED_STORAGE: Final = not_served("tiered storage")
-TLS: Final = not_served("TLS")
 TOKENS: Final = not_served("delegation tokens")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 

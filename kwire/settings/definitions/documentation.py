@@ -189,6 +189,27 @@ BROKER = {
     "socket.receive.buffer.bytes": "Receive buffer of each socket, -1 for the system's default.",
     "socket.request.max.bytes": "The largest request that is taken.",
     "socket.send.buffer.bytes": "Send buffer of each socket, -1 for the system's default.",
+    "ssl.allow.dn.changes": "Whether a new certificate may have another name.",
+    "ssl.allow.san.changes": "Whether one may lack alternative names that the old one has.",
+    "ssl.cipher.suites": "Java's names; all that OpenSSL has where it is not set. Of TLS 1.3's "
+    "Python before 3.15 forbids none: a client that insists on another is turned away.",
+    "ssl.client.auth": "Whether clients show a certificate: none, requested, or required; of a "
+    "SASL_SSL listener where it is set for that one.",
+    "ssl.enabled.protocols": "Of TLSv1.2 and TLSv1.3; older ones are taken and never served.",
+    "ssl.endpoint.identification.algorithm": "`https`, or empty to take a broker's certificate "
+    "whatever name it is for.",
+    "ssl.key.password": "Of the private key, where that has one of its own.",
+    "ssl.keystore.certificate.chain": "The certificate and those that vouch for it, PEM.",
+    "ssl.keystore.key": "The private key, PEM, PKCS#8.",
+    "ssl.keystore.location": "Key and certificates in a file, which is read again when it changes.",
+    "ssl.keystore.password": "Of that file, where it is JKS or PKCS12.",
+    "ssl.keystore.type": "PEM, JKS or PKCS12; the latter two are told apart by the file.",
+    "ssl.principal.mapping.rules": "From the name in a client's certificate to its principal.",
+    "ssl.protocol": "The name of a version of TLS; ssl.enabled.protocols says which are served.",
+    "ssl.truststore.certificates": "Whom clients' certificates are trusted from, PEM.",
+    "ssl.truststore.location": "The same in a file, which is read again when it changes.",
+    "ssl.truststore.password": "Of that file; JKS can be read without.",
+    "ssl.truststore.type": "PEM, JKS or PKCS12, as ssl.keystore.type.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions that "
     "have timed out are looked for.",
     "transaction.max.timeout.ms": "The longest timeout that a transactional producer may ask for.",

@@ -20,11 +20,11 @@ from kwire.settings.definition import (
     string,
     strings,
 )
-from kwire.settings.effects import ACCESS_CONTROL, JAVA, SASL, TLS, TOKENS
+from kwire.settings.effects import ACCESS_CONTROL, JAVA, PYTHON_TLS, SASL, TOKENS
 from kwire.settings.validators import at_least, between, members, one_of, one_of_any_case
 
 
-class TlsSettings(Settings, effect=TLS):
+class TlsSettings(Settings):
     """Certificates, and whom they are trusted from."""
 
     ssl_allow_dn_changes = boolean(False, LOW)
@@ -35,9 +35,9 @@ class TlsSettings(Settings, effect=TLS):
     )
     ssl_enabled_protocols = strings(("TLSv1.2", "TLSv1.3"), MEDIUM, members(), mode=PER_BROKER)
     ssl_endpoint_identification_algorithm = string("https", LOW, mode=PER_BROKER)
-    ssl_engine_factory_class = java_class(LOW, mode=PER_BROKER)
+    ssl_engine_factory_class = java_class(LOW, mode=PER_BROKER, effect=JAVA)
     ssl_key_password = password(MEDIUM, mode=PER_BROKER)
-    ssl_keymanager_algorithm = string("SunX509", MEDIUM, mode=PER_BROKER)
+    ssl_keymanager_algorithm = string("SunX509", MEDIUM, mode=PER_BROKER, effect=PYTHON_TLS)
     ssl_keystore_certificate_chain = password(MEDIUM, mode=PER_BROKER)
     ssl_keystore_key = password(MEDIUM, mode=PER_BROKER)
     ssl_keystore_location = optional_string(MEDIUM, mode=PER_BROKER)
@@ -45,9 +45,9 @@ class TlsSettings(Settings, effect=TLS):
     ssl_keystore_type = string("JKS", MEDIUM, mode=PER_BROKER)
     ssl_principal_mapping_rules = string("DEFAULT", LOW)
     ssl_protocol = string("TLSv1.3", MEDIUM, mode=PER_BROKER)
-    ssl_provider = optional_string(MEDIUM, mode=PER_BROKER)
-    ssl_secure_random_implementation = optional_string(LOW, mode=PER_BROKER)
-    ssl_trustmanager_algorithm = string("PKIX", MEDIUM, mode=PER_BROKER)
+    ssl_provider = optional_string(MEDIUM, mode=PER_BROKER, effect=JAVA)
+    ssl_secure_random_implementation = optional_string(LOW, mode=PER_BROKER, effect=PYTHON_TLS)
+    ssl_trustmanager_algorithm = string("PKIX", MEDIUM, mode=PER_BROKER, effect=PYTHON_TLS)
     ssl_truststore_certificates = password(MEDIUM, mode=PER_BROKER)
     ssl_truststore_location = optional_string(MEDIUM, mode=PER_BROKER)
     ssl_truststore_password = password(MEDIUM, mode=PER_BROKER)

@@ -1,0 +1,163 @@
+"""TLS of the broker's listeners: their certificates, and who a client is by its own.
+
+A listener's context is made of its settings (`listener.name.<listener>.ssl.…` above `ssl.…`), anew
+when those change or the files they name do; connections that are there keep theirs.  What a new one
+may not change about the old one is Kafka's rule (SslFactory): clients go on trusting who they know.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from kwire.security.tls import ciphers
+from kwire.security.tls.context import server_context
+from kwire.security.tls.der import DerError
+from kwire.security.tls.error import TlsError
+from kwire.security.tls.names import subject_name
+from kwire.security.tls.options import PREFIX, TlsOptions, read_options
+from kwire.security.tls.principal_rules import NoMatchingRule, PrincipalRules
+from kwire.settings import ConfigError
+
+if TYPE_CHECKING:
+    from kwire.settings import BrokerConfig
+
+log = logging.getLogger("kwire.security.tls")
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+PROTOCOLS: Final = ("SSL", "SASL_SSL")
+
+
+class Stranger(Exception):
+    """A client whose certificate says nobody that may come in; the message is for the log."""
+
+
+def tls_settings(config: BrokerConfig, listener: str) -> dict[str, str | None]:
+    """The `ssl.*` settings that hold for `listener`, as they were given."""
+    found: dict[str, str | None] = {}
+    for prefix in ("", f"listener.name.{listener.lower()}."):
+        for layer in (config.explicit, config.dynamic):
+            named = [each for each in layer.items() if each[0].startswith(prefix + PREFIX)]
+            found.update((name.removeprefix(prefix), text) for name, text in named)
+    return found
+
+
+def tls_options(config: BrokerConfig, listener: str, security_protocol: str) -> TlsOptions:
+    """Raises ConfigError, with the name of the listener.
+
+    `ssl.client.auth` is for SSL listeners; one of SASL_SSL asks for certificates only where that is
+    set for itself (KIP-684).
+    """
+    settings = tls_settings(config, listener)
+    own = f"listener.name.{listener.lower()}.ssl.client.auth"
+    if security_protocol == "SASL_SSL" and not _is_set(config, own):
+        settings["ssl.client.auth"] = "none"
+    try:
+        return read_options(settings)
+    except TlsError as problem:
+        raise ConfigError(f"listener {listener}: {problem}") from None
+
+
+def _is_set(config: BrokerConfig, name: str) -> bool:
+    return name in config.explicit or name in config.dynamic
+
+
+class ListenerTls:
+    """One listener's.  Raises ConfigError where it cannot be served so.
+
+    It blocks: files are read.
+    """
+
+    def __init__(self, config: BrokerConfig, listener: str, security_protocol: str) -> None:
+        self._listener = listener
+        self._protocol = security_protocol
+        self.options = tls_options(config, listener, security_protocol)
+        self._may_change_name = config.ssl_allow_dn_changes
+        self._may_lose_names = config.ssl_allow_san_changes
+        self.context, self._certificates = _context(self.options, listener)
+        try:
+            self._rules = PrincipalRules(config.ssl_principal_mapping_rules)
+        except TlsError as problem:
+            raise ConfigError(str(problem)) from None
+
+    def principal_of(self, tls: ssl.SSLObject) -> str:
+        """Who is at the other end of a connection whose handshake is done.  Raises Stranger."""
+        agreed = tls.cipher()
+        if agreed is not None and not ciphers.is_allowed(agreed[0], self.options.cipher_suites):
+            raise Stranger(f"ssl.cipher.suites has no {agreed[0]}, which the client prefers")
+        certificate = tls.getpeercert(binary_form=True)
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            return f"User:{self._rules.principal_name(subject_name(certificate))}"
+        except (NoMatchingRule, DerError) as problem:
+            raise Stranger(str(problem)) from None
+
+    # -- one that follows another
+
+    def differs_from(self, old: ListenerTls) -> bool:
+        return self._certificates != old._certificates or self.options != old.options
+
+    def check_replaces(self, old: ListenerTls) -> None:
+        """Raises ConfigError, with Kafka's sentence, where `old` may not become this one."""
+        for what in ("keystore", "truststore"):
+            had, has = getattr(old.options, what), getattr(self.options, what)
+            if had is None and has is not None:
+                raise ConfigError(
+                    f"Cannot add SSL {what} to an existing listener for which no {what} was "
+                    "configured."
+                )
+            if what == "keystore" and had is not None and has is None:
+                raise ConfigError(
+                    "Cannot remove the SSL keystore from an existing listener for which a "
+                    "keystore was configured."
+                )
+        if len(self._certificates) != len(old._certificates):
+            raise ConfigError(
+                "Keystore entries do not match, existing store contains "
+                f"{len(old._certificates)} entries, new store contains "
+                f"{len(self._certificates)} entries"
+            )
+        for new, known in zip(self._certificates, old._certificates, strict=True):
+            self._check_names(new, known)
+
+    def _check_names(self, new: x509.Certificate, old: x509.Certificate) -> None:
+        if not self._may_change_name and new.subject != old.subject:
+            raise ConfigError(
+                "Keystore DistinguishedName does not match: "
+                f"existing={{DN={_name(old)}}}, new={{DN={_name(new)}}}"
+            )
+        had, has = other_names(old), other_names(new)
+        if not self._may_lose_names and not had <= has:
+            raise ConfigError(
+                "Keystore SubjectAltNames do not match: "
+                f"existing={{SAN={_shown(had)}}}, new={{SAN={_shown(has)}}}"
+            )
+
+
+def _name(certificate: x509.Certificate) -> str:
+    return subject_name(certificate.public_bytes(Encoding.DER))
+
+
+def _shown(names: set[str]) -> str:
+    return f"[{', '.join(sorted(names))}]"
+
+
+def other_names(certificate: x509.Certificate) -> set[str]:
+    """The subject's alternative names; empty where the certificate has none."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(each.value) for each in names.value}
+
+
+def _context(options: TlsOptions, listener: str) -> tuple[ssl.SSLContext, list[x509.Certificate]]:
+    try:
+        return server_context(options)
+    except TlsError as problem:
+        raise ConfigError(f"listener {listener}: {problem}") from None

@@ -1,0 +1,75 @@
+"""A certificate's subject as Java writes it: X500Principal.getName(), RFC 2253.
+
+The last part of the name comes first, without spaces between: `CN=host,OU=team,O=Org,C=DE`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kwire.security.tls.der import DerError, Element, children, object_identifier, read_element
+
+_KEYWORDS: Final = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""Those of RFC 2253; Java writes the number of any other, and its value in hexadecimal."""
+
+_TEXT_TAGS: Final = frozenset((12, 19, 20, 22, 27, 28, 30))
+"""UTF8, Printable, T61, IA5, General, Universal and BMP strings."""
+
+_ESCAPED: Final = frozenset(',=+<>#;"\\')
+_BLANK: Final = " \r"
+_VERSION_TAG = 0xA0
+_SUBJECT = 4  # behind serial number, algorithm, issuer and validity
+
+
+def subject_name(certificate: bytes) -> str:
+    """Of a certificate in DER, which has been found valid.  Raises DerError."""
+    signed = read_element(certificate, read_element(certificate, 0).start)
+    fields = list(children(certificate, signed))
+    if fields and fields[0].tag == _VERSION_TAG:
+        del fields[0]
+    if len(fields) <= _SUBJECT:
+        raise DerError("no certificate")
+    return distinguished_name(certificate, fields[_SUBJECT])
+
+
+def distinguished_name(data: bytes, name: Element) -> str:
+    """Of an X.501 Name within `data`."""
+    parts = [
+        "+".join(_attribute(data, each) for each in children(data, part))
+        for part in children(data, name)
+    ]
+    return ",".join(reversed(parts))
+
+
+def _attribute(data: bytes, attribute: Element) -> str:
+    parts = list(children(data, attribute))
+    if len(parts) != 2:
+        raise DerError("no attribute and its value")
+    kind, value = parts
+    number = object_identifier(kind.content(data))
+    keyword = _KEYWORDS.get(number)
+    if keyword is None or value.tag not in _TEXT_TAGS:
+        return f"{keyword or number}=#{value.whole(data).hex()}"
+    return f"{keyword}={_escaped(value.content(data).decode('utf-8', 'replace'))}"
+
+
+def _escaped(text: str) -> str:
+    written = "".join(
+        f"\\{each}" if each in _ESCAPED else "\\00" if each == "\0" else each for each in text
+    )
+    lead = len(written) - len(written.lstrip(_BLANK))
+    trail = len(written.rstrip(_BLANK))
+    return "".join(
+        f"\\{each}" if number < lead or number >= trail else each
+        for number, each in enumerate(written)
+    )

@@ -1,0 +1,165 @@
+"""Kafka's `ssl.*` settings as one value, with the rules between them.
+
+Names, defaults and sentences are those of Apache Kafka's SslConfigs and DefaultSslEngineFactory.
+The same settings hold for brokers and for clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kwire.security.tls.error import TlsError
+
+PEM = "PEM"
+STORE_TYPES = (PEM, "JKS", "PKCS12")
+CLIENT_AUTH = ("none", "requested", "required")
+PROTOCOLS = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
+_ALSO_PROTOCOLS = ("TLS", "SSL", "SSLv3", "SSLv2", "SSLv2Hello")
+"""Java has these too: names for any version, and versions that nobody offers any longer."""
+
+PREFIX = "ssl."
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where a keystore or a truststore is: a file, or PEM in the settings themselves."""
+
+    kind: str
+    location: str | None = None
+    password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)
+    """An inline private key, PEM."""
+    certificates: str | None = field(default=None, repr=False)
+    """Inline certificates, PEM."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOptions:
+    """What `ssl.*` asks for; None for a store that is not set."""
+
+    keystore: Store | None = None
+    truststore: Store | None = None
+    key_password: str | None = field(default=None, repr=False)
+    client_auth: str = "none"
+    protocol: str = "TLSv1.3"
+    enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
+    """Java's names; empty for OpenSSL's default."""
+    checks_host_name: bool = True
+    """Whether a client compares the name it connects to with the certificate."""
+
+
+def read_options(settings: Mapping[str, str | None]) -> TlsOptions:
+    """The options that settings stand for, by Kafka's names; others are left alone.
+
+    Raises TlsError with Kafka's sentence where they do not fit together.
+    """
+    enabled = _names(settings.get("ssl.enabled.protocols"), ("TLSv1.2", "TLSv1.3"))
+    protocol = _text(settings, "ssl.protocol") or "TLSv1.3"
+    for name, known in ((protocol, (*PROTOCOLS, *_ALSO_PROTOCOLS)), *_each(enabled)):
+        if name not in known:
+            raise TlsError(f"{name} SSLContext not available: it is one of {', '.join(known)}")
+    identification = settings.get("ssl.endpoint.identification.algorithm", "https") or ""
+    if identification.strip().lower() not in ("", "https"):
+        raise TlsError(f"Unknown endpoint identification algorithm: {identification.strip()}")
+    client_auth = (_text(settings, "ssl.client.auth") or "none").lower()
+    if client_auth not in CLIENT_AUTH:
+        raise TlsError(f"ssl.client.auth is one of {', '.join(CLIENT_AUTH)}, not {client_auth}")
+    return TlsOptions(
+        keystore=_keystore(settings),
+        truststore=_truststore(settings),
+        key_password=settings.get("ssl.key.password"),
+        client_auth=client_auth,
+        protocol=protocol,
+        enabled_protocols=enabled,
+        cipher_suites=_names(settings.get("ssl.cipher.suites"), ()),
+        checks_host_name=bool(identification.strip()),
+    )
+
+
+def _each(enabled: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(name, (*PROTOCOLS, "SSLv3", "SSLv2Hello")) for name in enabled]
+
+
+def _text(settings: Mapping[str, str | None], name: str) -> str | None:
+    """A value without the spaces around it; None where there is none, as where it is blank."""
+    return (settings.get(name) or "").strip() or None
+
+
+def _names(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(filter(None, (part.strip() for part in (text or "").split(","))))
+    return names or default
+
+
+def _kind(settings: Mapping[str, str | None], name: str) -> str:
+    kind = (_text(settings, name) or "JKS").upper()
+    if kind not in STORE_TYPES:
+        raise TlsError(f"{name}={kind} not found: it is one of {', '.join(STORE_TYPES)}")
+    return kind
+
+
+def _keystore(settings: Mapping[str, str | None]) -> Store | None:
+    kind = _kind(settings, "ssl.keystore.type")
+    location = _text(settings, "ssl.keystore.location")
+    password = settings.get("ssl.keystore.password")
+    key, chain = settings.get("ssl.keystore.key"), settings.get("ssl.keystore.certificate.chain")
+    if key is not None:
+        _check_inline_key(kind, location, password, chain)
+    elif chain is not None:
+        raise TlsError("SSL certificate chain is specified, but private key is not specified")
+    elif kind == PEM and location is not None:
+        if password is not None:
+            raise TlsError(
+                "SSL key store password cannot be specified with PEM format, only key password "
+                "may be specified"
+            )
+    elif location is None:
+        if password is not None:
+            raise TlsError("SSL key store is not specified, but key store password is specified.")
+        return None
+    elif password is None:
+        raise TlsError("SSL key store is specified, but key store password is not specified.")
+    return Store(kind, location, password, key, chain)
+
+
+def _check_inline_key(
+    kind: str, location: str | None, password: str | None, chain: str | None
+) -> None:
+    if kind != PEM:
+        raise TlsError(
+            f"SSL private key can be specified only for PEM, but key store type is {kind}."
+        )
+    if chain is None:
+        raise TlsError("SSL private key is specified, but certificate chain is not specified.")
+    if location is not None:
+        raise TlsError("Both SSL key store location and separate private key are specified.")
+    if password is not None:
+        raise TlsError(
+            "SSL key store password cannot be specified with PEM format, only key password may "
+            "be specified."
+        )
+
+
+def _truststore(settings: Mapping[str, str | None]) -> Store | None:
+    kind = _kind(settings, "ssl.truststore.type")
+    location = _text(settings, "ssl.truststore.location")
+    password = settings.get("ssl.truststore.password")
+    certificates = settings.get("ssl.truststore.certificates")
+    if certificates is not None:
+        if kind != PEM:
+            raise TlsError(
+                "SSL trust store certs can be specified only for PEM, but trust store type is "
+                f"{kind}."
+            )
+        if location is not None:
+            raise TlsError("Both SSL trust store location and separate certs are specified.")
+    elif location is None:
+        if password is not None:
+            raise TlsError(
+                "SSL trust store is not specified, but trust store password is specified."
+            )
+        return None
+    if kind == PEM and password is not None:
+        raise TlsError("SSL trust store password cannot be specified for PEM format.")
+    return Store(kind, location, password, certificates=certificates)

@@ -1,0 +1,120 @@
+"""Keystores and truststores: PEM, PKCS#12 and JKS, from a file or from the settings themselves.
+
+As in Java a binary file is read by what it is, whichever of JKS and PKCS12 its type says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_der_private_key, pkcs12
+
+from kwire.security.tls import jks
+from kwire.security.tls.error import TlsError
+from kwire.security.tls.options import PEM, Store
+from kwire.security.tls.pem import read_certificates, read_key
+
+
+class Identity(NamedTuple):
+    """A private key, and the certificates that vouch for it, its own first."""
+
+    key: PrivateKeyTypes
+    chain: tuple[x509.Certificate, ...]
+
+
+def read_identities(store: Store, key_password: str | None) -> list[Identity]:
+    """The keys of a keystore.  Raises TlsError, which names the store and no secret."""
+    try:
+        identities = _identities(store, key_password)
+    except TlsError as problem:
+        raise TlsError(f"{_named(store, 'keystore')}: {problem}") from None
+    if not identities:
+        raise TlsError(f"{_named(store, 'keystore')}: there is no private key in it")
+    return identities
+
+
+def read_trusted(store: Store) -> list[x509.Certificate]:
+    """The certificates of a truststore.  Raises TlsError, as `read_identities`."""
+    try:
+        trusted = _trusted(store)
+    except TlsError as problem:
+        raise TlsError(f"{_named(store, 'truststore')}: {problem}") from None
+    if not trusted:
+        raise TlsError(f"{_named(store, 'truststore')}: there is no certificate in it")
+    return trusted
+
+
+def _named(store: Store, what: str) -> str:
+    return f"ssl.{what}.location={store.location}" if store.location else f"the inline {what}"
+
+
+def _identities(store: Store, key_password: str | None) -> list[Identity]:
+    if store.kind == PEM:
+        inline = store.key is not None
+        key, chain = (store.key, store.certificates) if inline else (_text(store),) * 2
+        return [Identity(read_key(key or "", key_password), tuple(read_certificates(chain or "")))]
+    data = _data(store)
+    if data.startswith(jks.MAGIC):
+        password = store.password if key_password is None else key_password
+        return [
+            _jks_identity(entry.key, entry.certificates, password or "")
+            for entry in jks.read_jks(data, store.password)
+            if entry.key is not None
+        ]
+    found = _pkcs_12(data, store.password)
+    if found.key is None or found.cert is None:
+        return []
+    others = tuple(each.certificate for each in found.additional_certs)
+    return [Identity(found.key, (found.cert.certificate, *others))]
+
+
+def _trusted(store: Store) -> list[x509.Certificate]:
+    """As Java: of what has a key its own certificate, not those that vouch for it."""
+    if store.kind == PEM:
+        return read_certificates(store.certificates or _text(store))
+    data = _data(store)
+    if data.startswith(jks.MAGIC):
+        entries = jks.read_jks(data, store.password)
+        return [_certificate(each.certificates[0]) for each in entries if each.certificates]
+    found = _pkcs_12(data, store.password)
+    own = [found.cert.certificate] if found.cert is not None else []
+    return own + [each.certificate for each in found.additional_certs]
+
+
+def _jks_identity(key: bytes, chain: tuple[bytes, ...], password: str) -> Identity:
+    plain = jks.decrypt_key(key, password)
+    try:
+        return Identity(load_der_private_key(plain, None), tuple(map(_certificate, chain)))
+    except ValueError as problem:
+        raise TlsError(f"a key in it cannot be read: {problem}") from None
+
+
+def _certificate(data: bytes) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(data)
+    except ValueError as problem:
+        raise TlsError(f"a certificate in it cannot be read: {problem}") from None
+
+
+def _pkcs_12(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
+    if data.startswith(jks.JCEKS_MAGIC):
+        raise TlsError("it is a JCEKS keystore; keytool -importkeystore makes it PKCS12")
+    try:
+        return pkcs12.load_pkcs12(data, None if password is None else password.encode())
+    except ValueError as problem:
+        reason = "keystore password was incorrect" if "password" in str(problem) else str(problem)
+        raise TlsError(f"it cannot be read as PKCS12 or JKS: {reason}") from None
+
+
+def _text(store: Store) -> str:
+    return _data(store).decode("utf-8", "replace")
+
+
+def _data(store: Store) -> bytes:
+    try:
+        return Path(store.location or "").read_bytes()
+    except OSError as problem:
+        raise TlsError(f"Failed to load it: {problem.strerror}") from None

@@ -1,0 +1,121 @@
+"""Certificates for tests: an authority, and what it signs, in each kind of store."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import NameOID
+
+PASSWORD = "store-secret"
+DAY = datetime.timedelta(days=1)
+
+
+def name_of(common_name: str, *others: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
+    """As `CN=common_name,…`: what comes last in a certificate comes first when it is written."""
+    return x509.Name(
+        [
+            *(x509.NameAttribute(kind, value) for kind, value in others),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+        ]
+    )
+
+
+class Certificate:
+    """A key, its certificate, and that of who signed it."""
+
+    def __init__(
+        self,
+        key: ec.EllipticCurvePrivateKey,
+        certificate: x509.Certificate,
+        authority: x509.Certificate,
+    ) -> None:
+        self.key = key
+        self.certificate = certificate
+        self.authority = authority
+
+    @property
+    def chain_pem(self) -> str:
+        return pem(self.certificate) + pem(self.authority)
+
+    def key_pem(self, password: str | None = None) -> str:
+        encryption: KeySerializationEncryption = NoEncryption()
+        if password is not None:
+            encryption = BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+
+    def write_pem(self, path: Path, password: str | None = None) -> Path:
+        path.write_text(self.key_pem(password) + self.chain_pem)
+        return path
+
+    def write_p12(self, path: Path, password: str = PASSWORD) -> Path:
+        encryption = BestAvailableEncryption(password.encode())
+        path.write_bytes(
+            pkcs12.serialize_key_and_certificates(
+                b"own", self.key, self.certificate, [self.authority], encryption
+            )
+        )
+        return path
+
+
+def pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+class Authority:
+    """Signs what tests need; each has a key of its own, so that none trusts another's."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+
+    @cached_property
+    def certificate(self) -> x509.Certificate:
+        name = name_of("Test authority")
+        return self._sign(name, self._key, x509.BasicConstraints(ca=True, path_length=None))
+
+    @property
+    def pem(self) -> str:
+        return pem(self.certificate)
+
+    def write(self, path: Path) -> Path:
+        path.write_text(self.pem)
+        return path
+
+    def issue(
+        self, subject: str | x509.Name = "localhost", hosts: Sequence[str] = ("localhost",)
+    ) -> Certificate:
+        """Also for 127.0.0.1."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [x509.DNSName(host) for host in hosts]
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        name = name_of(subject) if isinstance(subject, str) else subject
+        certificate = self._sign(name, key, x509.SubjectAlternativeName([*names, address]))
+        return Certificate(key, certificate, self.certificate)
+
+    def _sign(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateBuilder(
+            subject_name=name,
+            issuer_name=name_of("Test authority"),
+            public_key=key.public_key(),
+            serial_number=x509.random_serial_number(),
+            not_valid_before=now - DAY,
+            not_valid_after=now + 365 * DAY,
+        )
+        return builder.add_extension(extension, critical=False).sign(self._key, hashes.SHA256())

@@ -1,0 +1,112 @@
+"""The rules between `ssl.*` settings, and cipher suites by Java's names."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from kwire.security.tls.ciphers import is_allowed, openssl_name
+from kwire.security.tls.context import client_context
+from kwire.security.tls.error import TlsError
+from kwire.security.tls.options import TlsOptions, read_options
+
+FILE = {"ssl.keystore.location": "/a", "ssl.keystore.password": "p"}
+INLINE = {
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.key": "k",
+    "ssl.keystore.certificate.chain": "c",
+}
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "c"}
+
+
+def test_defaults_are_kafkas() -> None:
+    options = read_options({})
+    assert options == TlsOptions()
+    assert options.enabled_protocols == ("TLSv1.2", "TLSv1.3")
+    assert options.checks_host_name
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"ssl.keystore.location": "/a"}, "key store password is not specified"),
+        ({"ssl.keystore.password": "p"}, "SSL key store is not specified"),
+        ({**FILE, "ssl.keystore.type": "PEM"}, "cannot be specified with PEM format"),
+        ({**INLINE, "ssl.keystore.type": "JKS"}, "only for PEM, but key store type is JKS"),
+        ({**INLINE, "ssl.keystore.location": "/a"}, "Both SSL key store location and"),
+        ({**INLINE, "ssl.keystore.password": "p"}, "cannot be specified with PEM format"),
+        ({"ssl.keystore.key": "k", "ssl.keystore.type": "PEM"}, "certificate chain is not"),
+        ({"ssl.keystore.certificate.chain": "c"}, "private key is not specified"),
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type=BKS not found"),
+        ({**TRUST, "ssl.truststore.type": "JKS"}, "only for PEM, but trust store type is JKS"),
+        ({**TRUST, "ssl.truststore.location": "/a"}, "Both SSL trust store location and"),
+        ({**TRUST, "ssl.truststore.password": "p"}, "cannot be specified for PEM"),
+        ({"ssl.truststore.password": "p"}, "SSL trust store is not specified"),
+        ({"ssl.protocol": "TLSv9"}, "TLSv9 SSLContext not available"),
+        ({"ssl.enabled.protocols": "TLSv1.2,TLSv9"}, "TLSv9"),
+        ({"ssl.client.auth": "maybe"}, "none, requested, required"),
+        ({"ssl.endpoint.identification.algorithm": "ldaps"}, "ldaps"),
+    ],
+)
+def test_what_does_not_fit_together(settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(TlsError, match=sentence):
+        read_options(settings)
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_DHE_RSA_WITH_AES_256_CBC_SHA256", "DHE-RSA-AES256-SHA256"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("TLS_RSA_WITH_AES_128_CBC_SHA", "AES128-SHA"),
+        ("SSL_RSA_WITH_3DES_EDE_CBC_SHA", "DES-CBC3-SHA"),
+    ],
+)
+def test_suites_by_javas_names(java: str, openssl: str) -> None:
+    assert openssl_name(java) == openssl
+
+
+def context(suites: str, protocols: str = "TLSv1.2,TLSv1.3") -> ssl.SSLContext:
+    return client_context(
+        read_options({"ssl.cipher.suites": suites, "ssl.enabled.protocols": protocols})
+    )
+
+
+def test_suites_of_older_versions_rule_out_the_newer() -> None:
+    chosen = context("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384")
+    assert chosen.maximum_version is ssl.TLSVersion.TLSv1_2
+    names = {each["name"] for each in chosen.get_ciphers()} - set(TLS_1_3)
+    assert names == {"ECDHE-RSA-AES256-GCM-SHA384"}
+
+
+TLS_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
+
+
+def test_suites_of_the_newest_version_rule_out_the_older() -> None:
+    assert context(TLS_1_3[0]).minimum_version is ssl.TLSVersion.TLSv1_3
+    assert is_allowed(TLS_1_3[0], (TLS_1_3[0],))
+    assert not is_allowed(TLS_1_3[1], (TLS_1_3[0],))
+    assert is_allowed("ECDHE-RSA-AES256-GCM-SHA384", (TLS_1_3[0],))
+
+
+@pytest.mark.parametrize(
+    ("suites", "protocols", "sentence"),
+    [
+        ("NONSENSE", "TLSv1.2", "Unsupported CipherSuite: NONSENSE"),
+        ("TLS_RSA_WITH_NOTHING_SHA", "TLSv1.2", "OpenSSL has none of"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "TLSv1.3", "none of TLS 1.3"),
+    ],
+)
+def test_suites_that_cannot_be(suites: str, protocols: str, sentence: str) -> None:
+    with pytest.raises(TlsError, match=sentence):
+        context(suites, protocols)
+
+
+def test_versions_that_nobody_serves_any_longer() -> None:
+    with pytest.raises(TlsError, match=r"none of TLSv1.1 is served"):
+        context("", "TLSv1.1")
+    assert context("", "TLSv1.1,TLSv1.2").maximum_version is ssl.TLSVersion.TLSv1_2
