@@ -208,15 +208,22 @@ def mixed(
     *,
     apache: Sequence[int],
     settings: Mapping[str, str] | None = None,
+    disks: Sequence[str] = ("data",),
 ) -> Iterator[Mixed]:
-    """Broker 1 is kwire's, `apache` are the others."""
+    """Broker 1 is kwire's, `apache` are the others; each has `disks` in its directory."""
     connect = zookeeper.connect(chroot)
-    common = {**SETTINGS, **(settings or {})}
+
+    def settings_of(number: int) -> dict[str, str]:
+        log_dirs = ",".join(str(directory / str(number) / disk) for disk in disks)
+        return {**SETTINGS, "log.dirs": log_dirs, **(settings or {})}
+
     own = {"broker.id": "1", "zookeeper.connect": connect}
-    ours = BrokerProcess(directory / "1", {**common, **own})
+    ours = BrokerProcess(directory / "1", {**settings_of(1), **own})
     brokers: dict[int, BrokerProcess | ZooKeeperBroker] = {1: ours}
     for number in apache:
-        brokers[number] = ZooKeeperBroker(directory / str(number), connect, number, settings=common)
+        brokers[number] = ZooKeeperBroker(
+            directory / str(number), connect, number, settings=settings_of(number)
+        )
     with ExitStack() as stack:
         for broker in brokers.values():
             # Without a goodbye: what it has to do in a cluster that ends is no part of the test.

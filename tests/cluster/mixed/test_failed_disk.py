@@ -1,0 +1,76 @@
+"""A disk of two fails, of kwire or of Apache Kafka 3.9.2, and either is the controller."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from pathlib import Path
+
+import pytest
+
+from kwire.client.topics import create_topic
+from kwire.testing import ZooKeeperProcess
+from tests.cluster.mixed.clusters import Mixed, mixed, until
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
+
+KWIRE, APACHE = 1, 2
+BOTH = frozenset((KWIRE, APACHE))
+DISKS = ("a", "b")
+NOTICED_SOON = {
+    "log.flush.offset.checkpoint.interval.ms": "500",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}
+PARTITIONS = 4
+
+
+@pytest.mark.parametrize("controller", [KWIRE, APACHE])
+@pytest.mark.parametrize("victim", [KWIRE, APACHE])
+def test_what_is_on_the_other_disk_goes_on(
+    zookeeper: ZooKeeperProcess,
+    zookeeper_libs: Path,
+    tmp_path: Path,
+    unique: str,
+    victim: int,
+    controller: int,
+) -> None:
+    """What was on the failed one is led by the other broker, which is alone in sync there."""
+    chroot = f"/{unique}"
+    with mixed(
+        zookeeper, tmp_path, chroot, apache=[APACHE], settings=NOTICED_SOON, disks=DISKS
+    ) as cluster:
+        cluster.lead(controller)
+        with cluster.client(KWIRE) as client:
+            spread = [[KWIRE, APACHE], [APACHE, KWIRE]] * (PARTITIONS // 2)
+            create_topic(client, "t", assignment=spread)
+        until(lambda: in_sync(cluster) == {index: BOTH for index in range(PARTITIONS)}, "in sync")
+        values = [str(number) for number in range(400)]
+        cluster.produce("t", values[:200], PARTITIONS)
+        lost = break_disk(tmp_path / str(victim) / "b")
+        assert 0 < len(lost) < PARTITIONS
+        other = frozenset(BOTH - {victim})
+        expected = {index: other if index in lost else BOTH for index in range(PARTITIONS)}
+        until(functools.partial(is_so, cluster, expected), f"in sync as {expected}")
+        cluster.produce("t", values[200:], PARTITIONS)
+        assert sorted(cluster.read("t", PARTITIONS, 400)) == sorted(values)
+        assert in_sync(cluster) == expected
+
+
+def break_disk(directory: Path) -> set[int]:
+    """Have a file where the log directory was, as Apache Kafka's tests do; what was there."""
+    lost = {int(each.name.rpartition("-")[2]) for each in directory.glob("t-*")}
+    directory.rename(directory.with_suffix(".gone"))
+    directory.write_text("no directory")
+    return lost
+
+
+def in_sync(cluster: Mixed) -> dict[int, frozenset[int]]:
+    """By partition, where both brokers say the same; leaders are among them."""
+    said = [cluster.topic(number, "t") or [] for number in cluster.up]
+    agreed = all(each == said[0] for each in said)
+    ours = zip(itertools.count(), said[0], strict=False)
+    return {index: isr for index, (leader, _, isr) in ours if agreed and leader in isr}
+
+
+def is_so(cluster: Mixed, expected: dict[int, frozenset[int]]) -> bool:
+    return in_sync(cluster) == expected
