@@ -63,6 +63,10 @@ class BrokerHost:
             if broker is None:
                 self.peers.drop(broker_id)
 
+    async def tell_offline(self) -> None:
+        if self._broker.member is not None:
+            await self._broker.member.tell_offline()
+
     def leadership_changed(self, partition: Partition) -> None:
         self._broker.leadership_changed(partition)
 

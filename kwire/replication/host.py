@@ -49,6 +49,9 @@ class ReplicationHost(Protocol):
     def apply_metadata(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """`image` is what this broker knows of the cluster from now on."""
 
+    async def tell_offline(self) -> None:
+        """Have the controller ask, by LeaderAndIsr, which partitions cannot be had here."""
+
     def leadership_changed(self, partition: Partition) -> None:
         """This broker leads the partition in another epoch, or no longer."""
 

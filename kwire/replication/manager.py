@@ -16,6 +16,9 @@ and of LeaderAndIsr, partition by partition, in this order (Apache Kafka 3.9):
 StopReplica: a leader epoch below the known one is FENCED_LEADER_EPOCH; -1 and -2 (the topic is
 being deleted) are taken whatever is known.
 
+A partition that there is no room for now (kwire.log.directory.shortage) is answered with
+KAFKA_STORAGE_ERROR too, and the controller takes it for lost: it is asked to tell of it again.
+
 A broker whose registration is gone leads and follows nothing until it is told again, by whoever
 knows of its next one: `step_down`.  What it is told then may be the leader epoch it had: of a
 partition that had no other replica in sync, or that was followed here outside of the ISR.
@@ -67,6 +70,9 @@ EPOCH_DURING_DELETE: Final = -2
 TOPICS_SINCE: Final = 5
 """LeaderAndIsr: errors are told by topic id."""
 
+ASK_AGAIN_S: Final = 2.0
+"""From a shortage until the controller is asked to tell again: room is made by people, or soon."""
+
 Key = tuple[str, int]
 
 
@@ -88,11 +94,14 @@ class ReplicaManager:
         self._fetchers_wanted = host.config.num_replica_fetchers
         self._set_down: set[Key] = set()
         """Partitions to be told of anew: the leader epoch that is known here says nothing."""
+        self._short = trio.Event()
+        """There was no room for a partition."""
         self._lost_epoch = NO_BROKER_EPOCH
         """This broker's registration that ended; what was sent to it comes late."""
         self.controller_epoch = 0
         nursery.start_soon(self._changes.run)
         nursery.start_soon(self._watch_isr)
+        nursery.start_soon(self._be_told_again)
 
     async def _watch_isr(self) -> None:
         """Who fell behind is noticed after 1.5 times replica.lag.time.max.ms at the latest."""
@@ -101,6 +110,14 @@ class ReplicaManager:
             for partition in self.partitions():
                 if partition.leading is not None:
                     partition.leading.maybe_shrink()
+
+    async def _be_told_again(self) -> None:
+        """Have the controller tell of what there was no room for, until there is."""
+        while True:
+            await self._short.wait()
+            await trio.sleep(ASK_AGAIN_S)
+            self._short = trio.Event()
+            await self._host.tell_offline()
 
     def partitions(self) -> list[Partition]:
         """All that are hosted here."""
@@ -196,8 +213,16 @@ class ReplicaManager:
             self._follow(partition, image_of(state))
         except LogError as problem:
             log.error("%s-%d cannot be taken over: %s", topic, index, problem)
+            self._note_refused((topic, index), problem.error)
             return problem.error
         return ErrorCode.NONE
+
+    def _note_refused(self, key: Key, error: ErrorCode) -> None:
+        """What is told of it again is news; where no disk failed it was a shortage, and passes."""
+        if key[1] in self._host.partitions.get(key[0], {}):
+            self._set_down.add(key)
+        if error == ErrorCode.KAFKA_STORAGE_ERROR and not self._host.logs.offline_dirs:
+            self._short.set()
 
     def _knows(self, partition: Partition, leader_epoch: int) -> bool:
         """Whether it leads or follows in that leader epoch already, or in a later one."""

@@ -391,6 +391,9 @@ class Host(BrokerHost):
         self.changes: list[bool] = []
         """Of each change of leadership, whether this broker leads since."""
 
+    async def tell_offline(self) -> None:
+        await self._controller.tell(self.node_id)
+
     def leadership_changed(self, partition: Partition) -> None:
         self.changes.append(partition.is_leader)
         super().leadership_changed(partition)

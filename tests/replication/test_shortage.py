@@ -1,0 +1,36 @@
+"""A replica that there was no room for is made once there is, without a restart."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log import LogManager
+from kwire.replication import manager
+from tests.inside import until
+from tests.replication.cluster import TOPIC, cluster
+
+pytestmark = pytest.mark.slow
+
+
+def full(*_: object) -> Path:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_a_replica_is_made_when_there_is_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manager, "ASK_AGAIN_S", 0.05)
+    async with cluster(tmp_path, 1, 2) as controller:
+        await controller.elect(1, [1], [1, 2], only=[1])
+        with monkeypatch.context() as disk:
+            disk.setattr(LogManager, "_make_place", full)
+            assert await controller.tell(2) == ErrorCode.KAFKA_STORAGE_ERROR
+            assert controller.members[2].broker.partition(TOPIC, 0) is None
+        await until(lambda: controller.members[2].broker.partition(TOPIC, 0) is not None)
+        assert await controller.produce(1, b"a") == (ErrorCode.NONE, 0)
+        await until(lambda: controller.state.isr == (1, 2))
+        await controller.until_equal(1, 2)
