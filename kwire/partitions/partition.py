@@ -116,6 +116,7 @@ class Partition:
 
     __slots__ = (
         "_commit_waiters",
+        "_flush_end",
         "_flush_waiters",
         "_flusher",
         "_unflushed_bytes",
@@ -151,6 +152,9 @@ class Partition:
         self.log = log
         self._flusher = flusher
         log.flush_inline = flusher is None
+        self._flush_end = 0
+        """Where the log ended with the last append that reached `flush.messages`; 0 once all before
+        it is flushed."""
         self._unflushed_bytes = 0
         self._flush_waiters: list[tuple[int, Callable[[ErrorCode], None]]] = []
         self.topic = log.topic
@@ -288,32 +292,36 @@ class Partition:
         """A broker that is alone in sync has committed the batch, once it is flushed if it must."""
         if self.log.flush_due:
             assert self._flusher is not None, "only an owner with a flusher clears flush_inline"
-            self._unflushed_bytes += size_bytes
+            self._flush_end = self.log.log_end_offset
             self._flusher.request(self)
-            if self.leading is not None:
-                self.leading.appended(size_bytes)
-        elif self.leading is None:
-            self._advance(self.log.log_end_offset, size_bytes)  # the log knows it has changed
-        else:
+        if self.leading is not None:
             self.leading.appended(size_bytes)
+        elif self._flush_end and self.is_flushing:
+            self._unflushed_bytes += size_bytes
+        else:
+            self._advance(self.log.log_end_offset, size_bytes)  # the log knows it has changed
 
     @property
     def is_flushing(self) -> bool:
         """Whether something that was appended may not be acknowledged before it is flushed."""
-        return self._unflushed_bytes > 0
+        return self.log.recovery_point < self._flush_end
 
     def flushed(self, offset: int) -> None:
         """Everything before `offset` is on this broker's disk."""
         size_bytes = self._unflushed_bytes
-        if offset >= self.log.log_end_offset:
-            self._unflushed_bytes = 0
+        is_flushing = self.is_flushing
+        if not is_flushing:
+            # What has come since does not reach the setting: it waits for no flush.
+            self._flush_end = self._unflushed_bytes = 0
         if self.leading is None:
-            self.advance_high_watermark(offset, size_bytes)
+            self.advance_high_watermark(
+                offset if is_flushing else self.log.log_end_offset, size_bytes
+            )
         else:
             self.leading.advance()
         waiters, self._flush_waiters = self._flush_waiters, []
         for wanted, callback in waiters:
-            if wanted > offset:
+            if wanted > offset and is_flushing:
                 self.when_flushed(wanted, callback)
             else:
                 callback(ErrorCode.NONE)
@@ -378,6 +386,7 @@ class Partition:
     def truncated(self) -> None:
         """The log ends earlier than it did: what it has lost was never committed, or is lost."""
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self._flush_end = min(self._flush_end, self.log.log_end_offset)
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""
@@ -423,7 +432,7 @@ class Partition:
         """Answer everybody who waits here: there will be nothing to wait for."""
         commit_waiters, self._commit_waiters = self._commit_waiters, []
         flush_waiters, self._flush_waiters = self._flush_waiters, []
-        self._unflushed_bytes = 0
+        self._flush_end = self._unflushed_bytes = 0
         for _, _, callback in commit_waiters:
             callback(error)
         for _, callback in flush_waiters:

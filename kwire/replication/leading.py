@@ -163,6 +163,8 @@ class Leading:
         )
         if late:
             self._propose(tuple(each for each in partition.isr if each not in late))
+        elif partition.high_watermark < partition.log.log_end_offset:
+            self.advance()  # it may have waited for somebody about to join, who has gone
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         self.proposed = isr
@@ -178,6 +180,7 @@ class Leading:
     def refused(self) -> None:
         """The ISR stays what it was for certain."""
         self.proposed = None
+        self.advance()
 
     # -- deleted records
 

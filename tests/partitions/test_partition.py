@@ -12,6 +12,7 @@ from kwire.codecs.batches import ControlType, Record, build, control_batch, read
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower
+from kwire.log.upkeep.flush import Flush
 from kwire.metadata.image import PartitionImage
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
@@ -62,24 +63,65 @@ def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> N
 
 def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None:
     """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
-    asked = Asked()
-    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
-    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    partition = flushing_partition(make_log, 2)
     states = []
-    for offset in (1, 2, 3):
+    for _ in range(3):
         append(partition)
         states.append((partition.is_flushing, partition.high_watermark))
         if partition.log.flush_due:
-            partition.log.flush_due = False
-            flush = partition.log.prepare_flush(NOW_MS)
-            assert flush is not None
-            flush.run()
-            partition.log.flushed(flush)
-            partition.flushed(offset - 1)  # as if one had come since the flush began
+            partition.flushed(flush(partition))
             states.append((partition.is_flushing, partition.high_watermark))
-            partition.flushed(offset)
-            states.append((partition.is_flushing, partition.high_watermark))
-    assert states == [(False, 1), (True, 1), (True, 1), (False, 2), (False, 3)]
+    assert states == [(False, 1), (True, 1), (False, 2), (False, 3)]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_does_not_reach_the_setting_waits_for_those_before_it(
+    make_log: MakeLog, acks: int
+) -> None:
+    """With `flush.messages` of 3 a fifth record that comes during the flush of the fourth, which
+    came during that of the third: no flush follows that would have it counted."""
+    partition = flushing_partition(make_log, 3)
+    told: list[ErrorCode] = []
+    for _ in range(3):
+        append(partition)
+    first = prepared(partition)
+    append(partition)
+    partition.flushed(carried_out(partition, first))
+    assert (partition.is_flushing, partition.high_watermark) == (True, 3)
+    second = prepared(partition)
+    append(partition)
+    assert not partition.log.flush_due
+    wait = partition.when_flushed if acks == 1 else partition.when_replicated
+    wait(5, told.append)
+    assert (partition.high_watermark, told) == (3, [])
+    partition.flushed(carried_out(partition, second))
+    assert (partition.is_flushing, partition.high_watermark) == (False, 5)
+    assert told == [ErrorCode.NONE]
+
+
+def flushing_partition(make_log: MakeLog, flush_messages: int) -> Partition:
+    log = make_log(log_config(flush_messages=flush_messages))
+    partition = Partition(log, 1, cast(Flusher, Asked()))
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    return partition
+
+
+def prepared(partition: Partition) -> Flush:
+    """A flush that begins: what comes from now on is not of it."""
+    partition.log.flush_due = False
+    found = partition.log.prepare_flush(NOW_MS)
+    assert found is not None
+    return found
+
+
+def carried_out(partition: Partition, flush: Flush) -> int:
+    flush.run()
+    partition.log.flushed(flush)
+    return flush.end_offset
+
+
+def flush(partition: Partition) -> int:
+    return carried_out(partition, prepared(partition))
 
 
 def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
