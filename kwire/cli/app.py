@@ -6,12 +6,16 @@ import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
+
+if TYPE_CHECKING:
+    from kwire.client.security import ClientSecurity
 
 R = TypeVar("R")
 
@@ -143,6 +147,21 @@ def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[
     return decorated
 
 
+def _security(command_config: Path | None) -> ClientSecurity | None:
+    """What the client properties in that file ask for."""
+    if command_config is None:
+        return None
+    from kwire.client.errors import Misuse
+    from kwire.client.security import ClientSecurity
+    from kwire.settings.error import ConfigError
+    from kwire.settings.properties import read_properties
+
+    try:
+        return ClientSecurity(read_properties(command_config))
+    except ConfigError as problem:
+        raise Misuse(str(problem)) from None
+
+
 def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
     @click.option(
         "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
@@ -153,10 +172,17 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=timeout_s,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
+    @click.option(
+        "--command-config", metavar="FILE", envvar="KWIRE_COMMAND_CONFIG",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Client properties, as Kafka's tools take them: security.protocol, ssl.*; "
+        "$KWIRE_COMMAND_CONFIG if not given.",
+    )  # fmt: skip
     def run(
         *args: Any,  # noqa: ANN401 - whatever the command takes
         bootstrap_server: str,
         timeout: float,
+        command_config: Path | None,
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
     ) -> R:
         def with_cluster() -> R:
@@ -165,7 +191,12 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
             from kwire.client.cluster import Cluster
 
             with (
-                Cluster(bootstrap_server, client_id="kwire-cli", timeout_s=timeout) as cluster,
+                Cluster(
+                    bootstrap_server,
+                    client_id="kwire-cli",
+                    timeout_s=timeout,
+                    security=_security(command_config),
+                ) as cluster,
                 patient(cluster, bootstrap_server),
                 suggesting(cluster),
             ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from kwire.client.connection import Connection
 from kwire.client.errors import (
@@ -26,6 +26,9 @@ from kwire.codecs.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from kwire.client.security import ClientSecurity
 
 T = TypeVar("T")
 
@@ -66,8 +69,14 @@ class Cluster:
     """
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "kwire", timeout_s: float = 30.0
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "kwire",
+        timeout_s: float = 30.0,
+        security: ClientSecurity | None = None,
     ) -> None:
+        self.security = security
         self.bootstrap = parse_bootstrap(bootstrap)
         self.client_id = client_id
         self.timeout_s = timeout_s
@@ -122,7 +131,13 @@ class Cluster:
         raise BrokerUnreachable("; ".join(map(str, failures)))
 
     def _connect(self, host: str, port: int) -> Connection:
-        return Connection(host, port, client_id=self.client_id, timeout_s=self.timeout_s)
+        return Connection(
+            host,
+            port,
+            client_id=self.client_id,
+            timeout_s=self.timeout_s,
+            security=self.security,
+        )
 
     def node(self, node_id: int, role: str = "") -> Connection:
         """The connection to a broker by its id; each `role` has one of its own.

@@ -6,7 +6,7 @@ import socket
 import time
 from collections import deque
 from struct import Struct
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from kwire.client.errors import (
     BrokerUnreachable,
@@ -21,6 +21,9 @@ from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.messages.response_header import ResponseHeader
 from kwire.codecs.primitives import DecodeError
+
+if TYPE_CHECKING:
+    from kwire.client.security import ClientSecurity
 
 REPLY_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A broker answers a Fetch with what was asked for plus at most one batch that is larger; a size
@@ -63,7 +66,15 @@ class Connection:
     stream of replies is then out of step.
     """
 
-    def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_s: float,
+        security: ClientSecurity | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self.timeout_s = timeout_s
@@ -73,6 +84,8 @@ class Connection:
         self._next_correlation_id = 0
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
+            if security is not None:
+                self._socket = security.wrap(self._socket, host)
         except OSError as error:
             raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -28,6 +28,10 @@ class ProtocolError(ClientError):
     """The bytes are not a Kafka reply: something else listens there, or TLS is expected."""
 
 
+class AuthenticationFailed(ClientError):
+    """One side does not believe who the other is; asking again would change nothing."""
+
+
 class UnsupportedRequest(ClientError):
     """This client and the broker have no version of a request in common."""
 

@@ -147,10 +147,10 @@ async def _push(transport: TlsTransport) -> None:
         await trio.lowlevel.wait_writable(transport)
 
 
-def reason_of(problem: ssl.SSLError) -> str:
+def reason_of(problem: ssl.SSLError, whose: str = "client") -> str:
     """What OpenSSL says of it, without the line of its source."""
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"the client's certificate is not trusted: {problem.verify_message}"
+        return f"the {whose}'s certificate is not trusted: {problem.verify_message}"
     if not problem.reason:
         return str(problem)
     return problem.reason.lower().replace("_", " ")

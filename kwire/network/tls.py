@@ -43,13 +43,18 @@ class TlsTransport:
 
     __slots__ = ("_incoming", "_outgoing", "_pledged", "_read", "_socket", "_unsent", "more", "tls")
 
-    def __init__(self, client: socket.socket, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, client: socket.socket, context: ssl.SSLContext, host: str | None = None
+    ) -> None:
+        """`host` is whom this side has connected to; None for a client that was accepted."""
         self._socket = client
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._unsent = _NOTHING
         self._pledged = 0  # of the bytes that are being sent, those that `_unsent` stands for
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=host is None, server_hostname=host
+        )
         self._read = cast(Callable[[int, memoryview], int], self.tls.read)  # any buffer will do
         self.more = False
         """Whether bytes may be there to read of which the socket knows nothing."""

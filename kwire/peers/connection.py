@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -33,6 +33,9 @@ from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.messages.response_header import ResponseHeader
 from kwire.codecs.primitives import DecodeError, EncodeError
 from kwire.peers.error import PeerError
+
+if TYPE_CHECKING:
+    from kwire.network.tls import TlsTransport
 
 _SIZE = Struct(">i")
 _BUFFER_BYTES: Final = 64 * 1024
@@ -56,7 +59,7 @@ class _Pending:
 class PeerConnection:
     """See the module.  Any failure closes it, and then all who wait are told the same."""
 
-    def __init__(self, client: socket.socket, whom: str, client_id: str) -> None:
+    def __init__(self, client: socket.socket | TlsTransport, whom: str, client_id: str) -> None:
         self.whom = whom
         self.versions: dict[int, tuple[int, int]] = {}
         self.failure: PeerError | None = None
@@ -254,7 +257,9 @@ class PeerConnection:
                 pending.turn.set()
                 return
 
-    async def _until(self, ready: Callable[[socket.socket], Awaitable[None]]) -> None:
+    async def _until(
+        self, ready: Callable[[socket.socket | TlsTransport], Awaitable[None]]
+    ) -> None:
         """Wait for the socket.  Raises PeerError where it is closed meanwhile."""
         with suppress(trio.ClosedResourceError):  # `failure` says why
             await ready(self._socket)

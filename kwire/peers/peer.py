@@ -22,6 +22,8 @@ from kwire.peers.error import PeerError
 if TYPE_CHECKING:
     from kwire.client.connection import Request
     from kwire.metadata.image import Endpoint
+    from kwire.network.tls import TlsTransport
+    from kwire.peers.tls import PeerTls
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class Peer:
         *,
         client_id: str,
         limits: PeerLimits | None = None,
+        tls: PeerTls | None = None,
     ) -> None:
         """`address` is asked for each call; None where the broker is not alive."""
+        self._tls = tls
         self.broker_id = broker_id
         self.client_id = client_id
         self._address = address
@@ -147,7 +151,10 @@ class Peer:
         whom = f"{self._whom()} at {endpoint.host}:{endpoint.port}"
         try:
             with trio.fail_after(self._limits.connect_timeout_ms / 1000):
-                client = await self._socket_to(endpoint)
+                client: socket.socket | TlsTransport
+                client = plain = await self._socket_to(endpoint)
+                if self._tls is not None:
+                    client = await self._inside(self._tls, plain, endpoint.host)
         except trio.TooSlowError:
             raise PeerError(whom, "no connection in time") from None
         except OSError as error:
@@ -173,6 +180,13 @@ class Peer:
             size_bytes = self._limits.receive_buffer_bytes
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
         return client
+
+    async def _inside(self, tls: PeerTls, client: socket.socket, host: str) -> TlsTransport:
+        try:
+            return await tls.begin(client, host)
+        except BaseException:  # also where it takes too long
+            client.close()
+            raise
 
     def _whom(self) -> str:
         return f"broker {self.broker_id}"

@@ -13,6 +13,7 @@ from kwire.peers.peer import Peer, PeerLimits
 
 if TYPE_CHECKING:
     from kwire.metadata.image import ClusterImage, Endpoint
+    from kwire.peers.tls import PeerTls
     from kwire.settings import BrokerConfig
 
 
@@ -52,6 +53,7 @@ class Peers:
 
     def __init__(self, owner: PeerOwner) -> None:
         self._owner = owner
+        self._tls = _tls_of(owner)
         self._peers: dict[tuple[int, Role, int], Peer] = {}
 
     def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
@@ -66,6 +68,7 @@ class Peers:
                     id=self._owner.node_id, number=number
                 ),
                 limits=self._limits(role),
+                tls=self._tls,
             )
         return found
 
@@ -107,3 +110,14 @@ class Peers:
             connect_timeout_ms=config.socket_connection_setup_timeout_ms,
             receive_buffer_bytes=receive_buffer_bytes,
         )
+
+
+def _tls_of(owner: PeerOwner) -> PeerTls | None:
+    """Where the listener between brokers has it.  Raises ConfigError where it cannot be used."""
+    config = owner.config
+    protocols = {each.listener: each.security_protocol for each in config.advertised_listeners}
+    if not protocols.get(config.inter_broker_listener, "").endswith("SSL"):
+        return None
+    from kwire.peers.tls import PeerTls
+
+    return PeerTls(lambda: owner.config)
