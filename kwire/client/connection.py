@@ -79,6 +79,8 @@ class Connection:
         self.port = port
         self.timeout_s = timeout_s
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        """The finalized features, as they were when the connection began (KIP-584)."""
         self._client_id = client_id
         self._pending: deque[Pending] = deque()
         self._next_correlation_id = 0
@@ -179,6 +181,7 @@ class Connection:
                 self.close()
                 raise ProtocolError(f"{self.address} refused ApiVersions ({reply.error_code})")
             self.versions = ranges
+            self.features = {each.name: each.max_version_level for each in reply.finalized_features}
             return
 
     def _send(self, request: Request, version: int, replied: bool) -> None:

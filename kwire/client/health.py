@@ -65,6 +65,8 @@ class ClusterHealth:
     reassignments: list[Reassignment] | None
     """None where the controller does not say."""
     lags: list[Lag]
+    features: dict[str, int] = field(default_factory=dict)
+    """The levels of the features that are in force."""
 
     @property
     def ailments(self) -> list[str]:
@@ -115,6 +117,7 @@ def health_of(survey: Survey) -> ClusterHealth:
         not_preferred=[place for place, state in states.items() if _could_be_led_better(state)],
         reassignments=survey.reassignments,
         lags=[lag for lag in lags if lag.records > 0],
+        features=survey.features,
     )
 
 

@@ -51,6 +51,8 @@ class Said:
     end_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     """Where its own replicas end, whoever leads; those it does not tell are missing."""
     reassignments: list[Reassignment] | None = None
+    features: dict[str, int] = field(default_factory=dict)
+    """The levels of the features that are in force."""
     trouble: ClientError | None = None
 
 
@@ -71,6 +73,12 @@ class Survey:
         """Those under way; None where the controller does not say."""
         said = self.said.get(self.controller_id)
         return None if said is None else said.reassignments
+
+    @property
+    def features(self) -> dict[str, int]:
+        """Those in force, as the controller says; none where it does not."""
+        said = self.said.get(self.controller_id)
+        return {} if said is None else said.features
 
 
 def from_each(cluster: Cluster, ask: Callable[[int, Connection], T]) -> dict[int, T | ClientError]:
@@ -141,7 +149,7 @@ def _asked(
     is_controller: bool,
 ) -> Said:
     """Until something cannot be told; a broker that lacks a request is not in trouble for it."""
-    said = Said()
+    said = Said(features=dict(connection.features))
     replicated = [
         place
         for place, state in partitions.items()

@@ -8,7 +8,7 @@ import trio
 
 from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import ClusterStore, StoreError
-from kwire.controller.feature_updates import lower, settle
+from kwire.controller.feature_updates import is_open, lower, settle
 from kwire.metadata.changes import SetFeatures
 from kwire.metadata.image import ClusterImage
 
@@ -27,12 +27,20 @@ class Agreement:
         self._nursery = nursery
         self._image: ClusterImage | None = None
         self._knows_topics = False
+        self._is_open = False
+        """Whether something may come of any change, also of topics alone."""
         self._is_at_work = False
 
     def follow(self, image: ClusterImage, *, knows_topics: bool) -> None:
         """`image` is the cluster as of now; with all its topics, where this is the controller."""
-        self._image, self._knows_topics = image, knows_topics
-        if not self._is_at_work and self._decide(image) is not None:
+        before, self._image, self._knows_topics = self._image, image, knows_topics
+        if (
+            before is None
+            or before.brokers is not image.brokers
+            or before.features is not image.features
+        ):
+            self._is_open = is_open(image)
+        if self._is_open and not self._is_at_work and self._decide(image) is not None:
             self._is_at_work = True
             self._nursery.start_soon(self._agree)
 

@@ -134,6 +134,12 @@ def settle(image: ClusterImage) -> SetFeatures | None:
     return _agreed(image, best) if rises and _all_there(image) else lower(image)
 
 
+def is_open(image: ClusterImage) -> bool:
+    """Whether the members could agree on other levels, should nobody be away."""
+    agreed = image.features.agreed
+    return agreed is not None and agreed != _best(image)
+
+
 def _best(image: ClusterImage) -> dict[str, int]:
     """The highest level of each feature that each member knows and the administrator wants."""
     best = {}

@@ -97,6 +97,8 @@ def test_a_broker_alone(kwire: Kwire, bootstrap: str, unique: str) -> None:
     told = kwire("cluster", "status").stdout
     assert told.endswith("all is well\n")
     assert f"cluster {found['cluster']}: 1 broker" in told
+    assert found["features"]["transaction.version"] == 2
+    assert "transaction.version 2\n" in told
 
 
 def test_a_cluster_through_the_loss_of_a_broker(

@@ -45,6 +45,13 @@ def test_all_is_well() -> None:
     assert health.lags == []
 
 
+def test_features_are_those_that_the_controller_tells_of() -> None:
+    said = {1: Said(features={"f": 1}), 2: Said(features={"f": 2})}
+    places = {T0: partition(1, [1, 2], [1, 2])}
+    assert surveyed(places, said=said, nodes=(1, 2), controller_id=2).features == {"f": 2}
+    assert surveyed(places, said=said, nodes=(1, 2), controller_id=-1).features == {}
+
+
 def test_a_broker_that_is_away_is_named_by_its_replicas() -> None:
     health = surveyed({T0: partition(1, [4, 1], [1])})
     assert health.ailments == ["broker 4 is away", "1 of 1 partitions under-replicated"]

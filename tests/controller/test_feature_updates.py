@@ -12,6 +12,7 @@ from kwire.controller.feature_updates import (
     SAFE_DOWNGRADE,
     UPGRADE,
     Update,
+    is_open,
     lower,
     settle,
     update,
@@ -88,6 +89,14 @@ def test_who_has_no_replicas_is_not_waited_for() -> None:
 def test_without_members_of_several_kinds_there_is_nothing_to_agree_on() -> None:
     image = cluster(Features(), OURS)
     assert (settle(image), lower(image)) == (None, None)
+
+
+def test_whether_there_is_anything_to_agree_on() -> None:
+    assert not is_open(cluster(Features(), OURS))
+    assert not is_open(cluster(FULL, OURS, OURS, OURS))
+    assert not is_open(cluster(agreed(), OURS, APACHE))
+    assert is_open(cluster(agreed(), OURS, OURS))
+    assert is_open(cluster(FULL, OURS, APACHE))
 
 
 def test_nobody_but_the_controller_has_anything_rise() -> None:

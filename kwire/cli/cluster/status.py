@@ -116,6 +116,8 @@ def show(health: ClusterHealth) -> None:
         _name(what, places)
     _show_lags(health)
     _show_reassignments(health.reassignments)
+    levels = ", ".join(f"{name} {level}" for name, level in sorted(health.features.items()))
+    click.echo(f"features: {levels or 'none'}")
     verdict = "; ".join(health.ailments)
     click.echo(f"not well: {verdict}" if verdict else "all is well")
 
@@ -195,6 +197,7 @@ def as_object(health: ClusterHealth) -> dict[str, Any]:
         "controller": health.controller_id if health.controller_id >= 0 else None,
         "topics": health.topics,
         "partitions": health.partitions,
+        "features": health.features,
         "brokers": [_broker_object(each) for each in health.brokers],
         "offline": _places(health.offline),
         "under_min_isr": _places(health.under_min_isr),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import threading
 import time
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from kwire.client.cluster import Cluster
@@ -28,6 +29,9 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": "120000",  # who stands still for a moment stays a member
 }
 
+KWIRE, APACHE = "kwire", "apache"
+
+AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
 State: TypeAlias = tuple[int, tuple[int, ...], frozenset[int]]
 """Of a partition: leader, replicas, in-sync replicas."""
 
@@ -39,7 +43,7 @@ def until(condition: Callable[[], object], what: str) -> None:
     while time.monotonic() < deadline:
         try:
             seen = condition()
-        except ClientError as refusal:
+        except (ClientError, KafkaException) as refusal:
             seen = refusal
         else:
             if seen:
@@ -49,17 +53,30 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 class Mixed:
-    """Brokers by their id; all of them run."""
+    """Brokers by their id, from 1 on, of these kinds; none of them runs yet."""
 
     def __init__(
         self,
         zookeeper: ZooKeeperProcess,
+        directory: Path,
         chroot: str,
-        brokers: dict[int, BrokerProcess | ZooKeeperBroker],
+        kinds: Sequence[str],
+        settings: Mapping[str, str],
+        disks: Sequence[str],
     ) -> None:
         self._zookeeper, self._chroot = zookeeper, chroot
-        self.brokers = brokers
-        self.down: set[int] = set()
+        self._directory, self._settings, self._disks = directory, settings, disks
+        self.brokers = {number: self._made(number, kind) for number, kind in enumerate(kinds, 1)}
+        self.down = {*self.brokers}
+
+    def _made(self, broker_id: int, kind: str, port: int = 0) -> AnyBroker:
+        directory, connect = self._directory / str(broker_id), self._zookeeper.connect(self._chroot)
+        log_dirs = ",".join(str(directory / disk) for disk in self._disks)
+        settings = {"log.dirs": log_dirs, **self._settings}
+        if kind == APACHE:
+            return ZooKeeperBroker(directory, connect, broker_id, port=port, settings=settings)
+        own = {"broker.id": str(broker_id), "zookeeper.connect": connect}
+        return BrokerProcess(directory, {**settings, **own}, port=port)
 
     def address(self, broker_id: int) -> str:
         broker = self.brokers[broker_id]
@@ -78,9 +95,18 @@ class Mixed:
         self.brokers[broker_id].kill()
         self.down.add(broker_id)
 
+    def stop(self, broker_id: int) -> None:
+        """It goes as is proper, and has others lead what it led."""
+        self.brokers[broker_id].stop()
+        self.down.add(broker_id)
+
     def start(self, broker_id: int) -> None:
         self.brokers[broker_id].start()
         self.down.discard(broker_id)
+
+    def become(self, broker_id: int, kind: str) -> None:
+        """Have another broker on the data, with the id and the port of one that is down."""
+        self.brokers[broker_id] = self._made(broker_id, kind, self.brokers[broker_id].port)
 
     def client(self, broker_id: int) -> Cluster:
         """One that asks this broker first."""
@@ -88,7 +114,7 @@ class Mixed:
 
     def lead(self, broker_id: int) -> None:
         """Have this broker be the controller: the others stand still during the election."""
-        others = [each for number, each in self.brokers.items() if number != broker_id]
+        others = [self.brokers[number] for number in self.up if number != broker_id]
         if self.controllers() != {broker_id}:
             for each in others:
                 each.pause()
@@ -123,6 +149,11 @@ class Mixed:
                 ]
         return None
 
+    def state(self, name: str, index: int = 0) -> State:
+        """Of a partition, as one of the brokers says it; nobody's where it is not there."""
+        known = self.topic(self.up[0], name) or []
+        return known[index] if index < len(known) else (-1, (), frozenset())
+
     def all_say(self, name: str, expected: Sequence[State] | None) -> None:
         """Wait until each broker's Metadata say so of a topic."""
         wanted = None if expected is None else [*expected]
@@ -131,10 +162,21 @@ class Mixed:
             f"{name} as {wanted}",
         )
 
+    def in_sync(self, name: str, wanted: frozenset[int] | None = None) -> bool:
+        """Whether everybody says so of all partitions of a topic, with leaders among them.
+
+        `wanted` are those in sync; without, all replicas of each partition.
+        """
+        return all(
+            isr == (wanted or frozenset(replicas)) and leader in isr
+            for number in self.up
+            for leader, replicas, isr in self.topic(number, name) or [(-1, (), frozenset())]
+        )
+
     def produce(self, topic: str, values: Sequence[str], partitions: int) -> None:
-        """With acks=all: returns when all of them are acknowledged."""
+        """Idempotently: returns when all of them are acknowledged by who is in sync."""
         failures: list[object] = []
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number, value in enumerate(values):
             producer.produce(
                 topic,
@@ -180,11 +222,35 @@ class Mixed:
             left = producer.flush(PATIENCE_S)
         assert (left, failures) == (0, [])
 
-    def records(self, broker_id: int, topic: str, index: int) -> bytes:
-        """What a broker has of a partition, of which there is one segment."""
-        directory = self.brokers[broker_id].directory / "data" / f"{topic}-{index}"
-        (segment,) = directory.glob("*.log")
-        return segment.read_bytes()
+    def end(self, topic: str, index: int) -> int:
+        """Up to where a partition can be read, markers of transactions included.
+
+        A leader that is new does not know that yet.
+        """
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"})
+        ends: list[int] = []
+
+        def is_told() -> bool:
+            place = TopicPartition(topic, index)
+            ends.append(consumer.get_watermark_offsets(place, PATIENCE_S)[1])
+            return True
+
+        try:
+            until(is_told, "told the end")
+        finally:
+            consumer.close()
+        return ends[0]
+
+    def differing(self, topic: str) -> list[str]:
+        """The partitions of a topic that are not the same byte for byte wherever they are."""
+        digests: dict[str, set[str]] = {}
+        for broker in self.brokers.values():
+            for folder in (broker.directory / "data").glob(f"{topic}-*"):
+                digest = hashlib.sha256()
+                for segment in sorted(folder.glob("*.log")):
+                    digest.update(segment.name.encode() + segment.read_bytes())
+                digests.setdefault(folder.name, set()).add(digest.hexdigest())
+        return sorted(name for name, each in digests.items() if len(each) > 1)
 
     def read(self, topic: str, partitions: int, count: int) -> list[str]:
         """The first `count` values of a topic, in the order of their partitions."""
@@ -205,30 +271,21 @@ def mixed(
     zookeeper: ZooKeeperProcess,
     directory: Path,
     chroot: str,
-    *,
-    apache: Sequence[int],
+    *kinds: str,
     settings: Mapping[str, str] | None = None,
+    later: Sequence[int] = (),
     disks: Sequence[str] = ("data",),
 ) -> Iterator[Mixed]:
-    """Broker 1 is kwire's, `apache` are the others; each has `disks` in its directory."""
-    connect = zookeeper.connect(chroot)
+    """Brokers 1 and up, of these kinds, that run, each with `disks` in its directory.
 
-    def settings_of(number: int) -> dict[str, str]:
-        log_dirs = ",".join(str(directory / str(number) / disk) for disk in disks)
-        return {**SETTINGS, "log.dirs": log_dirs, **(settings or {})}
-
-    own = {"broker.id": "1", "zookeeper.connect": connect}
-    ours = BrokerProcess(directory / "1", {**settings_of(1), **own})
-    brokers: dict[int, BrokerProcess | ZooKeeperBroker] = {1: ours}
-    for number in apache:
-        brokers[number] = ZooKeeperBroker(
-            directory / str(number), connect, number, settings=settings_of(number)
-        )
+    Those of `later` are left to the test.
+    """
+    given = {**SETTINGS, **(settings or {})}
+    cluster = Mixed(zookeeper, directory, chroot, kinds, given, disks)
     with ExitStack() as stack:
-        for broker in brokers.values():
-            # Without a goodbye: what it has to do in a cluster that ends is no part of the test.
-            stack.callback(broker.kill)
-            broker.start()
-        cluster = Mixed(zookeeper, chroot, brokers)
+        # Without a goodbye: what it has to do in a cluster that ends is no part of the test.
+        stack.callback(lambda: [broker.kill() for broker in cluster.brokers.values()])
+        for number in cluster.brokers.keys() - {*later}:
+            cluster.start(number)
         until(lambda: len(cluster.controllers()) == 1, "of one mind on the controller")
         yield cluster

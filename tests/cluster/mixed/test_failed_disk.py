@@ -10,12 +10,12 @@ import pytest
 
 from kwire.client.topics import create_topic
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 
-KWIRE, APACHE = 1, 2
-BOTH = frozenset((KWIRE, APACHE))
+OURS, THEIRS = 1, 2
+BOTH = frozenset((OURS, THEIRS))
 DISKS = ("a", "b")
 NOTICED_SOON = {
     "log.flush.offset.checkpoint.interval.ms": "500",
@@ -24,8 +24,8 @@ NOTICED_SOON = {
 PARTITIONS = 4
 
 
-@pytest.mark.parametrize("controller", [KWIRE, APACHE])
-@pytest.mark.parametrize("victim", [KWIRE, APACHE])
+@pytest.mark.parametrize("controller", [OURS, THEIRS])
+@pytest.mark.parametrize("victim", [OURS, THEIRS])
 def test_what_is_on_the_other_disk_goes_on(
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
@@ -37,11 +37,11 @@ def test_what_is_on_the_other_disk_goes_on(
     """What was on the failed one is led by the other broker, which is alone in sync there."""
     chroot = f"/{unique}"
     with mixed(
-        zookeeper, tmp_path, chroot, apache=[APACHE], settings=NOTICED_SOON, disks=DISKS
+        zookeeper, tmp_path, chroot, KWIRE, APACHE, settings=NOTICED_SOON, disks=DISKS
     ) as cluster:
         cluster.lead(controller)
-        with cluster.client(KWIRE) as client:
-            spread = [[KWIRE, APACHE], [APACHE, KWIRE]] * (PARTITIONS // 2)
+        with cluster.client(OURS) as client:
+            spread = [[OURS, THEIRS], [THEIRS, OURS]] * (PARTITIONS // 2)
             create_topic(client, "t", assignment=spread)
         until(lambda: in_sync(cluster) == {index: BOTH for index in range(PARTITIONS)}, "in sync")
         values = [str(number) for number in range(400)]

@@ -12,30 +12,30 @@ from kwire.client.elections import ElectionType, elect_leaders
 from kwire.client.reassignments import alter_reassignments
 from kwire.client.topics import add_partitions, create_topic, delete_topic
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import Mixed, State, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, State, mixed, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-KWIRE, APACHE = 1, 2
+OURS, THEIRS = 1, 2
 BOTH = frozenset((1, 2))
 
 
 def test_either_leads_the_cluster(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
 ) -> None:
-    with mixed(zookeeper, tmp_path, f"/{unique}", apache=[APACHE]) as cluster:
-        for controller in (KWIRE, APACHE):
+    with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE) as cluster:
+        for controller in (OURS, THEIRS):
             cluster.lead(controller)
             _life_of_a_topic(cluster, f"t{controller}")
 
 
 def _life_of_a_topic(cluster: Mixed, name: str) -> None:
     """Made, filled, grown, moved away from kwire and back, led as preferred, read, deleted."""
-    with cluster.client(KWIRE) as ours, cluster.client(APACHE) as theirs:
+    with cluster.client(OURS) as ours, cluster.client(THEIRS) as theirs:
         made = create_topic(
             ours,
             name,
-            assignment=[[KWIRE, APACHE], [APACHE, KWIRE]],
+            assignment=[[OURS, THEIRS], [THEIRS, OURS]],
             configs={"retention.ms": "7777777"},
         )
         assert made.error_code == 0
@@ -43,11 +43,11 @@ def _life_of_a_topic(cluster: Mixed, name: str) -> None:
         values = [str(number) for number in range(100)]
         cluster.produce(name, values, 2)
         add_partitions(theirs, name, 3)
-        until(lambda: len(cluster.topic(KWIRE, name) or ()) == 3, "grown")
+        until(lambda: len(cluster.topic(OURS, name) or ()) == 3, "grown")
         first = TopicPartition(name, 0)
-        assert alter_reassignments(theirs, {first: [APACHE]}) == {}
+        assert alter_reassignments(theirs, {first: [THEIRS]}) == {}
         until(lambda: _state(cluster, name) == (2, (2,), frozenset((2,))), "moved away from kwire")
-        assert alter_reassignments(ours, {first: [KWIRE, APACHE]}) == {}
+        assert alter_reassignments(ours, {first: [OURS, THEIRS]}) == {}
         until(lambda: _state(cluster, name) == (2, (1, 2), BOTH), "moved to kwire")
         assert [each.failed for each in elect_leaders(theirs, ElectionType.PREFERRED, [first])] == [
             False
@@ -64,7 +64,7 @@ def _life_of_a_topic(cluster: Mixed, name: str) -> None:
 
 def _state(cluster: Mixed, name: str) -> State | None:
     """Of the first partition, where both say the same."""
-    ours, theirs = (cluster.topic(each, name) for each in (KWIRE, APACHE))
+    ours, theirs = (cluster.topic(each, name) for each in (OURS, THEIRS))
     return ours[0] if ours and theirs and ours[0] == theirs[0] else None
 
 

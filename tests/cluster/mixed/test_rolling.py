@@ -5,68 +5,74 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
 
+from kwire.client.topics import create_topic
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.rolling import (
-    APACHE,
-    KWIRE,
-    WAIT_S,
-    consume,
-    digests,
-    mixed,
-    produce,
-)
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.slow,
-    pytest.mark.long,
-    pytest.mark.usefixtures("apache_kafka_libs"),
-]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
+
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "6000",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+}
+
+
+def create(cluster: Mixed, name: str) -> None:
+    with cluster.client(1) as client:
+        create_topic(client, name, assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    until(lambda: cluster.in_sync(name), "in sync")
+
+
+def numbers(first: int, end: int) -> list[str]:
+    return [str(number) for number in range(first, end)]
+
+
+def check_all(cluster: Mixed, name: str, written: int) -> None:
+    """Each record is there once, and the replicas are the same."""
+    assert sorted(cluster.read(name, 3, written)) == sorted(numbers(0, written))
+    for broker_id in cluster.brokers:
+        cluster.stop(broker_id)
+    assert cluster.differing(name) == []
 
 
 @pytest.mark.parametrize("kinds", [(KWIRE, KWIRE, APACHE), (APACHE, APACHE, KWIRE)], ids="-".join)
 def test_each_dies_and_comes_back(
-    kinds: tuple[str, ...], zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path
+    kinds: tuple[str, ...],
+    zookeeper: ZooKeeperProcess,
+    zookeeper_libs: Path,
+    unique: str,
+    tmp_path: Path,
 ) -> None:
     """kill -9 of one after the other, while records are acknowledged by what is in sync."""
-    with mixed(tmp_path, zookeeper.connect(f"/{unique}"), *kinds) as cluster:
-        admin = cluster.admin()
-        admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
-        cluster.wait_until_in_sync("t")
-        produce(cluster, "t", 3, range(3000))
-        for at, broker in cluster.brokers.items():
-            broker.kill()
-            produce(cluster, "t", 3, range(at * 3000, (at + 1) * 3000))
-            broker.start()
-            cluster.wait_until_in_sync("t")
-        assert consume(cluster, "t", 3, 12_000) == [*range(12_000)]
-        for broker in cluster.brokers.values():
-            broker.stop()
-        assert all(len(each) == 1 for each in digests(cluster, "t").values())
+    with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS) as cluster:
+        create(cluster, "t")
+        cluster.produce("t", numbers(0, 3000), 3)
+        for at in cluster.brokers:
+            cluster.kill(at)
+            cluster.produce("t", numbers(at * 3000, (at + 1) * 3000), 3)
+            cluster.start(at)
+            until(lambda: cluster.in_sync("t"), "in sync")
+        check_all(cluster, "t", 12_000)
 
 
 def test_a_rolling_upgrade_and_back(
-    zookeeper: ZooKeeperProcess, unique: str, tmp_path: Path
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, unique: str, tmp_path: Path
 ) -> None:
     """Three Apache Kafka brokers become kwire's one by one, on their data, and again Apache's."""
-    connect = zookeeper.connect(f"/{unique}")
-    with mixed(tmp_path, connect, APACHE, APACHE, APACHE) as cluster:
-        admin = cluster.admin()
-        admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
+    kinds = (APACHE, APACHE, APACHE)
+    with mixed(zookeeper, tmp_path, f"/{unique}", *kinds, settings=SETTINGS) as cluster:
+        create(cluster, "t")
         written = 0
         for kind in (KWIRE, APACHE):
             for broker_id in (1, 2, 3):
-                cluster.wait_until_in_sync("t")
-                cluster.brokers[broker_id].stop()
-                cluster.replace(broker_id, kind)
-                produce(cluster, "t", 3, range(written, written + 1500))
-                cluster.brokers[broker_id].start()
-                produce(cluster, "t", 3, range(written + 1500, written + 3000))
+                until(lambda: cluster.in_sync("t"), "in sync")
+                cluster.stop(broker_id)
+                cluster.become(broker_id, kind)
+                cluster.produce("t", numbers(written, written + 1500), 3)
+                cluster.start(broker_id)
+                cluster.produce("t", numbers(written + 1500, written + 3000), 3)
                 written += 3000
-        cluster.wait_until_in_sync("t")
-        assert consume(cluster, "t", 3, written) == [*range(written)]
-        for broker in cluster.brokers.values():
-            broker.stop()
-        assert all(len(each) == 1 for each in digests(cluster, "t").values())
+        until(lambda: cluster.in_sync("t"), "in sync")
+        check_all(cluster, "t", written)

@@ -25,12 +25,12 @@ from kwire.client.throttles import OF_BROKER, OF_TOPIC
 from kwire.client.topics import create_topic
 from kwire.conformance.apache_kafka import ZOOKEEPER_VERSION, run
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import PATIENCE_S, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, PATIENCE_S, Mixed, mixed, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 
-KWIRE, APACHE = 1, 2
-BOTH = frozenset((KWIRE, APACHE))
+OURS, THEIRS = 1, 2
+BOTH = frozenset((OURS, THEIRS))
 REASSIGNMENT = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 RATE = 2_000_000
 SIZE = 20_000_000
@@ -45,7 +45,7 @@ EVEN = {
 
 def made(cluster: Mixed, name: str, broker: int) -> None:
     """A topic with one partition of SIZE bytes on one broker."""
-    with cluster.client(KWIRE) as client:
+    with cluster.client(OURS) as client:
         create_topic(client, name, assignment=[[broker]])
     cluster.all_say(name, [(broker, (broker,), frozenset((broker,)))])
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "batch.size": 50_000})
@@ -59,7 +59,7 @@ def size_at(cluster: Mixed, broker: int, name: str) -> int:
     return sum(path.stat().st_size for path in directory.glob("*.log"))
 
 
-@pytest.mark.parametrize("broker", [KWIRE, APACHE])
+@pytest.mark.parametrize("broker", [OURS, THEIRS])
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_the_rate_is_kept(
     zookeeper: ZooKeeperProcess,
@@ -70,9 +70,9 @@ def test_the_rate_is_kept(
     broker: int,
 ) -> None:
     """`broker` throttles, the other one does not."""
-    other = KWIRE + APACHE - broker
+    other = OURS + THEIRS - broker
     source, target = (broker, other) if side == "leader" else (other, broker)
-    with mixed(zookeeper, tmp_path, f"/{unique}", apache=[APACHE], settings=EVEN) as cluster:
+    with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE, settings=EVEN) as cluster:
         made(cluster, "t", source)
         with cluster.client(broker) as client:
             # Behind the creation: Apache Kafka takes no throttled replicas from that.
@@ -105,32 +105,32 @@ def rates_of(cluster: Mixed, broker: int) -> set[str]:
         return {each.name for each in told if each.config_source == Source.DYNAMIC_BROKER}
 
 
-@pytest.mark.parametrize("controller", [KWIRE, APACHE])
+@pytest.mark.parametrize("controller", [OURS, THEIRS])
 def test_a_throttled_move_is_given_up_in_the_middle(
     zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str, controller: int
 ) -> None:
     """Then done, by Kafka's own tool: the throttles go with either."""
-    with mixed(zookeeper, tmp_path, f"/{unique}", apache=[APACHE], settings=EVEN) as cluster:
+    with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE, settings=EVEN) as cluster:
         cluster.lead(controller)
-        made(cluster, "t", KWIRE)
-        made(cluster, "u", APACHE)
+        made(cluster, "t", OURS)
+        made(cluster, "u", THEIRS)
         plan = tmp_path / "plan.json"
         moves = [
             {"topic": name, "partition": 0, "replicas": [broker]}
-            for name, broker in (("t", APACHE), ("u", KWIRE))
+            for name, broker in (("t", THEIRS), ("u", OURS))
         ]
         plan.write_text(json.dumps({"version": 1, "partitions": moves}))
         reassign(cluster, plan, "--execute", "--throttle", "1000000")
-        until(lambda: some_of(cluster, APACHE, "t") and some_of(cluster, KWIRE, "u"), "begun")
+        until(lambda: some_of(cluster, THEIRS, "t") and some_of(cluster, OURS, "u"), "begun")
         assert all(rates_of(cluster, broker) == {*OF_BROKER} for broker in BOTH)
         reassign(cluster, plan, "--cancel")
-        for name, broker in (("t", KWIRE), ("u", APACHE)):
+        for name, broker in (("t", OURS), ("u", THEIRS)):
             cluster.all_say(name, [(broker, (broker,), frozenset((broker,)))])
-        until(lambda: not size_at(cluster, APACHE, "t") + size_at(cluster, KWIRE, "u"), "removed")
+        until(lambda: not size_at(cluster, THEIRS, "t") + size_at(cluster, OURS, "u"), "removed")
         until(lambda: is_unthrottled(cluster), "without throttles")
         reassign(cluster, plan, "--execute", "--throttle", "5000000")
         until(lambda: "is completed" in reassign(cluster, plan, "--verify"), "moved")
-        for name, broker in (("t", APACHE), ("u", KWIRE)):
+        for name, broker in (("t", THEIRS), ("u", OURS)):
             cluster.all_say(name, [(broker, (broker,), frozenset((broker,)))])
             assert len(cluster.read(name, 1, SIZE // 10_000)) == SIZE // 10_000
         assert re.search(r"Clearing broker-level throttles", reassign(cluster, plan, "--verify"))
@@ -151,7 +151,7 @@ def some_of(cluster: Mixed, broker: int, name: str) -> bool:
 
 
 def is_unthrottled(cluster: Mixed) -> bool:
-    with cluster.client(KWIRE) as client:
+    with cluster.client(OURS) as client:
         lists = topic_settings(client, ["t", "u"], OF_TOPIC)
     return not any(any(of.values()) for of in lists.values()) and not any(
         rates_of(cluster, broker) for broker in BOTH
