@@ -5,8 +5,8 @@
 | on ZooKeeper | a process for each broker | 3.9.2 |
 | without | `kwire serve --brokers N` | nodes of KRaft, each broker and controller |
 
-The brokers' ids begin with the setting `node.id` (1 if it is not given), except those of
-`kwire serve --brokers`, which it counts from 1.
+On ZooKeeper the brokers' ids begin with the setting `node.id` (1 if it is not given); without,
+they are counted from 1, as `kwire serve --brokers` has it.
 """
 
 from __future__ import annotations
@@ -83,20 +83,23 @@ def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) ->
     first_id = int(settings.pop("node.id", "1"))
     with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
         connect = zookeeper.connect("/suites")
-        brokers = [
-            ZooKeeperBroker(directory / f"broker-{number}", connect, number, settings=settings)
-            for number in range(first_id, first_id + count)
-        ]
-        with _running(brokers, first_id) as bootstrap:
+        brokers = []
+        for number in range(first_id, first_id + count):
+            port = free_port()
+            # Given, not left to its default: a suite looks whether it was.
+            own = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+            folder = directory / f"broker-{number}"
+            broker = ZooKeeperBroker(folder, connect, number, port=port, settings=settings | own)
+            brokers.append(broker)
+        with _running(brokers, range(first_id, first_id + count)) as bootstrap:
             yield bootstrap
 
 
 @contextlib.contextmanager
 def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
-    """Nodes of Apache Kafka's KRaft, with `more` settings."""
+    """Nodes of Apache Kafka's KRaft, with `more` settings but for their ids."""
     settings = replicated(count) | SETTINGS | dict(more)
-    first_id = int(settings.pop("node.id", "1"))
-    ids = range(first_id, first_id + count)
+    ids = range(1, count + 1)
     controllers = {number: free_port() for number in ids}
     voters = ",".join(f"{number}@localhost:{port}" for number, port in controllers.items())
     nodes = []
@@ -109,21 +112,20 @@ def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str
         }
         node = ApacheKafka(directory / f"node-{number}", port=port, settings=settings | own)
         nodes.append(node)
-    with _running(nodes, first_id) as bootstrap:
+    with _running(nodes, ids) as bootstrap:
         yield bootstrap
 
 
 @contextlib.contextmanager
-def _running(brokers: Sequence[ApacheKafka], first_id: int) -> Iterator[str]:
+def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[str]:
     """All of them, once each knows of all."""
-    ids = frozenset(range(first_id, first_id + len(brokers)))
     try:
         for broker in brokers:
             broker.format()
             broker.spawn()
         for broker in brokers:
             broker.wait_until_up()
-        _wait_until_members(brokers, ids)
+        _wait_until_members(brokers, frozenset(ids))
         yield ",".join(f"localhost:{broker.port}" for broker in brokers)
     finally:
         for broker in brokers:

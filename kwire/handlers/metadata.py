@@ -6,6 +6,7 @@ Behaviour
   them, in the order of their names (Apache Kafka has that of a hash table), for a null list
   (an empty one in v0).  One id in the list makes it a list of ids.
 - What exists comes first, in the order asked for and once each, then what does not.
+- A member of a cluster that has not been told of its brokers yet answers once it is.
 - Topics that do not exist are created when the client allows it and
   `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
   of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.  On a connection
@@ -25,6 +26,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -42,6 +44,9 @@ from kwire.context import Context
 from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.metadata_view import MetadataView
 from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+
+if TYPE_CHECKING:
+    from kwire.cluster.membership import Membership
 
 log = logging.getLogger("kwire.metadata")
 
@@ -65,7 +70,33 @@ _FIRST_WITH_LISTENER_NOT_FOUND = 6
 _FIRST_WITH_IDS = 12
 
 
+FIRST_TOLD_MS = 20_000
+"""How long a member that has just started waits to be told who is in its cluster; less than the
+30 s that clients give a request.
+
+Apache Kafka answers without any broker meanwhile, which is for a moment only.  librdkafka's admin
+client that was told of no controller by each of its bootstrap servers does not ask again for 60 s.
+"""
+
+
 def handle(
+    broker: Broker, request: MetadataRequest, context: Context
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if not broker.image.brokers and broker.member is not None:
+        return _once_told(broker, broker.member, request, context)
+    return _answer(broker, request, context)
+
+
+async def _once_told(
+    broker: Broker, member: Membership, request: MetadataRequest, context: Context
+) -> MetadataResponse:
+    """By what the controller tells this broker first; where there is none, of this broker alone."""
+    await member.until(lambda image: bool(image.brokers), FIRST_TOLD_MS)
+    answer = _answer(broker, request, context)
+    return answer if isinstance(answer, MetadataResponse) else await answer
+
+
+def _answer(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.api_version
