@@ -91,8 +91,8 @@ def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) ->
             folder = directory / f"broker-{number}"
             broker = ZooKeeperBroker(folder, connect, number, port=port, settings=settings | own)
             brokers.append(broker)
-        with _running(brokers, range(first_id, first_id + count)) as bootstrap:
-            yield bootstrap
+        with _running(brokers, range(first_id, first_id + count)):
+            yield ",".join(f"127.0.0.1:{broker.port}" for broker in brokers)
 
 
 @contextlib.contextmanager
@@ -112,12 +112,12 @@ def apache(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str
         }
         node = ApacheKafka(directory / f"node-{number}", port=port, settings=settings | own)
         nodes.append(node)
-    with _running(nodes, ids) as bootstrap:
-        yield bootstrap
+    with _running(nodes, ids):
+        yield ",".join(node.bootstrap for node in nodes)
 
 
 @contextlib.contextmanager
-def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[str]:
+def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[None]:
     """All of them, once each knows of all."""
     try:
         for broker in brokers:
@@ -126,7 +126,7 @@ def _running(brokers: Sequence[ApacheKafka], ids: Sequence[int]) -> Iterator[str
         for broker in brokers:
             broker.wait_until_up()
         _wait_until_members(brokers, frozenset(ids))
-        yield ",".join(f"localhost:{broker.port}" for broker in brokers)
+        yield
     finally:
         for broker in brokers:
             broker.stop()

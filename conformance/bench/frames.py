@@ -18,6 +18,7 @@ CORRELATION_POS = 8  # after size (4), api key (2) and api version (2)
 OFFSET = Struct(">q")
 
 _PRODUCE, _FETCH, _API_VERSIONS, _CREATE_TOPICS, _DELETE_TOPICS = 0, 1, 18, 19, 20
+PRODUCE_VERSION = 12
 _CLIENT_ID = b"bench"
 _REPLY_HEADER_BYTES = 4 + 4  # size, correlation id
 _TIMEOUT_MS = 30_000
@@ -84,12 +85,14 @@ def topic_error(reply: bytes, topic: str) -> int:
     return int.from_bytes(reply[at : at + 2], signed=True)
 
 
-def produce(topic: str, partition: int, batch: bytes, acks: int = 1) -> Frame:
-    """Produce 12 of one batch to one partition."""
+def produce(
+    topic: str, partition: int, batch: bytes, acks: int = 1, version: int = PRODUCE_VERSION
+) -> Frame:
+    """Produce of one batch to one partition, of a version from 9 to 12: they are alike."""
     body = b"\0" + Struct(">hi").pack(acks, _TIMEOUT_MS)
     body += b"\2" + _compact(topic.encode()) + b"\2" + Struct(">i").pack(partition)
     body += _compact(batch) + b"\0\0\0"
-    return Frame(_request(_PRODUCE, 12, body, flexible=True))
+    return Frame(_request(_PRODUCE, version, body, flexible=True))
 
 
 class ProduceReply:

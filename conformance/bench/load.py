@@ -19,6 +19,7 @@ from kwire.conformance.bench.frames import (
     CORRELATION,
     CORRELATION_POS,
     OFFSET,
+    PRODUCE_VERSION,
     BrokerRefused,
     FetchReply,
     Frame,
@@ -130,11 +131,12 @@ def produce(
     records_count: int = 1,
     partition: int = 0,
     acks: int = 1,
+    version: int = PRODUCE_VERSION,
 ) -> Sample:
     """One connection that keeps `in_flight` produce requests unanswered; timed one by one when
     that is 1. The partition must have no other producer: offsets are checked."""
     with connect(address) as sock, _steady():
-        frame = frames.produce(topic, partition, batch, acks).data
+        frame = frames.produce(topic, partition, batch, acks, version).data
         reply = first_reply(sock, topic, frame)
         pump = _Pump(sock, frame, reply, records_count, in_flight)
         latencies = pump.run(seconds)
@@ -218,7 +220,13 @@ class _Pump:
 
 
 def produce_on_many(
-    addresses: Sequence[Address], topic: str, batch: bytes, seconds: float, *, acks: int = 1
+    addresses: Sequence[Address],
+    topic: str,
+    batch: bytes,
+    seconds: float,
+    *,
+    acks: int = 1,
+    version: int = PRODUCE_VERSION,
 ) -> Sample:
     """A connection to the leader of each partition, with one request in flight each."""
     selector = selectors.DefaultSelector()
@@ -226,7 +234,7 @@ def produce_on_many(
     with _steady():
         for partition, address in enumerate(addresses):
             sock = connect(address)
-            frame = frames.produce(topic, partition, batch, acks).data
+            frame = frames.produce(topic, partition, batch, acks, version).data
             pump = _Pump(sock, frame, first_reply(sock, topic, frame), 1, 1)
             pumps.append(pump)
             selector.register(sock, selectors.EVENT_READ, pump)
@@ -336,11 +344,17 @@ def latency(address: Address, topic: str, batch: bytes, seconds: float) -> Sampl
 
 
 def fill(
-    address: Address, topic: str, batch: bytes, count: int, records_count: int, partition: int = 0
+    address: Address,
+    topic: str,
+    batch: bytes,
+    count: int,
+    records_count: int,
+    partition: int = 0,
+    version: int = PRODUCE_VERSION,
 ) -> None:
     """Write `count` batches to one partition."""
     with connect(address) as sock:
-        frame = frames.produce(topic, partition, batch).data
+        frame = frames.produce(topic, partition, batch, version=version).data
         pump = _Pump(sock, frame, first_reply(sock, topic, frame), records_count, 1)
         for _ in range(count - 1):
             pump.send(1)

@@ -37,8 +37,10 @@ from kwire.conformance.bench.cluster.subjects import COUNT, Subject
 from kwire.conformance.bench.frames import BrokerRefused
 from kwire.conformance.wire.peer import Peer, Reply
 
+PRODUCE_VERSION: Final = 11
+"""The newest of Apache Kafka 3.9."""
 VERSIONS: Final = {
-    ProduceRequest: 9,
+    ProduceRequest: PRODUCE_VERSION,
     ListOffsetsRequest: 5,
     MetadataRequest: 9,
     CreateTopicsRequest: 5,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Final
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.cluster.asking import NOBODY, Asking, until
+from kwire.conformance.bench.cluster.asking import NOBODY, PRODUCE_VERSION, Asking, until
 from kwire.conformance.bench.cluster.steady import CLIENT_PARTITIONS, VALUE_BYTES, Client, keep_pace
 from kwire.conformance.bench.cluster.subjects import COUNT, Subject
 from kwire.conformance.bench.measure import new_topic
@@ -95,7 +95,7 @@ def catch_up(subject: Subject, asking: Asking, megabytes: int) -> Figures:
     batch = frames.batch(1, BATCH_BYTES)
     count = max(1, round(megabytes * 1e6 / len(batch) / CATCH_UP_PARTITIONS))
     for at, (leader, _) in two.items():
-        load.fill(subject.address(leader), topic, batch, count, 1, at)
+        load.fill(subject.address(leader), topic, batch, count, 1, at, PRODUCE_VERSION)
     asking.wait_until_in_sync([topic], CATCH_UP_PARTITIONS, 2)
     began = time.monotonic()
     asking.reassign(topic, {at: (*on, 3) for at, on in two.items()})

@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import KafkaError, Message, Producer
 
 from kwire.conformance.bench import frames, load
-from kwire.conformance.bench.cluster.asking import Asking
+from kwire.conformance.bench.cluster.asking import PRODUCE_VERSION, Asking
 from kwire.conformance.bench.cluster.subjects import Subject
 from kwire.conformance.bench.frames import BrokerRefused
 from kwire.conformance.bench.measure import new_topic
@@ -69,7 +69,7 @@ class OneInFlight(Work):
         self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
         batch = frames.batch(1, VALUE_BYTES)
-        sample = load.produce(leaders[0], topic, batch, seconds, acks=ALL)
+        sample = load.produce(leaders[0], topic, batch, seconds, acks=ALL, version=PRODUCE_VERSION)
         assert sample.p50_us is not None
         assert sample.p99_us is not None
         return {
@@ -89,7 +89,14 @@ class LargeBatches(Work):
     ) -> Figures:
         batch = frames.batch(100, 1000)
         sample = load.produce(
-            leaders[0], topic, batch, seconds, in_flight=5, records_count=100, acks=ALL
+            leaders[0],
+            topic,
+            batch,
+            seconds,
+            in_flight=5,
+            records_count=100,
+            acks=ALL,
+            version=PRODUCE_VERSION,
         )
         return {"bytes": sample.mb_per_second}
 
@@ -104,7 +111,9 @@ class ManyConnections(Work):
         self, subject: Subject, leaders: list[load.Address], topic: str, seconds: float
     ) -> Figures:
         batch = frames.batch(1, VALUE_BYTES)
-        sample = load.produce_on_many(leaders, topic, batch, seconds, acks=ALL)
+        sample = load.produce_on_many(
+            leaders, topic, batch, seconds, acks=ALL, version=PRODUCE_VERSION
+        )
         return {"requests": sample.per_second}
 
 
