@@ -181,7 +181,7 @@ def copy_folder(source: Path, tree: Path, target: Path) -> set[Path]:
 
 def settings(room: Room, modules: Iterable[Path], *, slow: bool) -> str:
     """mutmut's section of the tree's pyproject.toml."""
-    marks = "not java and not spark" if slow else "not java and not spark and not slow"
+    marks = "not java and not spark and not long" + ("" if slow else " and not slow")
     values = {
         "source_paths": ["kwire"],
         "only_mutate": [path.as_posix() for path in modules],

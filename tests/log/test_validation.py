@@ -292,3 +292,9 @@ def test_a_largest_timestamp_below_none_is_told_as_none(log_at_9: Log) -> None:
     log_at_9.append(stamped(-5), leader_epoch=0, now_ms=NOW_MS)
     header = read_header(log_at_9.segments.active.path.read_bytes())
     assert (header.base_timestamp, header.max_timestamp) == (-5, -1)
+
+
+def test_an_error_says_what_is_wrong_where_it_is_logged() -> None:
+    """For clients some have a sentence of their own, which says it as well."""
+    assert "12 bytes" in str(LogError(ErrorCode.CORRUPT_MESSAGE, "12 bytes"))
+    assert "for all" in str(LogError(ErrorCode.INVALID_RECORD, "12 bytes", message="for all"))

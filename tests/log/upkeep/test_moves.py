@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,6 +204,23 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
     (tmp_path / "c").write_text("no folder, so a disk that is away")
     log = opened(TOPIC_ID, "a", "b", "c").logs[KEY]
     assert (log.dir, log.log_end_offset) == (target / "t-0", 10)
+
+
+def test_nobody_has_anything_of_a_copy_that_was_given_up(opened: Open, append: Append) -> None:
+    manager = opened()
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, 3)
+    elsewhere = next(d.path for d in manager.online_dirs if d.path != log.dir.parent)
+    manager.moves.move(KEY, str(elsewhere))
+    copy_all(manager)
+    copy = manager.moves.copies[KEY].log
+    assert copy.log_end_offset == 3
+    manager.moves.cancel(KEY)
+    with pytest.raises(LogError):
+        append(copy)
+    held = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert not [path for path in held if path.startswith(f"{elsewhere}/t-")]
+    assert append(log).first_offset == 3
 
 
 def test_a_log_start_is_written_down_for_what_is_on_disk_only(opened: Open, append: Append) -> None:
