@@ -59,6 +59,18 @@ def test_what_is_written_twice_is_there_once(target: Target) -> None:
     assert first.last - first.first >= 34
 
 
+@pytest.mark.parametrize("repeated", [1, 2, 5])
+def test_rows_that_come_twice_in_one_transaction_are_there_once(
+    target: Target, repeated: int
+) -> None:
+    """As from a source that reads a batch again after its connection was lost."""
+    rows = numbered(9)
+    batches = [batch(target.topic, 0, part, rows) for part in (range(5), range(5 - repeated, 9))]
+    (written,) = target.writer(bounds=WHOLE).write(batches, Plan())
+    assert (written.records, written.skipped, written.transactions) == (9, repeated, 1)
+    assert target.records() == rows
+
+
 def test_nulls_headers_and_timestamps_are_as_they_were(target: Target) -> None:
     rows = [
         Record(None, None),

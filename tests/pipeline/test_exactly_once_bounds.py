@@ -15,6 +15,7 @@ from kwire.client.connection import Connection
 from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.pipeline.exactly_once import (
     WRITTEN_DDL,
+    Bounds,
     Fenced,
     PartitionWriter,
     Plan,
@@ -107,7 +108,8 @@ def test_what_cannot_be_written_in_time_is_told(
     assert target.records() == []
 
 
-def test_a_record_that_is_refused_is_named(target: Target) -> None:
+@pytest.mark.parametrize(("bounds", "written"), [(WHOLE, 0), (replace(SMALL, records=2), 6)])
+def test_a_record_that_is_refused_is_named(target: Target, bounds: Bounds, written: int) -> None:
     """A compacted topic takes no record without a key, however often it is sent."""
     topic = NewTopic(f"{target.topic}-compacted", 1, config={"cleanup.policy": "compact"})
     create(target, topic)
@@ -115,9 +117,9 @@ def test_a_record_that_is_refused_is_named(target: Target) -> None:
     rows = [*numbered(7), Record(None, b"no key"), *numbered(2)]
     said = f"the record at offset 7 for partition 0 of {topic.topic} is refused"
     with pytest.raises(WriteError, match=said):
-        compacted.write(rows, bounds=WHOLE)
+        compacted.write(rows, bounds=bounds)
     compacted.writer().release([(compacted.topic, 0)])
-    assert compacted.records() == []
+    assert compacted.records() == rows[:written]
 
 
 def test_a_transaction_may_take_as_long_as_its_bounds_say(bootstrap: str, unique: str) -> None:

@@ -142,6 +142,7 @@ def test_how_far_a_log_may_be_cleaned(open_manager: OpenManager) -> None:
         return examine(log, high_watermark, NOW_MS).upper_bound
 
     assert bound() == bases[-1]
+    assert examine(log, log.log_end_offset, NOW_MS - 1000).upper_bound == bases[-1], "of tomorrow"
     assert bound(bases[3] + 1) == bases[3]
     log.update_config(replace(CONFIG, min_compaction_lag_ms=1000))
     assert bound() == max(base for base in bases if base <= old)

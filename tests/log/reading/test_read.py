@@ -155,6 +155,9 @@ def test_files_are_closed_when_too_many_are_open(
     for _ in range(2):
         for offset in range(0, 20, 2):
             assert offsets(again, offset)[0] == offset
+            read = again.segments.floor(offset)
+            assert read is not None
+            assert read.file is not None, "the one that was needed last"
     assert sum(segment.file is not None for segment in again.segments) == 1
     append(again, 2)
     assert offsets(again, 20) == [20]

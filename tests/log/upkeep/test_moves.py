@@ -12,6 +12,7 @@ import pytest
 
 from kwire.log import Log, LogError, LogManager, delete_records, truncate_to
 from kwire.log.directory.files import Files
+from kwire.log.upkeep import moving
 from tests.log.configs import DEFAULTS
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
@@ -196,6 +197,8 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
 
     manager = opened(files=NoName())
     append(manager.create("t", TOPIC_ID, 0), 10)
+    for number in range(12):  # whichever of them come first
+        manager.create(f"other{number}", bytes([number + 1]) * 16, 0)
     (target,) = (d.path for d in manager.online_dirs if d.path != manager.logs[KEY].dir.parent)
     with pytest.raises(LogError):
         move(manager, target)
@@ -204,6 +207,21 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(
     (tmp_path / "c").write_text("no folder, so a disk that is away")
     log = opened(TOPIC_ID, "a", "b", "c").logs[KEY]
     assert (log.dir, log.log_end_offset) == (target / "t-0", 10)
+
+
+def test_a_copy_is_made_piece_by_piece(
+    opened: Open, append: Append, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "COPY_BYTES", 200)
+    manager = opened()
+    log = manager.create("t", TOPIC_ID, 0)
+    for _ in range(20):
+        append(log)
+    held = log.segments.active.path.read_bytes()
+    (target,) = (d.path for d in manager.online_dirs if d.path != log.dir.parent)
+    moved = move(manager, target)
+    assert (moved.log_start_offset, moved.log_end_offset) == (0, 20)
+    assert moved.segments.active.path.read_bytes() == held
 
 
 def test_nobody_has_anything_of_a_copy_that_was_given_up(opened: Open, append: Append) -> None:
