@@ -1,0 +1,134 @@
+"""Damaged handshakes and records of TLS: others are served, and nothing is unhandled.
+
+`KWIRE_HOSTILE_FRAMES` says how many connections; a few hundred if not given.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import ssl
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.inside import running_broker, until
+from tests.security.tls.authority import Authority
+
+CONNECTIONS = int(os.environ.get("KWIRE_HOSTILE_FRAMES", "300"))
+API_VERSIONS = bytes.fromhex("0000000a 0012 0000 00000000 ffff")
+PAUSE_S = 20.0
+"""How long a broker may take to answer what is sound, or to close what is not."""
+
+
+class Client:
+    """One side of TLS in memory, whose bytes can be damaged on their way."""
+
+    def __init__(self, context: ssl.SSLContext, plain: socket.socket) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._in, self._out, server_hostname="localhost")
+        self.plain = plain
+
+    def begin(self) -> bytes:
+        """What it says first."""
+        with pytest.raises(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        return self._out.read()
+
+    def answer(self) -> bytes:
+        """What it says once the broker has answered; the handshake is done then."""
+        while True:
+            self._in.write(self.plain.recv(65536))
+            try:
+                self.tls.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            return self._out.read()
+
+    def ask(self, count: int) -> bytes:
+        self.tls.write(API_VERSIONS * count)
+        return self._out.read()
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+    """Something else in a place or two: changed, cut, put in, said twice, or said by chance."""
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(data) + 1)
+        piece = data[at : at + rng.randint(1, 40)]
+        data = rng.choice(
+            (
+                data[:at] + rng.randbytes(1) + data[at + 1 :],
+                data[:at],
+                data[:at] + rng.randbytes(rng.randint(1, 40)) + data[at:],
+                data[:at] + piece + data[at:],
+                data[:at] + data[at + len(piece) :],
+                rng.randbytes(rng.randint(1, 600)),
+            )
+        )
+    return data
+
+
+def attack(port: int, context: ssl.SSLContext, rng: random.Random) -> None:
+    """Get as far as chance wants, and go on with what is damaged."""
+    with socket.create_connection(("127.0.0.1", port), PAUSE_S) as plain:
+        client = Client(context, plain)
+        steps: list[Callable[[], bytes]] = [
+            client.begin,
+            client.answer,
+            partial(client.ask, rng.randint(1, 50)),
+        ]
+        sound = rng.randrange(len(steps))
+        for step in steps[:sound]:
+            plain.sendall(step())
+        plain.sendall(damaged(steps[sound](), rng))
+        if rng.random() < 0.5:
+            plain.shutdown(socket.SHUT_WR)
+        plain.settimeout(0.01)
+        try:
+            while plain.recv(65536):
+                """An alert, replies to what came before the damage."""
+        except OSError:
+            return  # it was closed hard, or it still waits for the rest
+
+
+def is_served(port: int, context: ssl.SSLContext) -> bool:
+    with (
+        socket.create_connection(("127.0.0.1", port), PAUSE_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as client,
+    ):
+        client.sendall(API_VERSIONS)
+        return len(client.recv(4)) > 0
+
+
+async def test_damaged_tls(
+    tmp_path: Path, rng: random.Random, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority()
+    settings = {
+        "listeners": "SSL://127.0.0.1:0",
+        "security.inter.broker.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.issue().write_pem(tmp_path / "own.pem")),
+    }
+    context = ssl.create_default_context(cadata=authority.pem)
+    async with running_broker(tmp_path / "data", settings) as broker:
+        port = broker.config.listeners[0].port
+        before = tasks()
+        for number in range(CONNECTIONS):
+            await trio.to_thread.run_sync(attack, port, context, rng)
+            if number % 100 == 99:
+                assert await trio.to_thread.run_sync(is_served, port, context)
+        await until(lambda: tasks() <= before)
+        assert await trio.to_thread.run_sync(is_served, port, context)
+    assert "unhandled" not in caplog.text
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+def tasks() -> int:
+    """How many there are: a connection that is left over has one."""
+    return trio.lowlevel.current_statistics().tasks_living
