@@ -94,7 +94,8 @@ class _Kept:
         self._endpoint = endpoint
         self._config = broker.config
         self.tls = self._made(broker.config)
-        self._marks = _marks(self.tls.options)
+        self._tried = self.tls.options
+        self._marks = _marks(self._tried)
 
     def _made(self, config: BrokerConfig) -> ListenerTls:
         endpoint = self._endpoint
@@ -105,14 +106,14 @@ class _Kept:
 
         What does not work is told once, and changes nothing.
         """
-        marks = _marks(self.tls.options)
+        marks = _marks(self._tried)
         if config is self._config and marks == self._marks:
             return
         self._config, self._marks = config, marks
         listener = self._endpoint.listener
         try:
             made = self._made(config)
-            self._marks = _marks(made.options)
+            self._tried, self._marks = made.options, _marks(made.options)
             made.check_replaces(self.tls)
         except ConfigError as problem:
             log.error("listener %s keeps the certificates that it has: %s", listener, problem)

@@ -284,7 +284,10 @@ async def test_an_honest_client_beside_many_half_open_ones(
 
 
 async def test_new_certificates_in_the_file(
-    tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """New connections get them; those that are there go on; a broken file changes nothing."""
     monkeypatch.setattr("kwire.network.tls_listeners.LOOK_INTERVAL_S", 0.01)
@@ -309,3 +312,5 @@ async def test_new_certificates_in_the_file(
                 """A look at the file is due soon."""
             await old.send_all(API_VERSIONS)
             await receive_frame(old)
+    told = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(told) == len(set(told)), "each is told once"
