@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
+from itertools import count as count_from
 
 from kwire.codecs.errors import ErrorCode
 from kwire.metadata.image import BrokerImage, PartitionImage
@@ -82,27 +83,30 @@ def assign(
     for index in range(first, first + count):
         if index > 0 and index % size == 0:
             shift += 1
-        leader = (index + start) % size
-        others = [(leader + 1 + (shift * step + k) % (size - 1)) % size for k in range(size - 1)]
-        found.append(_spread([ring[at] for at in (leader, *others)], brokers, replication_factor))
+        preferred = _from(ring, (index + start) % size, shift * step)
+        found.append(_spread(preferred, brokers, len(racks), replication_factor))
     return found
 
 
+def _from(ring: Sequence[int], leader: int, shift: int) -> Iterator[int]:
+    """The broker at `leader`, then all others round and round, from `shift` behind the next on."""
+    yield ring[leader]
+    size = len(ring)
+    for turn in count_from(shift):
+        yield ring[(leader + 1 + turn % (size - 1)) % size]
+
+
 def _spread(
-    preferred: Sequence[int], brokers: Mapping[int, BrokerImage], replication_factor: int
+    preferred: Iterator[int],
+    brokers: Mapping[int, BrokerImage],
+    racks_count: int,
+    replication_factor: int,
 ) -> list[int]:
     """Of the brokers in their order the first ones, each of another rack as far as that goes."""
-    if all(broker.rack is None for broker in brokers.values()):
-        return list(preferred[:replication_factor])
-    racks_count = len({broker.rack for broker in brokers.values()})
     chosen: list[int] = []
     racks: set[str | None] = set()
-    turns = 0
     while len(chosen) < replication_factor:
-        broker_id = (
-            preferred[0] if turns == 0 else preferred[1 + (turns - 1) % (len(preferred) - 1)]
-        )
-        turns += 1
+        broker_id = next(preferred)
         rack = brokers[broker_id].rack
         if broker_id not in chosen and (rack not in racks or len(racks) == racks_count):
             chosen.append(broker_id)
