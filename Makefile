@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
-	conformance clients chaos chaos-cluster hostile simulate crash mutants bench bench-cluster opening demo clean
+	conformance access clients chaos chaos-cluster hostile simulate crash mutants bench bench-cluster opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -59,6 +59,9 @@ format: env-dev ## format the sources and mend what the linter can
 
 generated: env-dev ## write the generated messages anew from codecs/schema
 	$(VENV_PYTHON) -m kwire.codecs.generator
+
+access: env-dev ## who may ask what: Apache Kafka's answers beside those that are kept
+	$(VENV_PYTHON) -m kwire.conformance.access $(ARGS)
 
 conformance: env-dev ## kwire against Apache Kafka: the same bytes, the same answers; then clients' suites
 	$(VENV_PYTHON) -m kwire.conformance --report artifacts/conformance $(ARGS)

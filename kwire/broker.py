@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kwire.network.gate import Gate
     from kwire.peers.peers import Peers
     from kwire.replication.manager import ReplicaManager
+    from kwire.security.authority import Authority
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -78,6 +79,10 @@ class Broker:
         """Why it cannot go on as a member of its cluster."""
         self.gate: Gate | None = None
         """What every request passes; connections take it over when they begin."""
+        self.authorizer = _authorizer(config)
+        """Asked before each request is handled; without one nobody asks."""
+        self.on_acls_changed: Callable[[], None] | None = None
+        """Called when what was allowed may not be any longer, or the other way round."""
         self.timers = Timers()
         self.flusher = Flusher(self.now_ms)
         self.member: Membership | None = None
@@ -273,6 +278,10 @@ class Broker:
             self.topic_names.pop(topic_id, None)
         if delta.configs:
             self._apply_configs(delta.configs)
+        if delta.acls and self.authorizer is not None:
+            self.authorizer.follow(delta.acls)
+            if self.on_acls_changed is not None:
+                self.on_acls_changed()
         if delta.deleted:
             self.groups.topics_deleted([*delta.deleted.items()])
         for topic in delta.topics.values():
@@ -456,3 +465,12 @@ class Broker:
                 partition.log.update_config(config)
         if self.replication is not None:
             self.replication.configs_changed(changed)
+
+
+def _authorizer(config: BrokerConfig) -> Authority | None:
+    """Imported where there is one.  Raises ConfigError."""
+    if not config.authorizer_class_name.strip():
+        return None
+    from kwire.security.authority import configured
+
+    return configured(config)

@@ -15,22 +15,64 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
 from kwire.codecs.messages import request_class, response_class
 from kwire.context import CloseConnection
+from kwire.metadata.acls import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.codecs.primitives import Buffer, Frame, Message
     from kwire.context import Context
+    from kwire.security.authority import Authority
+    from kwire.security.guards.base import Guard
 
-Handle = Callable[["Broker", Any, "Context"], "Any | Awaitable[Any] | None"]
+Handled = Any | Awaitable[Any] | None
+Handle = Callable[["Broker", Any, "Context"], Handled]
 """A handler: the reply at once, an awaitable of it where the request must wait, None for none."""
 
 
+class Needs(NamedTuple):
+    """What a client must be allowed, where there is an authorizer.
+
+    Without a `rule`, `operation` on the one resource of that type which the request is about, or
+    nothing is done.  A `rule` is the module of kwire.security.guards whose function of that name
+    looks at each thing that the request names, and may ask for other rights, too.
+    """
+
+    operation: AclOperation
+    resource_type: ResourceType
+    rule: str = ""
+
+
+NOTHING = None
+on = Needs
+
+READ, WRITE, CREATE, DELETE = (
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.CREATE,
+    AclOperation.DELETE,
+)
+ALTER, DESCRIBE, CLUSTER_ACTION = (
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.CLUSTER_ACTION,
+)
+ALTER_CONFIGS, DESCRIBE_CONFIGS = AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = (
+    ResourceType.TOPIC,
+    ResourceType.GROUP,
+    ResourceType.CLUSTER,
+    ResourceType.TRANSACTIONAL_ID,
+)
+
+
 class Route(NamedTuple):
-    """One API key as served: its inclusive version range and its handler's module."""
+    """One API key as served: its inclusive version range, its handler's module, and which right it
+    takes; `NOTHING` is said in so many words."""
 
     api_key: ApiKey
     min_version: int
     max_version: int
+    needs: Needs | None
 
     @property
     def handler_module(self) -> str:
@@ -38,64 +80,64 @@ class Route(NamedTuple):
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.PRODUCE, 3, 13),
-    Route(ApiKey.FETCH, 4, 18),
-    Route(ApiKey.LIST_OFFSETS, 1, 11),
-    Route(ApiKey.METADATA, 0, 13),
-    Route(ApiKey.OFFSET_COMMIT, 2, 10),
-    Route(ApiKey.OFFSET_FETCH, 1, 10),
-    Route(ApiKey.FIND_COORDINATOR, 0, 6),
-    Route(ApiKey.JOIN_GROUP, 0, 9),
-    Route(ApiKey.HEARTBEAT, 0, 4),
-    Route(ApiKey.LEAVE_GROUP, 0, 5),
-    Route(ApiKey.SYNC_GROUP, 0, 5),
-    Route(ApiKey.DESCRIBE_GROUPS, 0, 6),
-    Route(ApiKey.LIST_GROUPS, 0, 5),
-    Route(ApiKey.SASL_HANDSHAKE, 0, 1),
-    Route(ApiKey.API_VERSIONS, 0, 4),
-    Route(ApiKey.CREATE_TOPICS, 2, 7),
-    Route(ApiKey.DELETE_TOPICS, 1, 6),
-    Route(ApiKey.DELETE_RECORDS, 0, 2),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
-    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
-    Route(ApiKey.END_TXN, 0, 5),
-    Route(ApiKey.WRITE_TXN_MARKERS, 1, 2),
-    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
-    Route(ApiKey.DESCRIBE_ACLS, 1, 3),
-    Route(ApiKey.CREATE_ACLS, 1, 3),
-    Route(ApiKey.DELETE_ACLS, 1, 3),
-    Route(ApiKey.DESCRIBE_CONFIGS, 1, 4),
-    Route(ApiKey.ALTER_CONFIGS, 0, 2),
-    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
-    Route(ApiKey.SASL_AUTHENTICATE, 0, 2),
-    Route(ApiKey.CREATE_PARTITIONS, 0, 3),
-    Route(ApiKey.DELETE_GROUPS, 0, 2),
-    Route(ApiKey.ELECT_LEADERS, 0, 2),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
-    Route(ApiKey.OFFSET_DELETE, 0, 0),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
-    Route(ApiKey.UPDATE_FEATURES, 0, 2),
-    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2),
-    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
-    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
-    Route(ApiKey.LIST_TRANSACTIONS, 0, 2),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+    Route(ApiKey.PRODUCE, 3, 13, on(WRITE, TOPIC, "records")),
+    Route(ApiKey.FETCH, 4, 18, on(READ, TOPIC, "records")),
+    Route(ApiKey.LIST_OFFSETS, 1, 11, on(DESCRIBE, TOPIC, "topics")),
+    Route(ApiKey.METADATA, 0, 13, on(DESCRIBE, TOPIC, "visibility")),
+    Route(ApiKey.OFFSET_COMMIT, 2, 10, on(READ, GROUP, "groups")),
+    Route(ApiKey.OFFSET_FETCH, 1, 10, on(DESCRIBE, GROUP, "groups")),
+    Route(ApiKey.FIND_COORDINATOR, 0, 6, on(DESCRIBE, GROUP, "groups")),
+    Route(ApiKey.JOIN_GROUP, 0, 9, on(READ, GROUP)),
+    Route(ApiKey.HEARTBEAT, 0, 4, on(READ, GROUP)),
+    Route(ApiKey.LEAVE_GROUP, 0, 5, on(READ, GROUP)),
+    Route(ApiKey.SYNC_GROUP, 0, 5, on(READ, GROUP)),
+    Route(ApiKey.DESCRIBE_GROUPS, 0, 6, on(DESCRIBE, GROUP, "groups")),
+    Route(ApiKey.LIST_GROUPS, 0, 5, on(DESCRIBE, GROUP, "groups")),
+    Route(ApiKey.SASL_HANDSHAKE, 0, 1, NOTHING),
+    Route(ApiKey.API_VERSIONS, 0, 4, NOTHING),
+    Route(ApiKey.CREATE_TOPICS, 2, 7, on(CREATE, TOPIC, "administration")),
+    Route(ApiKey.DELETE_TOPICS, 1, 6, on(DELETE, TOPIC, "administration")),
+    Route(ApiKey.DELETE_RECORDS, 0, 2, on(DELETE, TOPIC, "topics")),
+    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, on(WRITE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, on(DESCRIBE, TOPIC, "topics")),
+    Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, on(WRITE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, on(WRITE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.END_TXN, 0, 5, on(WRITE, TRANSACTIONAL_ID)),
+    Route(ApiKey.WRITE_TXN_MARKERS, 1, 2, on(CLUSTER_ACTION, CLUSTER, "transactions")),
+    Route(ApiKey.TXN_OFFSET_COMMIT, 0, 5, on(WRITE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.DESCRIBE_ACLS, 1, 3, on(DESCRIBE, CLUSTER)),
+    Route(ApiKey.CREATE_ACLS, 1, 3, on(ALTER, CLUSTER)),
+    Route(ApiKey.DELETE_ACLS, 1, 3, on(ALTER, CLUSTER)),
+    Route(ApiKey.DESCRIBE_CONFIGS, 1, 4, on(DESCRIBE_CONFIGS, TOPIC, "configs")),
+    Route(ApiKey.ALTER_CONFIGS, 0, 2, on(ALTER_CONFIGS, TOPIC, "configs")),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, on(ALTER, CLUSTER)),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, on(DESCRIBE, CLUSTER)),
+    Route(ApiKey.SASL_AUTHENTICATE, 0, 2, NOTHING),
+    Route(ApiKey.CREATE_PARTITIONS, 0, 3, on(ALTER, TOPIC, "topics")),
+    Route(ApiKey.DELETE_GROUPS, 0, 2, on(DELETE, GROUP, "groups")),
+    Route(ApiKey.ELECT_LEADERS, 0, 2, on(ALTER, CLUSTER)),
+    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, on(ALTER_CONFIGS, TOPIC, "configs")),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, on(ALTER, CLUSTER)),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, on(DESCRIBE, CLUSTER)),
+    Route(ApiKey.OFFSET_DELETE, 0, 0, on(DELETE, GROUP, "groups")),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, on(DESCRIBE_CONFIGS, CLUSTER)),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, on(ALTER_CONFIGS, CLUSTER)),
+    Route(ApiKey.UPDATE_FEATURES, 0, 2, on(ALTER, CLUSTER)),
+    Route(ApiKey.DESCRIBE_CLUSTER, 0, 2, on(DESCRIBE, CLUSTER, "visibility")),
+    Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, on(READ, TOPIC, "topics")),
+    Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, on(DESCRIBE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.LIST_TRANSACTIONS, 0, 2, on(DESCRIBE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, on(DESCRIBE_CONFIGS, CLUSTER)),
+    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, on(DESCRIBE, TOPIC, "visibility")),
 )
 
 CLUSTER_ROUTES: tuple[Route, ...] = (
-    Route(ApiKey.LEADER_AND_ISR, 0, 7),
-    Route(ApiKey.STOP_REPLICA, 0, 4),
-    Route(ApiKey.UPDATE_METADATA, 0, 8),
-    Route(ApiKey.CONTROLLED_SHUTDOWN, 1, 3),
-    Route(ApiKey.ALTER_PARTITION, 2, 3),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
+    Route(ApiKey.LEADER_AND_ISR, 0, 7, on(CLUSTER_ACTION, CLUSTER)),
+    Route(ApiKey.STOP_REPLICA, 0, 4, on(CLUSTER_ACTION, CLUSTER)),
+    Route(ApiKey.UPDATE_METADATA, 0, 8, on(CLUSTER_ACTION, CLUSTER)),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, 1, 3, on(CLUSTER_ACTION, CLUSTER)),
+    Route(ApiKey.ALTER_PARTITION, 2, 3, on(CLUSTER_ACTION, CLUSTER)),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, on(CLUSTER_ACTION, CLUSTER)),
 )
 """What the brokers of a cluster ask of each other, the controller of the others and they of it.
 
@@ -169,3 +211,36 @@ def _resolve(api_key: int, api_version: int) -> Binding:
         request_header_version(api_key, api_version) >= 2,
         response_header_version(api_key, api_version) >= 1,
     )
+
+
+_guards: dict[int, Guard] = {}
+
+
+def handle_guarded(
+    binding: Binding, broker: Broker, authority: Authority, request: Message, context: Context
+) -> Handled:
+    """Have a request handled as far as its sender may."""
+    from kwire.security.guards.base import Access
+
+    guard = _guards.get(binding.api_key)
+    if guard is None:
+        guard = _guards[binding.api_key] = guard_of(_BY_KEY[binding.api_key])
+
+    def proceed(allowed: Message) -> Handled:
+        return binding.handle(broker, allowed, context)
+
+    return guard(Access(broker, authority, context), request, proceed)
+
+
+def guard_of(route: Route) -> Guard:
+    """What asks for the right that a route takes."""
+    from kwire.security.guards.whole import nothing, one
+
+    needs = route.needs
+    if needs is None:
+        return nothing
+    if not needs.rule:
+        return one(needs.operation, needs.resource_type)
+    rules = import_module(f"kwire.security.guards.{needs.rule}")
+    guard: Guard = getattr(rules, route.api_key.name.lower())
+    return guard

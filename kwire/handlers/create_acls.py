@@ -1,6 +1,8 @@
 """CreateAcls (key 30): v1-3.
 
 Behaviour
+- Each entry by itself: one that is there already is made, one that cannot be is INVALID_REQUEST,
+  with Kafka's sentence.  What is made counts on this broker when the answer goes out.
 - Without an authorizer: SECURITY_DISABLED for each ACL, sound or not.
 - An ACL that holds UNKNOWN (0) closes the connection.
 
@@ -9,18 +11,29 @@ Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the r
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable
+
 from kwire.broker import Broker
+from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_acls import (
+    AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
 from kwire.context import Context
-from kwire.security.acls import NO_AUTHORIZER, require_known
+from kwire.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.metadata.refusal import Refusal
+from kwire.security.acls import NO_AUTHORIZER, Addition, check_new, require_known
+
+log = logging.getLogger("kwire.acls")
 
 
-def handle(broker: Broker, request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
+def handle(
+    broker: Broker, request: CreateAclsRequest, context: Context
+) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
     for acl in request.creations:
         require_known(
             "CreateAcls",
@@ -29,8 +42,35 @@ def handle(broker: Broker, request: CreateAclsRequest, context: Context) -> Crea
             acl.operation,
             acl.permission_type,
         )
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER) for _ in request.creations
-        ]
+    if broker.authorizer is None:
+        disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return CreateAclsResponse(results=[disabled for _ in request.creations])
+    return _create(broker, [_addition(acl) for acl in request.creations])
+
+
+def _addition(acl: AclCreation) -> Addition | Refusal:
+    addition = Addition(
+        ResourcePattern(acl.resource_type, acl.resource_pattern_type, acl.resource_name),
+        AccessControlEntry(acl.principal, acl.host, acl.operation, acl.permission_type),
     )
+    try:
+        check_new(addition.pattern, addition.entry)
+    except Refusal as refusal:
+        return refusal
+    return addition
+
+
+async def _create(broker: Broker, wanted: list[Addition | Refusal]) -> CreateAclsResponse:
+    additions = [each for each in wanted if isinstance(each, Addition)]
+    failed = await commit_for_client(
+        broker, [*additions], log, "access control lists are not changed"
+    )
+    return CreateAclsResponse(
+        results=[_result(each if isinstance(each, Refusal) else failed) for each in wanted]
+    )
+
+
+def _result(refusal: Refusal | None) -> AclCreationResult:
+    if refusal is None:
+        return AclCreationResult(ErrorCode.NONE, None)
+    return AclCreationResult(refusal.error, refusal.message)

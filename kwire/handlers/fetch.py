@@ -61,6 +61,10 @@ def handle(
         fetch = Fetch(broker, request, version)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
+    if broker.authorizer is not None:
+        from kwire.security.guards.records import leave_out
+
+        leave_out(broker.authorizer, fetch, context)
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         return failed(request, version, ErrorCode.UNKNOWN_SERVER_ERROR)
     enough = fetch.read()

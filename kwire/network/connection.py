@@ -31,7 +31,7 @@ from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
 from kwire.network.replies import encode_reply, failed, unsupported_api_versions
 from kwire.network.timely import LOOKED_AT_BYTES, has_timely_request
-from kwire.routes import Binding, UnsupportedRequest, bind
+from kwire.routes import Binding, UnsupportedRequest, bind, handle_guarded
 from kwire.shortcuts.registry import SHORTCUTS
 from kwire.shortcuts.shortcut import Exchange, Shortcut
 
@@ -428,8 +428,12 @@ class Connection:
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Frame | Awaitable[Frame | None] | None:
+        broker = self._broker
         try:
-            response = binding.handle(self._broker, request, self.context)
+            if broker.authorizer is None:
+                response = binding.handle(broker, request, self.context)
+            else:
+                response = handle_guarded(binding, broker, broker.authorizer, request, self.context)
         except CloseConnection:
             raise
         except Exception:
@@ -449,6 +453,10 @@ class Connection:
         if shortcut is None:
             shortcut = self._shortcuts[api_key] = SHORTCUTS[api_key]()
         shortcut.learn(exchange, self._broker)
+
+    def forget(self) -> None:
+        """What was asked before may not be allowed any longer: it goes the thorough way again."""
+        self._shortcuts.clear()
 
     def _told(self, reply: Frame | None) -> Frame | None:
         if self.gate is not None:

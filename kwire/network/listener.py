@@ -68,6 +68,7 @@ class ConnectionServer:
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
         self._ready = ready_sockets(broker.timers)
         self._connections: set[Connection] = set()
+        broker.on_acls_changed = self._forget_shortcuts
         self._limits = ConnectionLimits(broker.config)
         self._full = trio.lowlevel.ParkingLot()
         self._number = 0
@@ -144,6 +145,10 @@ class ConnectionServer:
         if self.tls is not None and self.tls.has(context.listener):
             return self.tls.connection(client, context, memory, ready, log_in)
         return Connection(self._broker, PlainTransport(client), context, memory, ready, log_in)
+
+    def _forget_shortcuts(self) -> None:
+        for connection in self._connections:
+            connection.forget()
 
     def _prepare(self, client: socket.socket) -> None:
         config = self._broker.config

@@ -5,6 +5,8 @@ How it is to be answered is at the head of kwire.handlers.fetch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
 from typing import TYPE_CHECKING, ClassVar
 
 import trio
@@ -21,7 +23,7 @@ from kwire.codecs.messages.fetch import (
     PartitionData,
 )
 from kwire.log import ColdLookup, LogError, Region, aborted_in, end_offset_for_epoch
-from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget
+from kwire.partitions.fetch_sessions import NO_SESSION, Answers, FetchTarget, Key
 from kwire.partitions.purgatory import ParkedFetch
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Fetch:
         "by_topic_id",
         "cold",
         "committed_only",
+        "denied",
         "max_bytes",
         "may_block",
         "min_bytes",
@@ -79,6 +82,7 @@ class Fetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.answers: Answers = []
         self.unknown: Answers = []
+        self.denied: Answers = []
         self.cold: list[ColdLookup] = []
         self.may_block = False
         self.at_once = False
@@ -91,6 +95,16 @@ class Fetch:
             name_of=broker.topic_name,
             now_ms=broker.now_ms(),
         )
+
+    def refuse(self, keys: Iterable[Key], error: ErrorCode) -> None:
+        """Answer these partitions with `error`, and read the others."""
+        plan = self.plan = copy(self.plan)
+        plan.targets = dict(plan.targets)
+        for key in keys:
+            target = plan.targets.pop(key)
+            data = _nothing(target.asked, error)
+            data.aborted_transactions = []
+            self.denied.append((target, data))
 
     # Reading
 
@@ -306,6 +320,8 @@ class Fetch:
         if self.unknown:
             self.unknown.sort(key=lambda each: each[1].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             answers = answers + self.unknown
+        if self.denied:
+            answers = answers + self.denied
         session_id = NO_SESSION
         if session is not None:
             session_id = session.id

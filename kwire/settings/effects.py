@@ -38,7 +38,6 @@ def no_meaning(why: str) -> Effect:
 ACTS: Final = Effect()
 
 # Not served yet.
-ACCESS_CONTROL: Final = not_served("access control")
 CLUSTER: Final = not_served("more than one broker")
 CONSUMER_GROUPS: Final = not_served("groups of KIP-848")
 CORDONED: Final = not_served("cordoned log directories (KIP-1066)")

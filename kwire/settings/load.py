@@ -32,7 +32,6 @@ def load(
             raise ConfigError(unknown_sentence(name))
         notes.append(unknown_sentence(name))
         del given[name]
-    _refuse_unsafe(given)
     return BrokerConfig(given, notes=[*notes, *_quorum_notes(given)])
 
 
@@ -48,15 +47,6 @@ def unknown_sentence(name: str, known: Iterable[str] = ()) -> str:
     close = get_close_matches(name, list(known) or [*BrokerConfig.DEFINITIONS, *NAMES], n=1)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"unknown setting {name}{hint}"
-
-
-def _refuse_unsafe(given: Mapping[str, str]) -> None:
-    """What protects data may not be left out with a warning that nobody reads."""
-    if given.get("authorizer.class.name", "").strip():
-        raise ConfigError(
-            "authorizer.class.name asks for access control, and this broker has none: remove it "
-            "if everybody may do everything"
-        )
 
 
 def _quorum_notes(given: Mapping[str, str]) -> list[str]:

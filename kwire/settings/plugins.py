@@ -1,7 +1,8 @@
 """Settings that no broker defines: those of Apache Kafka's own pluggable classes.
 
 A class is handed all settings of its broker and looks for its own, so a file written for Apache
-Kafka has them beside the broker's.  None of these classes runs here.  Replication throttles are no
+Kafka has them beside the broker's.  Of these classes only the
+authorizer has its like here (kwire.security).  Replication throttles are no
 broker's either: Apache Kafka reads them where they are set at run time, and not in a file.
 """
 
@@ -47,6 +48,8 @@ CHOSEN_PREFIXES: Final = (
 
 
 def effect_of(owner: str, *, in_file: bool) -> Effect:
+    if owner == AUTHORIZER:
+        return ACTS
     if owner == THROTTLING:
         return AT_RUN_TIME if in_file else ACTS
     return no_meaning(f"{owner} does not run in this broker")

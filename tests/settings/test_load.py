@@ -205,13 +205,6 @@ def test_what_cannot_be_is_one_sentence(settings: dict[str, str], sentence: str)
     assert str(refused.value) == sentence
 
 
-def test_an_authorizer_is_refused_rather_than_ignored() -> None:
-    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name"):
-        load(overrides={"authorizer.class.name": name})
-    load(overrides={"authorizer.class.name": ""})
-
-
 def test_a_quorum_of_others_is_not_joined() -> None:
     voters = "1@a:9093,2@b:9093,3@c:9093"
     config = load(overrides={"controller.quorum.voters": voters})

@@ -91,6 +91,11 @@ BROKER = {
     "add.partitions.to.txn.retry.backoff.ms": "How long it waits before it asks again.",
     "advertised.listeners": "The addresses that clients are told to connect to, by listener; "
     "those of listeners where not given.",
+    "authorizer.class.name": (
+        "Have every request checked against access control lists: Apache Kafka's "
+        "StandardAuthorizer, with `super.users` and `allow.everyone.if.no.acl.found`, or 3.9's "
+        "AclAuthorizer in a cluster on ZooKeeper. Empty: everybody may do everything."
+    ),
     "auto.create.topics.enable": "Whether a topic is made when a client asks about it.",
     "alter.log.dirs.replication.quota.window.num": "Windows of time by which copying between log "
     "directories keeps to replica.alter.log.dirs.io.max.bytes.per.second.",

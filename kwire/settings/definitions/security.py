@@ -20,7 +20,7 @@ from kwire.settings.definition import (
     string,
     strings,
 )
-from kwire.settings.effects import ACCESS_CONTROL, JAVA, PYTHON_TLS, SASL, TOKENS
+from kwire.settings.effects import JAVA, PYTHON_TLS, SASL, TOKENS
 from kwire.settings.validators import at_least, between, members, one_of, one_of_any_case
 
 
@@ -135,7 +135,7 @@ class TokenSettings(Settings, effect=TOKENS):
 class SecuritySettings(TlsSettings, LoginSettings, SaslSettings, TokenSettings):
     """TLS, SASL, principals and delegation tokens."""
 
-    authorizer_class_name = string("", LOW, effect=ACCESS_CONTROL)
+    authorizer_class_name = string("", LOW)
     principal_builder_class = java_class(
         MEDIUM,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",

@@ -1,0 +1,61 @@
+"""Senders of requests: nobody in particular, users with one right each, and a super user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.codecs.messages.create_acls import AclCreation
+
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
+LITERAL, ALLOW = 3, 3
+OPERATIONS = {
+    "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
+    "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
+}  # fmt: skip
+ON = {
+    TOPIC: ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS",
+            "ALTER_CONFIGS"),
+    GROUP: ("READ", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
+    CLUSTER: ("CREATE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS",
+              "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
+    TRANSACTIONAL_ID: ("WRITE", "DESCRIBE"),
+}  # fmt: skip
+"""Rights that there are, by the type of what they are on."""
+WORDS = {TOPIC: "topic", GROUP: "group", CLUSTER: "cluster", TRANSACTIONAL_ID: "transaction"}
+NAMES = {CLUSTER: "kafka-cluster"}
+"""On everything of its type, where there is more than one."""
+
+ADMIN = "admin"
+NOBODY = "nobody"
+ANONYMOUS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    resource_type: int
+    operation: str
+
+    @property
+    def user(self) -> str:
+        return f"{WORDS[self.resource_type]}-{self.operation}"
+
+    def acl(self) -> AclCreation:
+        name = NAMES.get(self.resource_type, "*")
+        operation = OPERATIONS[self.operation]
+        return AclCreation(
+            self.resource_type, name, LITERAL, f"User:{self.user}", "*", operation, ALLOW
+        )
+
+
+RIGHTS = tuple(Right(kind, operation) for kind, its in ON.items() for operation in its)
+SENDERS = (ANONYMOUS, NOBODY, *(right.user for right in RIGHTS), ADMIN)
+"""Names of users; the empty one is nobody's, and comes by a listener that asks for none."""
+
+
+def jaas() -> str:
+    """The line of `plain.sasl.jaas.config` that knows them; each one's password is the name."""
+    users = " ".join(f'user_{name}="{name}"' for name in SENDERS if name)
+    return (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{ADMIN}" password="{ADMIN}" {users};'
+    )

@@ -1,0 +1,139 @@
+"""The authorizer of a broker: the rules by its settings, and the audit log of what was denied."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.metadata.acls import CLUSTER_NAME, AclOperation, Acls, ResourceType
+from kwire.security.authorizer import AclAuthorizer, Ruling
+from kwire.settings import ConfigError
+
+if TYPE_CHECKING:
+    from kwire.context import Context
+    from kwire.settings import BrokerConfig
+
+audit = logging.getLogger("kwire.security.audit")
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZOOKEEPERS: Final = "kafka.security.authorizer.AclAuthorizer"
+"""What the same rules are called in a cluster on ZooKeeper, of Apache Kafka 3.9."""
+
+_TITLES: Final = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    ResourceType.DELEGATION_TOKEN: "DelegationToken",
+    ResourceType.USER: "User",
+}
+
+
+def configured(config: BrokerConfig) -> Authority | None:
+    """The authorizer that the settings ask for, None where they ask for none.
+
+    Raises ConfigError for a class that is none of Apache Kafka's own.
+    """
+    name = config.authorizer_class_name.strip()
+    if not name:
+        return None
+    if name not in (STANDARD, ZOOKEEPERS):
+        raise ConfigError(
+            f"authorizer.class.name {name} cannot be run here: {STANDARD} (or, in a cluster on "
+            f"ZooKeeper, {ZOOKEEPERS}) asks for access control lists"
+        )
+    if config.zookeeper_connect is not None:
+        raise ConfigError(
+            "authorizer.class.name: access control lists are not kept in ZooKeeper yet, so a "
+            "member of its cluster cannot honour them"
+        )
+    everyone = config.explicit.get("allow.everyone.if.no.acl.found", "")
+    return Authority(
+        AclAuthorizer(
+            super_users(config.explicit.get("super.users", "")),
+            allow_everyone_if_no_acl_found=everyone.strip().lower() == "true",
+        )
+    )
+
+
+def super_users(said: str) -> list[str]:
+    """`User:a;User:b`.  Raises ConfigError."""
+    names = [each.strip() for each in said.split(";") if each.strip()]
+    for each in names:
+        kind, colon, name = each.partition(":")
+        if not (kind and colon and name):
+            raise ConfigError(
+                "super.users: expected a string in format principalType:principalName but got "
+                + each
+            )
+    return names
+
+
+class Authority:
+    """Asked by guards and handlers for each thing that a request names."""
+
+    def __init__(self, rules: AclAuthorizer) -> None:
+        self.rules = rules
+
+    def follow(self, acls: Acls) -> None:
+        self.rules.follow(acls)
+
+    def allows(
+        self,
+        context: Context,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        quiet: bool = False,
+        count: int = 1,
+    ) -> bool:
+        """May the request's sender do it?  A denial is logged unless `quiet`; `count` is how often
+        the request names the resource."""
+        ruling = self.rules.ruling(
+            context.principal, context.client_host, operation, resource_type, name
+        )
+        if not ruling.allowed and not quiet:
+            if audit.isEnabledFor(logging.INFO):
+                audit.info("%s", _told(ruling, context, operation, resource_type, name, count))
+        elif audit.isEnabledFor(logging.DEBUG):
+            audit.debug("%s", _told(ruling, context, operation, resource_type, name, count))
+        return ruling.allowed
+
+    def allows_any(
+        self, context: Context, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Whether there is anything of that type on which the sender may do it (KIP-679)."""
+        return self.rules.allows_any(
+            context.principal, context.client_host, operation, resource_type
+        )
+
+    def on_cluster(self, context: Context, operation: AclOperation, *, quiet: bool = False) -> bool:
+        return self.allows(context, operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
+
+    def operations(self, context: Context, among: int, kind: ResourceType, name: str) -> int:
+        """Those of the operations `among` (as bits) that the sender may do (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in AclOperation
+            if among >> operation & 1 and self.allows(context, operation, kind, name, quiet=True)
+        )
+
+
+def _told(
+    ruling: Ruling,
+    context: Context,
+    operation: AclOperation,
+    kind: ResourceType,
+    name: str,
+    count: int,
+) -> str:
+    """As Kafka's StandardAuthorizer writes it into `kafka.authorizer.logger`."""
+    request = "".join(word.title() for word in ApiKey(context.api_key).name.split("_"))
+    return (
+        f"Principal = {context.principal} is {'Allowed' if ruling.allowed else 'Denied'} "
+        f"operation = {operation.name} from host = {context.client_host} on resource = "
+        f"{_TITLES[kind]}:LITERAL:{name} for request = {request} with resourceRefCount = {count} "
+        f"based on rule {ruling.rule}"
+    )

@@ -1,0 +1,172 @@
+"""An authorizer by its settings, what it logs, and requests that it stands before."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from kwire.broker import Broker
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from kwire.codecs.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from kwire.codecs.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kwire.context import Context
+from kwire.metadata.acls import AclOperation, ResourceType
+from kwire.security.authority import STANDARD, ZOOKEEPERS, configured
+from kwire.settings import BrokerConfig, ConfigError
+from tests.inside import RawClient, running_broker
+from tests.security.sasl_client import SASL, plain
+
+ACCESS = {**SASL, "authorizer.class.name": STANDARD, "super.users": "User:alice"}
+TOPIC, LITERAL, PREFIXED, READ, DESCRIBE, DENY, ALLOW, ANY = 2, 3, 4, 3, 8, 2, 3, 1
+
+
+def context(principal: str = "User:a") -> Context:
+    return Context("PLAINTEXT", "127.0.0.1", "-", principal, ApiKey.LIST_OFFSETS, 7)
+
+
+@pytest.mark.parametrize("name", [STANDARD, ZOOKEEPERS])
+def test_the_rules_go_by_the_settings(name: str) -> None:
+    settings = {"authorizer.class.name": name, "super.users": " User:root; User:CN=x,O=y ;"}
+    authority = configured(BrokerConfig(settings))
+    assert authority is not None
+    asked = AclOperation.READ, ResourceType.TOPIC, "t"
+    assert authority.allows(context("User:root"), *asked)
+    assert authority.allows(context("User:CN=x,O=y"), *asked)
+    assert not authority.allows(context(), *asked)
+    open_to_all = {**settings, "allow.everyone.if.no.acl.found": " TRUE "}
+    lenient = configured(BrokerConfig(open_to_all))
+    assert lenient is not None
+    assert lenient.allows(context(), *asked)
+
+
+def test_other_classes_and_wrong_names_are_refused() -> None:
+    assert configured(BrokerConfig()) is None
+    with pytest.raises(ConfigError, match=r"my\.Own cannot be run here"):
+        configured(BrokerConfig({"authorizer.class.name": "my.Own"}))
+    with pytest.raises(ConfigError, match="principalType:principalName but got root"):
+        configured(BrokerConfig({"authorizer.class.name": STANDARD, "super.users": "root"}))
+
+
+def test_the_audit_log_has_the_words_of_apache_kafka(caplog: pytest.LogCaptureFixture) -> None:
+    """As 4.3.1 wrote them into its `kafka.authorizer.logger`."""
+    authority = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
+    assert authority is not None
+    with caplog.at_level(logging.INFO, "kwire.security.audit"):
+        authority.allows(context(), AclOperation.DESCRIBE, ResourceType.TOPIC, "t", count=2)
+        authority.allows(context(), AclOperation.READ, ResourceType.GROUP, "g", quiet=True)
+    assert caplog.messages == [
+        "Principal = User:a is Denied operation = DESCRIBE from host = 127.0.0.1 on resource = "
+        "Topic:LITERAL:t for request = ListOffsets with resourceRefCount = 2 based on rule "
+        "DefaultDeny"
+    ]
+
+
+def creation(name: str = "t", permission: int = ALLOW, **other: object) -> AclCreation:
+    said = {"resource_pattern_type": LITERAL, "principal": "User:bob", "operation": READ}
+    said |= other
+    acl = AclCreation(TOPIC, name, host="*", permission_type=permission)
+    for field, value in said.items():
+        setattr(acl, field, value)
+    return acl
+
+
+async def create(client: RawClient, *acls: AclCreation) -> list[tuple[int, str | None]]:
+    answer = await client.ask(CreateAclsRequest([*acls]), 3, CreateAclsResponse)
+    return [(each.error_code, each.error_message) for each in answer.results]
+
+
+async def delete(client: RawClient, *filters: DeleteAclsFilter) -> DeleteAclsResponse:
+    return await client.ask(DeleteAclsRequest([*filters]), 3, DeleteAclsResponse)
+
+
+async def logged_in(broker: Broker, user: str) -> RawClient:
+    client = await RawClient.connect(broker)
+    assert not (await plain(client, user)).error_code
+    return client
+
+
+async def end_of(client: RawClient, topic: str = "t") -> tuple[int, int]:
+    """As a consumer asks again and again, so that it is answered by what was learnt."""
+    asked = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])]
+    answer = await client.ask(ListOffsetsRequest(-1, 0, asked), 7, ListOffsetsResponse)
+    told = answer.topics[0].partitions[0]
+    return told.error_code, told.offset
+
+
+async def test_what_is_learnt_does_not_outlive_a_right(tmp_path: Path) -> None:
+    """The quick way for what is asked again and again is forgotten with each change."""
+    async with running_broker(tmp_path, ACCESS) as broker:
+        await broker.create_on_first_use(["t"])
+        alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
+        assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await create(alice, creation()) == [(0, None)]
+        for _ in range(4):
+            assert await end_of(bob) == (0, 0)
+        meant = DeleteAclsFilter(TOPIC, "t", LITERAL, "User:bob", None, ANY, ANY)
+        gone = (await delete(alice, meant)).filter_results[0].matching_acls
+        assert [(each.principal, each.operation) for each in gone] == [("User:bob", READ)]
+        assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+async def test_lists_outlive_the_broker(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, ACCESS) as broker:
+        await broker.create_on_first_use(["t"])
+        await create(await logged_in(broker, "alice"), creation())
+    async with running_broker(tmp_path, ACCESS) as broker:
+        assert await end_of(await logged_in(broker, "bob")) == (0, 0)
+
+
+async def test_what_cannot_be_is_refused_by_itself(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, ACCESS) as broker:
+        alice = await logged_in(broker, "alice")
+        made, nameless, nobody = await create(
+            alice, creation(), creation(""), creation(principal="bob")
+        )
+        assert made == (0, None)
+        assert nameless == (ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
+        assert nobody[0] == ErrorCode.INVALID_REQUEST
+        everything = DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY)
+        answer = await alice.ask(everything, 3, DescribeAclsResponse)
+        assert [each.resource_name for each in answer.resources] == ["t"]
+
+
+async def test_filters_mean_what_they_say(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, ACCESS) as broker:
+        alice = await logged_in(broker, "alice")
+        await create(
+            alice,
+            creation("abc"),
+            creation("ab", resource_pattern_type=PREFIXED),
+            creation("*", DENY),
+            creation("other"),
+        )
+
+        async def found(pattern_type: int, name: str | None, permission: int = ANY) -> list[str]:
+            asked = DescribeAclsRequest(TOPIC, name, pattern_type, None, None, ANY, permission)
+            answer = await alice.ask(asked, 3, DescribeAclsResponse)
+            return sorted(each.resource_name for each in answer.resources)
+
+        assert await found(2, "abc") == ["*", "ab", "abc"]  # MATCH: what counts for the topic
+        assert await found(2, "abc", ALLOW) == ["ab", "abc"]
+        assert await found(LITERAL, None) == ["*", "abc", "other"]
+        assert await found(PREFIXED, "ab") == ["ab"]
+        assert await found(ANY, "ab") == ["ab"]
+        assert await found(LITERAL, "ab") == []
