@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LOAD_S_MIN, LOAD_S_MAX = 1.5, 3.0
-RATE_MAX = 800
+RATE_MAX, WAITING_MAX = 800, 3000
 FAULTS_MAX = 3
 DURATION_S_MAX = {
     "pause": 1.5,
@@ -78,6 +78,9 @@ class RoundPlan:
     rate_max: int
     """Records a second of one producer: load, but no more than is written again soon after a fault,
     one batch a record."""
+    waiting_max: int
+    """Records of one producer without an answer: who has more writes no others, so that they do not
+    get too old on a slow machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ def draw(seed: int, kinds: Sequence[FaultKind], workloads: Sequence[str]) -> Pla
         topic_configs=topic_configs(stream_of(seed, "topic")),
         partitions=rng.randint(1, 6),
         rate_max=RATE_MAX,
+        waiting_max=WAITING_MAX,
         reading=rng.choice(list(Reading)),
     )
 

@@ -158,6 +158,10 @@ class TlsTransport:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        """Of the socket below."""
+        self._socket.setsockopt(level, option, value)
+
     def close(self) -> None:
         """Say goodbye, if that can be said at once."""
         with suppress(OSError):  # the other side has gone, or does not answer it now

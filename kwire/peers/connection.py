@@ -56,6 +56,10 @@ class _Pending:
         """Set when the reply is there, or when its caller is to read."""
 
 
+_ABORT: Final = Struct("ii").pack(1, 0)
+"""SO_LINGER: what the other side has not acknowledged yet is sent no more (RST)."""
+
+
 class PeerConnection:
     """See the module.  Any failure closes it, and then all who wait are told the same."""
 
@@ -124,6 +128,10 @@ class PeerConnection:
         if self.failure is None:
             self.failure = PeerError(self.whom, why)
             trio.lowlevel.notify_closing(self._socket)  # who waits for it wakes up
+            if self._pending:
+                # What was not answered is asked again on another connection.  It must not come
+                # here as well, later, when what has been asked since is done.
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
             self._socket.close()
             pending, self._pending = self._pending, deque()
             for each in pending:

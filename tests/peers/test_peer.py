@@ -22,7 +22,7 @@ from kwire.peers.error import PeerError
 from kwire.peers.peer import Peer, PeerLimits
 from kwire.peers.peers import Peers, Role
 from kwire.settings import BrokerConfig, load
-from tests.inside import port_of, running_broker
+from tests.inside import PATIENCE_S, port_of, running_broker
 from tests.peers.scripted import Asked, scripted
 
 HEARTBEATS = ((int(ApiKey.HEARTBEAT), 0, 0),)
@@ -173,6 +173,31 @@ async def test_a_broker_that_hangs_is_left_and_tried_again() -> None:
         assert errors == [f"broker 7 at 127.0.0.1:{server.port}: no answer within 5 ms"]
         assert (await peer.call(beat())).error_code == 0
         peer.close()
+
+
+async def test_what_was_given_up_is_not_sent_any_longer() -> None:
+    """It would come behind what was asked later: the connection is aborted, not closed."""
+    ends: list[BaseException | None] = []
+    over = trio.Event()
+
+    async def hangs(stream: trio.SocketStream) -> None:
+        try:
+            while await stream.receive_some():
+                pass
+            ends.append(None)
+        except trio.BrokenResourceError as error:
+            ends.append(error.__cause__)
+        over.set()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(trio.serve_tcp, hangs, 0)
+        peer = peer_at(listeners[0].socket.getsockname()[1], PeerLimits(request_timeout_ms=5))
+        with pytest.raises(PeerError, match="no answer in time"):
+            await peer.call(beat())
+        with trio.fail_after(PATIENCE_S):
+            await over.wait()
+        nursery.cancel_scope.cancel()
+    assert isinstance(ends[0], ConnectionResetError)
 
 
 async def test_a_connection_that_breaks_is_told_to_all_and_made_anew() -> None:

@@ -24,6 +24,8 @@ from kwire.testing import BrokerStartError, ZooKeeperMissing
 ROUNDS = 300
 ALL = "all"
 WORKLOADS = ("plain", "bank", "chain")
+STORES = (Store.ZOOKEEPER, Store.ZOOKEEPER, Store.SHARED)
+"""More befalls brokers on several machines."""
 KEEP = Path("build/chaos-cluster")
 EXIT_MISSING = 77
 """What the rounds need is not to be had here: how test suites say that something was skipped."""
@@ -44,11 +46,20 @@ EXIT_MISSING = 77
     help="This one in all rounds; all: one by the seed.",
 )  # fmt: skip
 @click.option(
+    "--store", type=click.Choice([*(store.value for store in Store), ALL]), default=ALL,
+    show_default=True, help="Where the cluster keeps its metadata; all: one by the seed.",
+)  # fmt: skip
+@click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
     metavar="DIR", help="Where history and logs of a failing round are kept.",
 )  # fmt: skip
 def main(
-    count: int | None, seed: int | None, only: tuple[str, ...], workload: str, keep: Path
+    count: int | None,
+    seed: int | None,
+    only: tuple[str, ...],
+    workload: str,
+    store: str,
+    keep: Path,
 ) -> None:
     """Kill, pause, cut off and starve three brokers under load, and check what clients saw.
 
@@ -64,6 +75,7 @@ def main(
     first = secrets.randbelow(1 << 31) if seed is None else seed
     kinds = [FaultKind(each) for each in only] or list(FaultKind)
     workloads = WORKLOADS if workload == ALL else (workload,)
+    stores = STORES if store == ALL else (Store(store),)
     total = count or (ROUNDS if seed is None else 1)
     failed = []
     try:
@@ -71,7 +83,7 @@ def main(
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-chaos-"))
             on = stack.enter_context(ground(Path(directory), BROKERS))
             for number in range(first, first + total):
-                plan = draw(number, kinds, workloads, [Store.ZOOKEEPER])
+                plan = draw(number, kinds, workloads, stores)
                 if not _passes(plan, on, keep):
                     failed.append(number)
     except ZooKeeperMissing as error:
@@ -125,5 +137,5 @@ def _keep(directory: Path, target: Path) -> None:
     """The history, and each broker's log and data; the disks are unmounted by now."""
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / HISTORY_FILE, target / HISTORY_FILE)
-    for log in directory.glob("*/broker.log"):
+    for log in (*directory.glob("*/broker.log"), *directory.glob("broker.log")):
         shutil.copy(log, target / f"{log.parent.name}.log")

@@ -11,7 +11,7 @@ from kwire.conformance.chaos.cluster.clock import Clock
 from kwire.conformance.chaos.cluster.network import Network
 from kwire.conformance.chaos.disk import Disk, disk_at
 from kwire.conformance.wire.peer import Address
-from kwire.testing import ClusterProcess, Host, ZooKeeperProcess
+from kwire.testing import ClusterProcess, Host, SharedClusterProcess, ZooKeeperProcess
 
 
 class Ground(NamedTuple):
@@ -28,7 +28,7 @@ class Ground(NamedTuple):
 class Members(NamedTuple):
     """The brokers of one round, and what each of them has to itself."""
 
-    cluster: ClusterProcess
+    cluster: ClusterProcess | SharedClusterProcess
     disks: Mapping[int, Disk]
     clocks: Mapping[int, Clock]
 
@@ -62,6 +62,21 @@ def on_zookeeper(
     cluster = ClusterProcess(
         directory, ground.zookeeper.connect(chroot), len(hosts), settings, hosts=hosts
     )
+    with _started(cluster) as disks:
+        yield Members(cluster, disks, clocks)
+
+
+@contextmanager
+def on_one_machine(directory: Path, brokers: int, settings: Mapping[str, str]) -> Iterator[Members]:
+    """Brokers of `kwire serve --brokers`, which have one clock; they are killed in the end."""
+    clock = Clock(directory / "clock")
+    cluster = SharedClusterProcess(directory, brokers, settings, launcher=clock.launcher)
+    with _started(cluster) as disks:
+        yield Members(cluster, disks, dict.fromkeys(cluster.brokers, clock))
+
+
+@contextmanager
+def _started(cluster: ClusterProcess | SharedClusterProcess) -> Iterator[Mapping[int, Disk]]:
     with ExitStack() as stack:
         disks = {}
         for number, broker in cluster.brokers.items():
@@ -69,4 +84,4 @@ def on_zookeeper(
             disks[number] = stack.enter_context(disk_at(broker.data_dir))
         stack.callback(cluster.kill)
         cluster.start()
-        yield Members(cluster, disks, clocks)
+        yield disks

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from kazoo.client import KazooClient
@@ -18,8 +18,10 @@ from kwire.conformance.chaos.cluster.plan import Fault, FaultKind
 from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from kwire.testing.cluster import membership
+from kwire.testing.sharing import SharedBroker
 
 Undo: TypeAlias = Callable[[], None]
+Broker: TypeAlias = BrokerProcess | SharedBroker
 ZOOKEEPER = "zookeeper"
 ZOOKEEPER_TIMEOUT_S = 3.0
 POLL_S = 0.02
@@ -33,7 +35,7 @@ class Nemesis:
     ) -> None:
         self._ground = ground
         self._members = members
-        self._brokers = members.cluster.brokers
+        self._brokers: Mapping[int, Broker] = members.cluster.brokers
         self._chroot = chroot
         self._session_s = session_s
         self._recorder = recorder
@@ -110,7 +112,7 @@ class Nemesis:
                     return known.controller_id
         return fault.victim
 
-    def _bury(self, broker: BrokerProcess) -> None:
+    def _bury(self, broker: Broker) -> None:
         """A broker that has ended without being told to."""
         status = broker.ended
         if status is not None:
@@ -174,7 +176,7 @@ class Nemesis:
     def _pause_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
         return self._paused(ZOOKEEPER, self._ground.zookeeper)
 
-    def _paused(self, name: str, process: BrokerProcess | ZooKeeperProcess) -> Undo | None:
+    def _paused(self, name: str, process: Broker | ZooKeeperProcess) -> Undo | None:
         if process.ended is not None or not self._take(name):
             return None
         process.pause()

@@ -11,7 +11,7 @@ from kwire.conformance.chaos.plan import RoundPlan, stream_of, topic_configs
 
 BROKERS = 3
 LOAD_S_MIN, LOAD_S_MAX = 3.0, 6.0
-RATE_MAX = 150
+RATE_MAX, WAITING_MAX = 150, 100
 FAULTS_MAX = 5
 CLOCK_STEPS_S = (-3600.0, -5.0, -0.7, 0.7, 5.0, 3600.0)
 DISK_ROOM_BYTES_MAX = 200_000
@@ -77,12 +77,10 @@ OF_ONE_MACHINE = (
     FaultKind.KILL_ALL,
     FaultKind.PAUSE,
     FaultKind.RESTART,
-    FaultKind.ZOOKEEPER_PAUSE,
     FaultKind.DISK,
     FaultKind.CLOCK,
 )
-"""What can befall brokers that share one machine: there is no network between them, and the holder
-of the metadata stands in for ZooKeeper."""
+"""What can befall brokers of one machine: it has one clock, and no network between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +134,7 @@ def draw(
         topic_configs=topic_configs(stream_of(seed, "topic")),
         partitions=rng.randint(1, 6),
         rate_max=RATE_MAX,
+        waiting_max=WAITING_MAX,
         store=store,
         faults=_faults(stream_of(seed, "faults"), load_s, kinds),
     )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.conformance.chaos.checks import Violation, violations
 from kwire.conformance.chaos.checks.commits import refused_commits_do_not_show
 from kwire.conformance.chaos.cluster import replicas
-from kwire.conformance.chaos.cluster.members import Ground, Members, on_zookeeper
+from kwire.conformance.chaos.cluster.members import (
+    Ground,
+    Members,
+    on_one_machine,
+    on_zookeeper,
+)
 from kwire.conformance.chaos.cluster.nemesis import Nemesis
-from kwire.conformance.chaos.cluster.plan import ClusterPlan
+from kwire.conformance.chaos.cluster.plan import BROKERS, ClusterPlan, Store
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
 from kwire.conformance.chaos.rounds import HISTORY_FILE, concluded, load, patiently
 from kwire.conformance.chaos.workloads import WORKLOADS, Stage, Workload
@@ -46,7 +52,7 @@ def run(plan: ClusterPlan, ground: Ground, directory: Path) -> Verdict:
     workload_type = WORKLOADS[plan.workload]
     settings = {**plan.broker_settings, **workload_type.broker_settings}
     try:
-        with on_zookeeper(ground, directory, chroot, settings) as members:
+        with members_of(plan, ground, directory, chroot, settings) as members:
             stage = Stage(plan, members.addresses, recorder)
             workload = workload_type(stage)
             session_s = int(settings["zookeeper.session.timeout.ms"]) / 1000
@@ -59,6 +65,14 @@ def run(plan: ClusterPlan, ground: Ground, directory: Path) -> Verdict:
     finally:
         history = recorder.close()
     return _verdict(plan, history, workload, time.monotonic() - began)
+
+
+def members_of(
+    plan: ClusterPlan, ground: Ground, directory: Path, chroot: str, settings: dict[str, str]
+) -> AbstractContextManager[Members]:
+    if plan.store is Store.SHARED:
+        return on_one_machine(directory, BROKERS, settings)
+    return on_zookeeper(ground, directory, chroot, settings)
 
 
 def _trouble(plan: ClusterPlan, stage: Stage, nemesis: Nemesis) -> None:

@@ -78,8 +78,9 @@ class CountingProducer(Client):
         producer = confluent_kafka.Producer(self._settings)
         try:
             while self._sent.total() < RECORDS_MAX and not stop.wait(self._pause_s):
-                for _ in range(self._burst):
-                    self._send(producer)
+                if len(producer) <= self.stage.plan.waiting_max:
+                    for _ in range(self._burst):
+                        self._send(producer)
                 producer.poll(0)
             await_answers(producer)
         except (confluent_kafka.KafkaException, SystemError) as fatal:

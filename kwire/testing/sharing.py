@@ -1,0 +1,301 @@
+"""A cluster on one machine without ZooKeeper, for a test: `kwire serve --brokers 3`.
+
+with SharedClusterProcess(tmp_path) as cluster:
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
+    cluster.brokers[2].kill()
+    cluster.wait_until_members([1, 3])
+    cluster.brokers[2].start()
+    cluster.wait_until_members()
+
+Its brokers are killed, paused and started again as those of `ClusterProcess`, but one that is
+started brings all others back that are down.  There is no network between them that could be cut.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from kwire.testing.cluster import membership
+from kwire.testing.ending import PATIENCE_S, end
+from kwire.testing.host import Host
+from kwire.testing.ports import NoFreePort, free_port
+from kwire.testing.process import (
+    POLL_S,
+    START_TIMEOUT_S,
+    BrokerStartError,
+    answers,
+    hold_lifeline,
+)
+
+_READY: Final = re.compile(r"broker (\d+) is ready at \S+, process (\d+)")
+_ALL_READY: Final = "brokers are ready"
+
+
+class SharedBroker:
+    """One broker of the cluster: a process that the cluster's own process forks."""
+
+    host: Final = Host("localhost")
+    """As it advertises itself."""
+
+    def __init__(self, cluster: SharedClusterProcess, broker_id: int, port: int) -> None:
+        self._cluster = cluster
+        self.broker_id = broker_id
+        self.port = port
+        self.data_dir = cluster.data_dir / f"broker-{broker_id}"
+        self.running = False
+        """Whether it was started and not killed since; it may have died in between."""
+        self._killed_pid = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host.address}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process that was last told to be ready."""
+        return self._cluster.pid_of(self.broker_id)
+
+    @property
+    def log(self) -> str:
+        """What all of the cluster has logged."""
+        return self._cluster.log
+
+    @property
+    def ended(self) -> int | None:
+        """-1 for a process that has ended by itself; None if it runs, or is being started."""
+        if not self.running or self.pid == self._killed_pid or _lives(self.pid):
+            return None
+        return -1
+
+    def pause(self) -> None:
+        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL)."""
+        if self.running:
+            self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Have it shut down cleanly, and the others go on; 0 if it says that it did."""
+        if not self.running:
+            return 0
+        told = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
+        before = len(told.findall(self.log))
+        self._end(signal.SIGTERM)
+        while len(ends := told.findall(self.log)) == before:
+            time.sleep(POLL_S)
+        return 0 if ends[-1] == "ended with status 0" else 1
+
+    def _end(self, number: signal.Signals) -> None:
+        """The cluster's process hears of the end, and says so."""
+        pid = self._killed_pid = self.pid
+        if _lives(pid):
+            os.kill(pid, signal.SIGCONT)  # it may be paused
+            os.kill(pid, number)
+        deadline = time.monotonic() + PATIENCE_S
+        while _lives(pid):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(POLL_S)
+        self.running = False
+
+    def start(self) -> None:
+        """Start it again, and return once it replies to a request.  Raises BrokerStartError."""
+        self.spawn()
+        self.wait_until_up()
+
+    def spawn(self) -> None:
+        """Have it started again, with all others that are dead, and return at once."""
+        if not self.running:
+            self._cluster.revive()
+
+    def wait_until_up(self) -> None:
+        """Return once it replies to a request.  Raises BrokerStartError."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (_lives(self.pid) and answers("127.0.0.1", self.port)):
+            if time.monotonic() > deadline:
+                raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
+            time.sleep(POLL_S)
+
+
+class SharedClusterProcess:
+    """`kwire serve --brokers count` over its life; it keeps its ports and its data.
+
+    `settings` are those of all brokers; `launcher` are words before its command line.  All ends
+    with the process that started it.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        count: int = 3,
+        settings: Mapping[str, str] | None = None,
+        *,
+        launcher: Sequence[str] = (),
+    ) -> None:
+        self.directory = Path(directory)
+        self.data_dir = self.directory / "data"
+        self.log_path = self.directory / "broker.log"
+        self.launcher = tuple(launcher)
+        self.settings = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
+        self.first_port = _free_ports(count)
+        self.brokers = {
+            number: SharedBroker(self, number, self.first_port + number - 1)
+            for number in range(1, count + 1)
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as a client takes them as its bootstrap servers."""
+        return ",".join(broker.bootstrap for broker in self.brokers.values())
+
+    @property
+    def running(self) -> list[int]:
+        """The brokers that were started and not killed since."""
+        return [number for number, broker in self.brokers.items() if broker.running]
+
+    @property
+    def log(self) -> str:
+        """Everything that was logged, over all starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def pid_of(self, broker_id: int) -> int:
+        """The process of a broker, as was told last."""
+        told = self.log.encode()[self._log_start :].decode(errors="replace")
+        pids = {int(each[1]): int(each[2]) for each in _READY.finditer(told)}
+        return pids[broker_id]
+
+    def command(self) -> list[str]:
+        serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
+        sets = [f"--set={name}={value}" for name, value in self.settings.items()]
+        where = [f"--port={self.first_port}", f"--data={self.data_dir}"]
+        return [*self.launcher, *serve, f"--brokers={len(self.brokers)}", *where, *sets]
+
+    def start(self) -> None:
+        """Start it, and return when all brokers know of each other.  Raises BrokerStartError."""
+        assert self._process is None, "the cluster is running"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                self.command(),
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        assert self._process.stdin is not None
+        hold_lifeline(self._process.stdin)
+        self._await_all()
+        for broker in self.brokers.values():
+            broker.running = True
+
+    def _await_all(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while _ALL_READY not in self.log.encode()[self._log_start :].decode(errors="replace"):
+            status = self._process.poll()
+            if status is not None or time.monotonic() > deadline:
+                self.kill()
+                raise BrokerStartError(f"the cluster did not start (status {status}):\n{self.log}")
+            time.sleep(POLL_S)
+
+    def revive(self) -> None:
+        """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up."""
+        assert self._process is not None, "the cluster is not running"
+        os.kill(self._process.pid, signal.SIGHUP)
+        for broker in self.brokers.values():
+            broker.running = True
+
+    def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
+        """As of `ClusterProcess`: the controller, once these know of just each other and of it."""
+        wanted = frozenset(self.running if ids is None else ids)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            known = [membership(self.brokers[each].port) for each in sorted(wanted)]
+            controllers = {each.controller_id for each in known if each is not None}
+            agreed = all(each is not None and each.members == wanted for each in known)
+            if agreed and len(controllers) == 1 and controllers <= wanted:
+                return controllers.pop()
+            if time.monotonic() > deadline:
+                raise BrokerStartError(f"no cluster in {START_TIMEOUT_S} s: {known}\n{self.log}")
+            time.sleep(POLL_S)
+
+    def stop(self) -> int:
+        """Ask all to end (SIGTERM); the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End all at once (SIGKILL): the brokers see that their parent is gone, and stop."""
+        for broker in self.brokers.values():
+            broker.kill()
+        self._end(signal.SIGKILL)
+
+    def _end(self, signal_number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        for broker in self.brokers.values():
+            broker.running = False
+        if process is None:
+            return 0
+        try:
+            return end(process, signal_number)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+    def __enter__(self) -> SharedClusterProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process; its parent waits for it at once when it ends."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _free_ports(count: int) -> int:
+    """The first of as many ports in a row that nobody listens on.  Raises NoFreePort."""
+    for _ in range(100):
+        first = free_port()
+        if all(_is_free(first + number) for number in range(1, count)):
+            return first
+    raise NoFreePort(f"no {count} free ports in a row")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+        return True

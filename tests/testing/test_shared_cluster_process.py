@@ -1,0 +1,29 @@
+"""`kwire.testing.SharedClusterProcess`: brokers of one machine, lost and found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.testing import SharedClusterProcess
+
+pytestmark = pytest.mark.slow
+
+
+def test_brokers_come_and_go(tmp_path: Path) -> None:
+    settings = {"default.replication.factor": "3"}
+    with SharedClusterProcess(tmp_path, 3, settings) as cluster:
+        assert cluster.running == [1, 2, 3]
+        cluster.brokers[2].kill()
+        assert cluster.running == [1, 3]
+        assert cluster.wait_until_members() in (1, 3)
+        cluster.brokers[2].start()
+        assert cluster.brokers[2].ended is None
+        cluster.wait_until_members([1, 2, 3])
+        cluster.brokers[3].pause()
+        cluster.brokers[3].resume()
+        assert cluster.brokers[1].stop() == 0
+        assert cluster.wait_until_members() in (2, 3)
+        assert cluster.brokers[1].bootstrap in cluster.bootstrap
+    assert cluster.running == []
