@@ -13,6 +13,10 @@ class InvalidFrame(CloseConnection):
     """What came in is not a request; the connection cannot be understood any longer."""
 
 
+class InvalidSize(InvalidFrame):
+    """The size before a request is none that a request may have."""
+
+
 @dataclass(slots=True)
 class Context:
     """The circumstances of the request being handled.

@@ -14,7 +14,7 @@ import trio
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import Frame
-from kwire.context import CloseConnection, Context
+from kwire.context import CloseConnection, Context, InvalidSize
 from kwire.security.authenticator import AuthenticationFailed, Authenticator, Login
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ async def _converse(
             frame = None
     except AuthenticationFailed as failure:
         await _turn_away(connection, sasl, failure)
+    except InvalidSize as problem:
+        await _turn_away(connection, sasl, AuthenticationFailed(str(problem)))
     finally:
         connection.frame_size_bytes_max = limit
     return authenticator.login

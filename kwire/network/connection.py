@@ -25,7 +25,7 @@ import trio
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.primitives import DecodeError, Frame, Message
-from kwire.context import CloseConnection, Context, InvalidFrame
+from kwire.context import CloseConnection, Context, InvalidFrame, InvalidSize
 from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
 from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
@@ -285,7 +285,7 @@ class Connection:
     # -- for kwire.network.authentication, while nothing is served
 
     async def receive(self) -> memoryview | None:
-        """The next frame, waited for; None when the client has gone."""
+        """The next frame, waited for; None when the client has gone.  Raises InvalidFrame."""
         while (frame := self._next_frame()) is None:
             if not self._make_room():
                 await self._grow()
@@ -328,8 +328,8 @@ class Connection:
         if available < 4:
             return None
         size: int = _SIZE.unpack_from(self._buffer, start)[0]
-        if not 0 < size <= self.frame_size_bytes_max:
-            raise InvalidFrame(
+        if not 0 <= size <= self.frame_size_bytes_max:
+            raise InvalidSize(
                 f"request of {size} bytes; at most {self.frame_size_bytes_max} are allowed"
             )
         if available < size + 4:

@@ -31,7 +31,7 @@ class Logins:
         self._log_in: dict[str, LogIn] = {}
         for listener in self._protocols:
             if self._is_sasl(listener):
-                self._log_in[listener] = _login(broker.config, listener)
+                self._log_in[listener] = _login(broker, listener)
 
     def of(self, listener: str) -> LogIn | None:
         """What a new client of `listener` has to pass."""
@@ -50,13 +50,15 @@ class Logins:
         self._config = config
         for listener in self._log_in:
             try:
-                self._log_in[listener] = _login(config, listener)
+                self._log_in[listener] = _login(self._broker, listener)
             except ConfigError as problem:
                 log.error("listener %s goes on as it was: %s", listener, problem)
 
 
-def _login(config: BrokerConfig, listener: str) -> LogIn:
+def _login(broker: Broker, listener: str) -> LogIn:
     from kwire.network.authentication import log_in
+    from kwire.security.accounts import Accounts
     from kwire.security.listener_sasl import sasl_of
 
-    return partial(log_in, sasl=sasl_of(config, listener))
+    accounts = Accounts(lambda: broker.image)
+    return partial(log_in, sasl=sasl_of(broker.config, listener, accounts.find))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import request_class, response_class
 from kwire.codecs.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -131,9 +132,8 @@ class Authenticator:
             return self._versions(frame)
         if request.api_key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(frame, request)
-        raise AuthenticationFailed(
-            f"Unexpected Kafka request of type {ApiKey(request.api_key).name} during SASL "
-            "handshake."
+        raise CloseConnection(
+            f"unexpected request {ApiKey(request.api_key).name} during SASL handshake"
         )
 
     def _versions(self, frame: memoryview) -> Frame:
@@ -151,6 +151,8 @@ class Authenticator:
         response = SaslHandshakeResponse(mechanisms=list(self._mechanisms))
         self._mechanism = self._mechanisms.get(name)
         if self._mechanism is None:
+            if self._before is not None:
+                raise CloseConnection(f"renewed by SASL mechanism {name!r}, which is not enabled")
             response.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             raise AuthenticationFailed(
                 f"Unsupported SASL mechanism {name!r}", _reply(request, response)
@@ -170,7 +172,8 @@ class Authenticator:
         if request.api_key != ApiKey.SASL_AUTHENTICATE:
             raise AuthenticationFailed(
                 f"Unexpected Kafka request of type {ApiKey(request.api_key).name} during SASL "
-                "authentication."
+                "authentication.",
+                _illegal_state(request, frame),
             )
         versions = range(
             SaslAuthenticateRequest.MIN_VERSION, SaslAuthenticateRequest.MAX_VERSION + 1
@@ -184,7 +187,6 @@ class Authenticator:
             response.error_code = ErrorCode.SASL_AUTHENTICATION_FAILED
             response.error_message = self._told(problem)
             raise AuthenticationFailed(str(problem), _reply(request, response)) from None
-        response.error_message = None
         if self.login is not None and self.login.lifetime_ms is not None:
             response.session_lifetime_ms = self.login.lifetime_ms
         return _reply(request, response)
@@ -258,6 +260,16 @@ def _read_header(frame: memoryview) -> _Request:
     if request_header_version(api_key, api_version) >= FLEXIBLE_HEADER:
         position = skip_tagged_fields(frame, position)
     return _Request(api_key, api_version, correlation_id, position)
+
+
+def _illegal_state(request: _Request, frame: memoryview) -> Frame:
+    """The answer to a request that has no place in a login, in its own form as far as that goes."""
+    request_class(request.api_key).decode(frame, request.api_version, request.position)
+    response = response_class(request.api_key)()
+    if hasattr(response, "error_code"):
+        # Not every response has the field, so the type checker cannot be asked.
+        setattr(response, "error_code", ErrorCode.ILLEGAL_SASL_STATE)  # noqa: B010 - see above
+    return _reply(request, response)
 
 
 def _reply(request: _Request, response: Message) -> Frame:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kwire.security.sasl.exchange import ServerExchange
 from kwire.security.sasl.jaas import JaasError, LoginModule, parse_module
 from kwire.security.sasl.plain import PlainServer, users_of
+from kwire.security.sasl.scram import HASHES, Account, ScramServer
 from kwire.settings import BrokerConfig, ConfigError
 from kwire.settings.listener_security import check_no_java, own_name, own_setting, security_of
 
 PLAIN: Final = "PLAIN"
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SERVED: Final = (PLAIN, *HASHES)
+
+NONCE_BYTES: Final = 24
+"""Of chance in a server's nonce; Kafka has 130 bits."""
+
+FindAccount = Callable[[str, str, bool], Account | None]
+"""Who may log in by SCRAM: from a mechanism, a name, and whether that is a delegation token's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +47,35 @@ class SaslListener:
     """`connection.failed.authentication.delay.ms`."""
 
 
-def sasl_of(config: BrokerConfig, listener: str) -> SaslListener:
-    """How `listener` is set up.  Raises ConfigError with what is missing or makes no sense."""
+def sasl_of(config: BrokerConfig, listener: str, find: FindAccount) -> SaslListener:
+    """How `listener` is set up; `find` knows the users of SCRAM.
+
+    Raises ConfigError with what is missing or makes no sense.
+    """
     settings = security_of(config, listener)
     names = settings.sasl_enabled_mechanisms
     if not names:
         raise ConfigError(f"sasl.enabled.mechanisms of listener {listener} names no mechanism")
     return SaslListener(
-        {name: _mechanism(config, listener, name) for name in names},
+        {name: _mechanism(config, listener, name, find) for name in names},
         settings.sasl_server_max_receive_size,
         config.connection_failed_authentication_delay_ms,
     )
 
 
-def _mechanism(config: BrokerConfig, listener: str, name: str) -> Mechanism:
+def _mechanism(config: BrokerConfig, listener: str, name: str, find: FindAccount) -> Mechanism:
     settings = security_of(config, listener, name)
     check_no_java(settings, listener, name)
-    prepare = _PREPARATIONS.get(name)
-    if prepare is None:
+    if name == PLAIN:
+        begin = _plain(config, listener)
+    elif name in HASHES:
+        begin = _scram(config, listener, name, find)
+    else:
         raise ConfigError(
             f"sasl.enabled.mechanisms of listener {listener} names {name}, which is not served: "
-            f"set it to one of {', '.join(_PREPARATIONS)}"
+            f"set it to one of {', '.join(SERVED)}"
         )
-    return Mechanism(name, prepare(config, listener), settings.connections_max_reauth_ms)
+    return Mechanism(name, begin, settings.connections_max_reauth_ms)
 
 
 def _plain(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
@@ -66,9 +83,15 @@ def _plain(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
     return lambda: PlainServer(users)
 
 
-_PREPARATIONS: Final[Mapping[str, Callable[[BrokerConfig, str], Callable[[], ServerExchange]]]] = {
-    PLAIN: _plain
-}
+def _scram(
+    config: BrokerConfig, listener: str, name: str, find: FindAccount
+) -> Callable[[], ServerExchange]:
+    """The JAAS line, which says nothing but the module, may be left out, unlike in Apache Kafka."""
+    if own_setting(config, listener, name, "sasl.jaas.config") is not None:
+        login_module(config, listener, name, SCRAM_MODULE)
+    return lambda: ScramServer(
+        name, partial(find, name), lambda: secrets.token_urlsafe(NONCE_BYTES)
+    )
 
 
 def login_module(config: BrokerConfig, listener: str, mechanism: str, wanted: str) -> LoginModule:

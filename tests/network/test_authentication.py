@@ -51,7 +51,7 @@ async def test_who_logs_in_is_served(tmp_path: Path, version: int) -> None:
         assert not (await client.ask(versions, 3, ApiVersionsResponse)).error_code
         assert (await handshake(client)).mechanisms == ["PLAIN"]
         answer = await authenticate(client, b"\0alice\0alice-secret", version)
-        assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+        assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
         assert (answer.auth_bytes, answer.session_lifetime_ms) == (b"", 0)
         assert await is_served(client)
 
@@ -99,11 +99,7 @@ async def test_what_comes_in_one_piece_with_the_login_is_answered(tmp_path: Path
     [
         (b"\0alice\0bob-secret", "Authentication failed: Invalid username or password"),
         (b"\0carol\0alice-secret", "Authentication failed: Invalid username or password"),
-        (
-            b"nonsense",
-            "Authentication failed during authentication due to invalid credentials with SASL "
-            "mechanism PLAIN",
-        ),
+        (b"nonsense", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
     ],
 )
 async def test_who_does_not_is_told_and_sent_away(tmp_path: Path, token: bytes, told: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hmac import compare_digest
 
-from kwire.security.sasl.exchange import AuthenticationError, SaslError
+from kwire.security.sasl.exchange import AuthenticationError
 
 USER_PREFIX = "user_"
 """Of the options in a JAAS line: what follows is a user's name, the value a password."""
@@ -60,7 +60,9 @@ class PlainServer:
 def _split(token: bytes) -> tuple[str, str, str]:
     parts = token.decode("utf-8", "replace").split("\0", 3)
     if len(parts) != 3:
-        raise SaslError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        raise AuthenticationError(
+            f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+        )
     authorization_id, user, password = parts
     return authorization_id, user, password
 

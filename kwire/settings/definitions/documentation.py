@@ -182,7 +182,8 @@ BROKER = {
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
     "default no more than there are brokers.",
     "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
-    "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN.",
+    "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN, SCRAM-SHA-256 and "
+    "SCRAM-SHA-512.",
     "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
     "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
     "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",

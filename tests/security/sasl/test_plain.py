@@ -47,9 +47,8 @@ def test_who_does_not_is_told(token: bytes, told: str) -> None:
 
 @pytest.mark.parametrize(("token", "count"), [(b"", 1), (b"alice\0secret", 2), (b"\0a\0b\0", 4)])
 def test_a_token_of_another_form(token: bytes, count: int) -> None:
-    with pytest.raises(SaslError, match=f"expected 3 tokens, got {count}") as failure:
+    with pytest.raises(AuthenticationError, match=f"expected 3 tokens, got {count}"):
         PlainServer(USERS).respond(token)
-    assert not isinstance(failure.value, AuthenticationError), "the client is told less"
 
 
 @given(st.binary(max_size=60))

@@ -1,0 +1,255 @@
+"""SCRAM by the RFCs' own examples, and as Apache Kafka's ScramSaslServer has it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.security.sasl.exchange import AuthenticationError, BrokenExchange, SaslError
+from kwire.security.sasl.scram import (
+    Account,
+    Credential,
+    ScramClient,
+    ScramServer,
+    credential_of,
+    salted_password,
+)
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+
+
+def credential(
+    password: str = "pencil", mechanism: str = "SCRAM-SHA-256", iterations: int = 4096
+) -> Credential:
+    salted = salted_password(mechanism, password, SALT, iterations)
+    return credential_of(mechanism, salted, SALT, iterations)
+
+
+CREDENTIALS = {name: credential(name) for name in ("user", "a,b=c")} | {"user": credential()}
+
+
+def find(user: str, by_token: bool) -> Account | None:
+    found = CREDENTIALS.get(user)
+    return None if by_token or found is None else Account(found, user)
+
+
+def server(
+    mechanism: str = "SCRAM-SHA-256", find: Callable[..., Account | None] = find
+) -> ScramServer:
+    return ScramServer(mechanism, find, lambda: SERVER_NONCE)
+
+
+def client(user: str = "user", password: str = "pencil") -> ScramClient:
+    return ScramClient("SCRAM-SHA-256", user, password, CLIENT_NONCE)
+
+
+FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+CHALLENGE = (
+    b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+)
+UNPROVED = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+PROOF = b"dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+SIGNATURE = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def test_the_example_of_rfc_7677() -> None:
+    it, other = server(), client()
+    assert other.first() == FIRST
+    assert it.respond(FIRST) == CHALLENGE
+    assert other.respond(CHALLENGE) == UNPROVED + b",p=" + PROOF
+    assert it.respond(UNPROVED + b",p=" + PROOF) == SIGNATURE
+    assert it.principal_name == "user"
+    assert other.respond(SIGNATURE) is None
+
+
+@given(
+    st.text(st.characters(min_codepoint=1, max_codepoint=0x7F), min_size=1),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"]),
+)
+def test_both_sides_understand_each_other(user: str, password: str, mechanism: str) -> None:
+    account = Account(credential(password, mechanism), user)
+    it = server(mechanism, lambda name, by_token: account if name == user else None)
+    other = ScramClient(mechanism, user, password, CLIENT_NONCE)
+    token: bytes | None = other.first()
+    while token is not None:
+        token = other.respond(it.respond(token))
+    assert it.principal_name == user
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        b"",
+        b"y,,n=user,r=abc",
+        b"p=tls-unique,,n=user,r=abc",
+        b"n,,n=user",
+        b"n,,n=user,r=",
+        b"n,,n=us=er,r=abc",
+        b"n,,n=,r=abc",
+        b"n,,r=abc,n=user",
+        b"n,,n=user,r=abc,",
+        b"n,,n=user,r=abc\n",
+        b"n,a=,n=user,r=abc",
+        "n,,n=ü,r=abc".encode(),
+    ],
+)
+def test_a_first_message_of_another_form(token: bytes) -> None:
+    with pytest.raises(SaslError, match="Invalid SCRAM client first message format"):
+        server().respond(token)
+
+
+def test_who_is_not_known() -> None:
+    with pytest.raises(SaslError, match="Invalid user credentials") as failure:
+        server().respond(b"n,,n=nobody,r=abc")
+    assert not isinstance(failure.value, AuthenticationError), "the client is not told"
+    with pytest.raises(SaslError, match="Invalid user credentials"):
+        server().respond(FIRST + b",tokenauth=true")
+
+
+def test_another_authorization_id() -> None:
+    assert server().respond(b"n,a=user,n=user,r=abc")
+    with pytest.raises(AuthenticationError, match="authorization id that is different"):
+        server().respond(b"n,a=root,n=user,r=abc")
+
+
+def test_names_are_escaped() -> None:
+    it = server()
+    other = client("a,b=c", "a,b=c")
+    assert other.first().startswith(b"n,,n=a=2Cb=3Dc,r=")
+    token = other.respond(it.respond(other.first()))
+    assert token is not None
+    it.respond(token)
+    assert it.principal_name == "a,b=c"
+
+
+def test_extensions_of_the_first_message_are_signed() -> None:
+    it, other = server(), client()
+    other._bare += ",note=hello"
+    token = other.respond(it.respond(other.first()))
+    assert token is not None
+    it.respond(token)
+    assert it.principal_name == "user"
+
+
+@pytest.mark.parametrize(
+    ("token", "sentence"),
+    [
+        (b"c=biws,r=other,p=" + PROOF, "Invalid client nonce"),
+        (UNPROVED + b",p=" + PROOF[:-4] + b"AAA=", "Invalid client credentials"),
+        (UNPROVED.replace(b"biws", b"eSws") + b",p=" + PROOF, "Invalid client credentials"),
+        (UNPROVED + b",p=not base64", "final message format"),
+        (UNPROVED, "final message format"),
+        (b"", "final message format"),
+    ],
+)
+def test_a_proof_that_proves_nothing(token: bytes, sentence: str) -> None:
+    it = server()
+    it.respond(FIRST)
+    with pytest.raises(SaslError, match=sentence):
+        it.respond(token)
+    assert it.principal_name is None
+
+
+@pytest.mark.parametrize("proof", [b"", b"AAAA"])
+def test_a_proof_of_another_length(proof: bytes) -> None:
+    it = server()
+    it.respond(FIRST)
+    with pytest.raises(BrokenExchange):
+        it.respond(UNPROVED + b",p=" + proof)
+
+
+def test_too_few_iterations() -> None:
+    with pytest.raises(SaslError, match="Iterations 4095 is less than 4096"):
+        server(find=lambda *_: Account(credential(iterations=4095), "user")).respond(FIRST)
+
+
+def test_nothing_comes_after_the_last_message() -> None:
+    it = server()
+    it.respond(FIRST)
+    it.respond(UNPROVED + b",p=" + PROOF)
+    with pytest.raises(BrokenExchange):
+        it.respond(UNPROVED + b",p=" + PROOF)
+
+
+@pytest.mark.parametrize(
+    ("challenge", "sentence"),
+    [
+        (CHALLENGE.replace(b"rOpr", b"xxxx"), "does not start with client nonce"),
+        (CHALLENGE.replace(b"4096", b"4095"), "4095 is less than 4096"),
+        (b"e=other-error", "server first message format"),
+    ],
+)
+def test_a_server_that_makes_it_easy(challenge: bytes, sentence: str) -> None:
+    other = client()
+    other.first()
+    with pytest.raises(SaslError, match=sentence):
+        other.respond(challenge)
+
+
+@pytest.mark.parametrize(
+    ("last", "sentence"),
+    [
+        (SIGNATURE.replace(b"6rri", b"AAAA"), "Invalid server signature"),
+        (b"e=unknown-user", "failed with an error"),
+        (b"", "server final message format"),
+    ],
+)
+def test_a_server_that_is_another(last: bytes, sentence: str) -> None:
+    other = client()
+    other.first()
+    other.respond(CHALLENGE)
+    with pytest.raises(SaslError, match=sentence):
+        other.respond(last)
+
+
+@given(st.binary(max_size=80), st.binary(max_size=80))
+def test_no_token_makes_it_fail_otherwise(first: bytes, last: bytes) -> None:
+    it = server()
+    try:
+        it.respond(first)
+        it.respond(last)
+    except (SaslError, BrokenExchange):
+        assert it.principal_name is None
+
+
+@given(st.integers(0, len(FIRST) - 1), st.integers(0, 255))
+def test_a_changed_byte_is_noticed(position: int, byte: int) -> None:
+    """Of the message that is signed; `n,,` and the nonce have to be what they were."""
+    changed = bytearray(FIRST)
+    changed[position] = byte
+    it = server()
+    try:
+        it.respond(bytes(changed))
+        it.respond(UNPROVED + b",p=" + PROOF)
+    except (SaslError, BrokenExchange):
+        assert it.principal_name is None
+    else:
+        assert changed == FIRST
+
+
+def test_credentials_are_written_as_kafka_does() -> None:
+    text = credential().text
+    assert text == (
+        "salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=,"
+        "server_key=wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=,iterations=4096"
+    )
+    assert Credential.parse(text) == credential()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "salt=AA==", "salt=AA==,stored_key=!,server_key=,iterations=1"]
+)
+def test_a_credential_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match="not valid"):
+        Credential.parse(text)
+
+
+def test_credentials_are_not_shown() -> None:
+    assert repr(credential()) == "<Credential of 4096 iterations>"
