@@ -78,6 +78,11 @@ class PeerConnection:
         self._large: memoryview | None = None
         self._large_filled = 0
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for a reply."""
+        return not self._pending
+
     def version_for(self, request: Request, version_max: int | None) -> int:
         """The highest version that both know, not above `version_max`.  Raises PeerError."""
         api_key = api_key_of(request)

@@ -8,8 +8,9 @@ closes the connection, as Kafka's own client does, for its replies come in order
 
 from __future__ import annotations
 
+import math
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ class PeerLimits:
     """SO_RCVBUF; -1 leaves it to the system."""
 
 
+LogIn = Callable[[PeerConnection], Awaitable[float]]
+
+
 class Peer:
     """One connection to one broker, made anew when it is lost or the broker has moved."""
 
@@ -53,9 +57,15 @@ class Peer:
         client_id: str,
         limits: PeerLimits | None = None,
         tls: PeerTls | None = None,
+        log_in: LogIn | None = None,
     ) -> None:
-        """`address` is asked for each call; None where the broker is not alive."""
+        """`address` is asked for each call; None where the broker is not alive.
+
+        `log_in` comes before the first request, and says until when the connection may be used.
+        """
         self._tls = tls
+        self._log_in = log_in
+        self._ends_s = math.inf
         self.broker_id = broker_id
         self.client_id = client_id
         self._address = address
@@ -114,6 +124,9 @@ class Peer:
         if self._address() != self._connected_to:
             connection.fail("it has another address by now")
             return None
+        if self._ends_s <= trio.current_time() and connection.idle:
+            connection.fail("its login ends soon")
+            return None
         return connection
 
     async def _connect(self) -> PeerConnection:
@@ -163,11 +176,13 @@ class Peer:
         try:
             with trio.move_on_after(self._limits.request_timeout_ms / 1000) as scope:
                 await connection.negotiate()
+                if self._log_in is not None:
+                    self._ends_s = await self._log_in(connection)
         except trio.Cancelled:
             connection.fail("nobody waits for it any longer")
             raise
         if scope.cancelled_caught:
-            raise connection.fail("no answer in time to ApiVersions")
+            raise connection.fail("no answer in time to ApiVersions, or to a login")
         return connection
 
     async def _socket_to(self, endpoint: Endpoint) -> socket.socket:

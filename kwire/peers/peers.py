@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from kwire.peers.peer import Peer, PeerLimits
+from kwire.peers.peer import LogIn, Peer, PeerLimits
 
 if TYPE_CHECKING:
     from kwire.metadata.image import ClusterImage, Endpoint
@@ -52,8 +52,10 @@ class Peers:
     """All peers of one broker; made when first asked for, closed when their broker is gone."""
 
     def __init__(self, owner: PeerOwner) -> None:
+        """Raises ConfigError where the others ask for a login or for TLS, and there is none."""
         self._owner = owner
         self._tls = _tls_of(owner)
+        self._log_in = _login_of(owner)
         self._peers: dict[tuple[int, Role, int], Peer] = {}
 
     def peer(self, broker_id: int, role: Role, number: int = 0) -> Peer:
@@ -69,6 +71,7 @@ class Peers:
                 ),
                 limits=self._limits(role),
                 tls=self._tls,
+                log_in=self._log_in,
             )
         return found
 
@@ -121,3 +124,12 @@ def _tls_of(owner: PeerOwner) -> PeerTls | None:
     from kwire.peers.tls import PeerTls
 
     return PeerTls(lambda: owner.config)
+
+
+def _login_of(owner: PeerOwner) -> LogIn | None:
+    """Where the listener between brokers asks for it.  Raises ConfigError where it cannot be."""
+    if not owner.config.inter_broker_protocol.startswith("SASL_"):
+        return None
+    from kwire.peers.login import PeerLogin
+
+    return PeerLogin(owner.config).log_in

@@ -94,6 +94,11 @@ def _scram(
     )
 
 
+def module_of(mechanism: str) -> str:
+    """The class whose options a mechanism's JAAS line has."""
+    return PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
+
+
 def login_module(config: BrokerConfig, listener: str, mechanism: str, wanted: str) -> LoginModule:
     """What `sasl.jaas.config` has for a mechanism on a listener.  Raises ConfigError."""
     setting = own_name(listener, mechanism, "sasl.jaas.config")

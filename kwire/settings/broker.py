@@ -192,6 +192,13 @@ class BrokerConfig(
         name = self.inter_broker_listener_name
         return name.upper() if name is not None else self.security_inter_broker_protocol
 
+    @property
+    def inter_broker_protocol(self) -> str:
+        """The security protocol of that listener."""
+        name = self.inter_broker_listener
+        found = (e.security_protocol for e in self.listeners if e.listener == name)
+        return next(found, self.security_inter_broker_protocol)
+
 
 def _with_node_id(explicit: Mapping[str, str]) -> Mapping[str, str]:
     """`node.id` and `broker.id` are two names of one thing; either fills in the other."""

@@ -186,6 +186,8 @@ BROKER = {
     "SCRAM-SHA-512.",
     "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
     "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
+    "sasl.mechanism.inter.broker.protocol": "How a broker proves to the others who it is, with the "
+    "name and password of that mechanism's sasl.jaas.config.",
     "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",

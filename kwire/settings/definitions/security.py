@@ -61,6 +61,7 @@ class LoginSettings(Settings):
     connections_max_reauth_ms = long(0, MEDIUM)
     sasl_enabled_mechanisms = strings(("GSSAPI",), MEDIUM, members(), mode=PER_BROKER)
     sasl_jaas_config = password(MEDIUM, mode=PER_BROKER)
+    sasl_mechanism_inter_broker_protocol = string("GSSAPI", MEDIUM, mode=PER_BROKER)
     sasl_server_max_receive_size = integer(524_288, MEDIUM)
 
 
@@ -87,7 +88,6 @@ class SaslSettings(Settings, effect=SASL):
     sasl_login_retry_backoff_max_ms = long(10_000, LOW)
     sasl_login_retry_backoff_ms = long(100, LOW)
     sasl_mechanism_controller_protocol = string("GSSAPI", HIGH)
-    sasl_mechanism_inter_broker_protocol = string("GSSAPI", MEDIUM, mode=PER_BROKER)
     sasl_oauthbearer_assertion_algorithm = string(
         "RS256", MEDIUM, one_of_any_case("ES256", "RS256")
     )
