@@ -3,7 +3,7 @@
 A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
 or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
 one in the next epoch; after a kill by what led last alone.  What kwire does not know (quotas,
-credentials, features) is not touched.
+features) is not touched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from kwire.metadata.changes import (
     DeleteTopic,
     SetConfigs,
 )
+from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
+from kwire.takeover.users import credential_records, lacking_in_log
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
@@ -81,8 +83,17 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
             yield RemoveTopicRecord(topic_id), 0
         case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
             yield from _configs(resource, name, expected, configs)
-        case ChangeAcls():
-            yield from _acls(change, kraft)
+        case SetConfigs() | ChangeAcls():
+            yield from _of_access(change, kraft)
+
+
+def _of_access(change: SetConfigs | ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
+    """Who may come in, and who may do what."""
+    if isinstance(change, ChangeAcls):
+        yield from _acls(change, kraft)
+    elif change.resource == ENTITY_RESOURCE:
+        for record in credential_records(change, kraft):
+            yield record, 0
 
 
 def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
@@ -189,6 +200,7 @@ def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iter
         if len(topic.partitions) > len(states):
             yield AddPartitions(name, topic.id, len(states), topic.partitions[len(states) :])
     yield from _lacking_configs(kraft, image)
+    yield from lacking_in_log(image, kraft)
     yield from acl_changes(acls_in(kraft), image.acls)
 
 

@@ -21,6 +21,7 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.takeover import users
 from kwire.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
@@ -64,6 +65,13 @@ def from_kraft(
     for kind, name in sorted({*kraft.configs, *image.configs}):
         if kind != TOPIC_RESOURCE:
             yield from _configs(image, kraft, kind, name, known_configs)
+    yield from _access(image, kraft)
+
+
+def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
+    """Who may come in, and who may do what."""
+    for user, login in users.from_log(image, kraft):
+        yield Finding(f"what user {user} logs in by changed", login)
     for change in acl_changes(image.acls, acls_in(kraft)):
         kind, _, on = change.pattern
         yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)

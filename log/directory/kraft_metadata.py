@@ -27,7 +27,11 @@ from kwire.codecs.messages.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
+from kwire.codecs.messages.remove_user_scram_credential_record import (
+    RemoveUserScramCredentialRecord,
+)
 from kwire.codecs.messages.topic_record import TopicRecord
+from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
 from kwire.codecs.messages.voters_record import VotersRecord
 from kwire.codecs.primitives import DecodeError, Message
 from kwire.log.directory import files as names
@@ -81,6 +85,8 @@ class KraftMetadata:
     next_producer_id: int = 0
     acls: dict[bytes, AccessControlEntryRecord] = field(default_factory=dict)
     """By their ids: who may do what."""
+    credentials: dict[tuple[str, int], UserScramCredentialRecord] = field(default_factory=dict)
+    """By user and number of the mechanism: what is logged in by."""
     broker_epochs: dict[int, int] = field(default_factory=dict)
     """Node id to the epoch of its last registration."""
     _names: dict[bytes, str] = field(default_factory=dict)
@@ -121,6 +127,10 @@ class KraftMetadata:
             self.acls[record.id] = record
         elif isinstance(record, RemoveAccessControlEntryRecord):
             self.acls.pop(record.id, None)
+        elif isinstance(record, UserScramCredentialRecord):
+            self.credentials[record.name, record.mechanism] = record
+        elif isinstance(record, RemoveUserScramCredentialRecord):
+            self.credentials.pop((record.name, record.mechanism), None)
         elif isinstance(record, ProducerIdsRecord):
             self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
         elif isinstance(record, FeatureLevelRecord):

@@ -20,7 +20,11 @@ from kwire.codecs.messages.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
+from kwire.codecs.messages.remove_user_scram_credential_record import (
+    RemoveUserScramCredentialRecord,
+)
 from kwire.codecs.messages.topic_record import TopicRecord
+from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
 from kwire.codecs.primitives import DecodeError, Message, varint_tail
 
 REGISTER_BROKER = 0
@@ -39,7 +43,9 @@ _KINDS: dict[int, type[Message]] = {
         ProducerIdsRecord,
         RemoveAccessControlEntryRecord,
         RemoveTopicRecord,
+        RemoveUserScramCredentialRecord,
         TopicRecord,
+        UserScramCredentialRecord,
     )
     if kind.API_KEY is not None
 }
