@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +12,25 @@ from typing import Final
 
 from kwire.security.sasl.exchange import ServerExchange
 from kwire.security.sasl.jaas import JaasError, LoginModule, parse_module
+from kwire.security.sasl.oauthbearer import (
+    OAuthBearerServer,
+    Token,
+    UnsecuredRules,
+    validate_unsecured,
+)
 from kwire.security.sasl.plain import PlainServer, users_of
 from kwire.security.sasl.scram import HASHES, Account, ScramServer
 from kwire.settings import BrokerConfig, ConfigError
 from kwire.settings.listener_security import check_no_java, own_name, own_setting, security_of
 
+log = logging.getLogger("kwire.security.listener_sasl")
+
 PLAIN: Final = "PLAIN"
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-SERVED: Final = (PLAIN, *HASHES)
+OAUTHBEARER: Final = "OAUTHBEARER"
+OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+SERVED: Final = (PLAIN, *HASHES, OAUTHBEARER)
 
 NONCE_BYTES: Final = 24
 """Of chance in a server's nonce; Kafka has 130 bits."""
@@ -70,6 +82,8 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, find: FindAccount
         begin = _plain(config, listener)
     elif name in HASHES:
         begin = _scram(config, listener, name, find)
+    elif name == OAUTHBEARER:
+        begin = _oauthbearer(config, listener)
     else:
         raise ConfigError(
             f"sasl.enabled.mechanisms of listener {listener} names {name}, which is not served: "
@@ -92,6 +106,26 @@ def _scram(
     return lambda: ScramServer(
         name, partial(find, name), lambda: secrets.token_urlsafe(NONCE_BYTES)
     )
+
+
+def _oauthbearer(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
+    """Tokens that nobody has signed, as Apache Kafka takes them unless it is told otherwise."""
+    module = login_module(config, listener, OAUTHBEARER, OAUTHBEARER_MODULE)
+    try:
+        rules = UnsecuredRules.of(module.options)
+    except ValueError:
+        setting = own_name(listener, OAUTHBEARER, "sasl.jaas.config")
+        raise ConfigError(
+            f"{setting}: unsecuredValidatorAllowableClockSkewMs is no number"
+        ) from None
+
+    def validate(token: str) -> Token:
+        return validate_unsecured(token, rules, time.time_ns() // 1_000_000)
+
+    log.warning(
+        "listener %s takes unsecured tokens (OAUTHBEARER): everybody may be anybody", listener
+    )
+    return lambda: OAuthBearerServer(validate)
 
 
 def module_of(mechanism: str) -> str:

@@ -18,6 +18,7 @@ from kwire.security.sasl.scram import salted_password
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess
 from tests.conftest import finish
+from tests.security import oauth_dialogues
 from tests.security.dialogues import DIALOGUES
 from tests.security.sasl_client import PLAIN_LINE
 from tests.security.talk import DELAY_MS, Addresses, Talk, outcome
@@ -30,6 +31,12 @@ TOGETHER = 32
 SALT = b"0123456789abcdef"
 
 
+OAUTH_LINE = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";'
+)
+
+
 def settings() -> tuple[Addresses, dict[str, str]]:
     """Of a broker with the listeners that the dialogues are held on."""
     ports = {name: free_port() for name in ("PLAINTEXT", *SASL_LISTENERS)}
@@ -39,13 +46,14 @@ def settings() -> tuple[Addresses, dict[str, str]]:
         "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", *protocols]),
         "inter.broker.listener.name": "PLAINTEXT",
         "connection.failed.authentication.delay.ms": str(DELAY_MS),
-        "sasl.enabled.mechanisms": ",".join(["PLAIN", *MECHANISMS]),
+        "sasl.enabled.mechanisms": ",".join(["PLAIN", "OAUTHBEARER", *MECHANISMS]),
     }
     given["advertised.listeners"] = given["listeners"]
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     for name in SASL_LISTENERS:
         prefix = f"listener.name.{name.lower()}"
         given[f"{prefix}.plain.sasl.jaas.config"] = PLAIN_LINE
+        given[f"{prefix}.oauthbearer.sasl.jaas.config"] = OAUTH_LINE
         for mechanism in MECHANISMS:
             given[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = scram
     for mechanism in ("plain", *(each.lower() for each in MECHANISMS)):
@@ -73,6 +81,9 @@ def add_users(port: int) -> None:
         response: Any = talk.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion]), 0)
         assert [each.error_code for each in response.results] == [0]
     talk.close()
+
+
+assert oauth_dialogues.TOKENS, "adds its own to DIALOGUES"
 
 
 def held(addresses: Addresses) -> dict[str, list[Any]]:

@@ -182,8 +182,8 @@ BROKER = {
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
     "default no more than there are brokers.",
     "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
-    "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN, SCRAM-SHA-256 and "
-    "SCRAM-SHA-512.",
+    "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN, SCRAM-SHA-256, "
+    "SCRAM-SHA-512 and, with unsecured tokens, OAUTHBEARER.",
     "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
     "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
     "sasl.mechanism.inter.broker.protocol": "How a broker proves to the others who it is, with the "

@@ -1,0 +1,194 @@
+"""OAUTHBEARER (RFC 7628): the client shows a token that says who it is, and until when.
+
+    n,[a=authzid],^Aauth=Bearer token^A[key=value^A...]^A
+
+A token that is not good is answered by JSON that says so, and the client's next message ends the
+exchange with the same words.  Tokens here are unsecured JWS, for development: nobody has signed
+them, so everybody may be anybody.  What is checked of them is what Apache Kafka's
+OAuthBearerUnsecuredValidatorCallbackHandler checks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from kwire.security.sasl.exchange import AuthenticationError, BrokenExchange, SaslError
+
+_SASLNAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_INITIAL = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASLNAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
+)
+_AUTH = re.compile(r"(?P<scheme>\w+)[ ]+(?P<token>[-_.a-zA-Z0-9]+)", re.ASCII)
+_ERROR_SEEN: Final = b"\x01"
+
+INVALID_TOKEN: Final = "invalid_token"
+INSUFFICIENT_SCOPE: Final = "insufficient_scope"
+
+
+class BadToken(Exception):
+    """A token that lets nobody in; `scope` is the one that it lacks."""
+
+    def __init__(self, why: str, scope: str | None = None) -> None:
+        super().__init__(why)
+        self.scope = scope
+
+
+class Token(NamedTuple):
+    """What a token says that was found good."""
+
+    principal_name: str
+    expires_ms: int
+
+
+class UnsecuredRules(NamedTuple):
+    """The options of a login module that say what an unsecured token must have."""
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: tuple[str, ...] = ()
+    clock_skew_ms: int = 0
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> UnsecuredRules:
+        """Raises ValueError."""
+        skew = options.get("unsecuredValidatorAllowableClockSkewMs", "").strip()
+        return cls(
+            options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub",
+            options.get("unsecuredValidatorScopeClaimName", "").strip() or "scope",
+            tuple(options.get("unsecuredValidatorRequiredScope", "").split()),
+            int(skew or 0),
+        )
+
+
+class OAuthBearerServer:
+    """`validate` reads a token, or raises BadToken."""
+
+    def __init__(self, validate: Callable[[str], Token]) -> None:
+        self._validate = validate
+        self._refused: str | None = None
+        self.principal_name: str | None = None
+        self.expires_ms: int | None = None
+
+    def respond(self, token: bytes) -> bytes:
+        if self._refused is not None and token == _ERROR_SEEN:
+            raise AuthenticationError(self._refused)
+        self._refused = None
+        authorization_id, bearer = _initial(token)
+        try:
+            found = self._validate(bearer)
+        except BadToken as problem:
+            self._refused = _refusal(problem)
+            return self._refused.encode()
+        if authorization_id and authorization_id != found.principal_name:
+            raise AuthenticationError(
+                "Authentication failed: Client requested an authorization id "
+                f"({authorization_id}) that is different from the token's principal name "
+                f"({found.principal_name})"
+            )
+        self.principal_name, self.expires_ms = found
+        return b""
+
+
+def _initial(message: bytes) -> tuple[str, str]:
+    """The authorization id and the bearer's token of a client's first message."""
+    match = _INITIAL.fullmatch(message.decode("utf-8", "replace"))
+    if match is None:
+        raise SaslError("Invalid OAUTHBEARER client first message")
+    pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
+    if "auth" not in pairs:
+        raise SaslError("Invalid OAUTHBEARER client first message: 'auth' not specified")
+    auth = _AUTH.fullmatch(pairs["auth"])
+    if auth is None:
+        raise SaslError("Invalid OAUTHBEARER client first message: invalid 'auth' format")
+    if auth["scheme"].lower() != "bearer":
+        raise BrokenExchange("Invalid scheme in OAUTHBEARER client first message")
+    return match["authzid"] or "", auth["token"]
+
+
+def _refusal(problem: BadToken) -> str:
+    if problem.scope is None:
+        return f'{{"status":"{INVALID_TOKEN}"}}'
+    return f'{{"status":"{INSUFFICIENT_SCOPE}", "scope":"[{problem.scope}]"}}'
+
+
+def validate_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Token:
+    """What an unsecured JWS says.
+
+    Raises BadToken, and BrokenExchange where Apache Kafka closes the connection.
+    """
+    parts = token.split(".")
+    if len(parts) != 3 or ".." in token:
+        raise BadToken("no unsecured JWS in compact form")
+    header, claims, signature = _json(parts[0]), _json(parts[1]), parts[2]
+    if "alg" not in header:
+        raise BrokenExchange("a JWS without an algorithm")
+    if header["alg"] != "none" or signature:
+        raise BadToken("a JWS that is signed, or says so")
+    principal = claims.get(rules.principal_claim)
+    if not isinstance(principal, str) or not principal.strip():
+        raise BadToken(f"no name in the claim {rules.principal_claim}")
+    expires_ms, issued_ms = _time_ms(claims, "exp"), _time_ms(claims, "iat")
+    if expires_ms is None or now_ms - rules.clock_skew_ms >= expires_ms:
+        raise BadToken("it has expired, or does not say when")
+    if issued_ms is not None and (
+        issued_ms - rules.clock_skew_ms > now_ms or expires_ms <= issued_ms
+    ):
+        raise BadToken("its times make no sense")
+    _require_scope(claims.get(rules.scope_claim), rules.required_scope)
+    return Token(principal, expires_ms)
+
+
+def _json(part: str) -> dict[str, Any]:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        raise BadToken("a part is no JSON") from None
+    if not isinstance(found, dict):
+        raise BrokenExchange("a part of a JWS is no JSON object")
+    return found
+
+
+def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
+    if name not in claims:
+        return None
+    seconds = claims[name]
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise BadToken(f"{name} is no number")
+    try:
+        return round(seconds * 1000)
+    except (OverflowError, ValueError):  # JSON knows no infinity, but Python's reader does
+        raise BadToken(f"{name} is no time") from None
+
+
+def _require_scope(said: object, required: tuple[str, ...]) -> None:
+    """A text is one scope, whatever blanks are in it; several are a list."""
+    scopes = [said.strip()] if isinstance(said, str) else said if isinstance(said, list) else ()
+    if any(each not in scopes for each in required):
+        raise BadToken("it lacks a scope", ", ".join(required))
+
+
+def unsecured_token(principal: str, issued_ms: int, expires_ms: int) -> str:
+    """A token that says who somebody is, and that nobody has signed."""
+    claims = {"sub": principal, "iat": issued_ms / 1000, "exp": expires_ms / 1000}
+    parts = (
+        base64.urlsafe_b64encode(json.dumps(each).encode()) for each in ({"alg": "none"}, claims)
+    )
+    return "".join(part.decode().rstrip("=") + "." for part in parts)
+
+
+class OAuthBearerClient:
+    """Shows a token."""
+
+    def __init__(self, token: str) -> None:
+        self._message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+    def first(self) -> bytes:
+        return self._message
+
+    def respond(self, token: bytes) -> bytes | None:
+        return _ERROR_SEEN if token else None
