@@ -44,6 +44,13 @@ def test_a_record_that_failed_is_seen(book: Book) -> None:
     assert told["shutdown", "failed"]["times_better"] is None  # not a share of none
 
 
+def test_no_record_that_failed_is_shown_on_either_side() -> None:
+    book = Book()
+    for subject in (KWIRE, APACHE):
+        book.add("shutdown", subject, {"failed": [0.0]})
+    assert book.markdown("").count("| 0.00 | 0.00 |  |") == 1
+
+
 def test_only_what_was_measured_is_shown(book: Book) -> None:
     console = Console(width=200, record=True)
     book.print(console, "as planted")
