@@ -21,6 +21,7 @@ from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Decision
 from kwire.metadata.delta import ClusterDelta, between
 from kwire.metadata.election import offline_decisions
+from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.features import SUPPORTED
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.refusal import Refusal
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
     from kwire.peers.peers import Peers
+    from kwire.quotas.enforced import ClientQuotas
     from kwire.replication.manager import ReplicaManager
     from kwire.security.authority import Authority
     from kwire.settings import BrokerConfig
@@ -83,6 +85,9 @@ class Broker:
         """Asked before each request is handled; without one nobody asks."""
         self.on_acls_changed: Callable[[], None] | None = None
         """Called when what was allowed may not be any longer, or the other way round."""
+        self.quotas: ClientQuotas | None = None
+        """What clients are held to, from the first quota on that is set."""
+        self.on_quotas: Callable[[ClientQuotas], None] | None = None
         self.timers = Timers()
         self.flusher = Flusher(self.now_ms)
         self.member: Membership | None = None
@@ -440,9 +445,21 @@ class Broker:
         overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
 
+    def _apply_quotas(self, changed: Collection[ResourceKey]) -> None:
+        if self.quotas is not None:
+            self.quotas.follow(self.image)
+            return
+        from kwire.quotas.enforced import begun
+
+        self.quotas = begun(self.config, self.image, changed)
+        if self.quotas is not None and self.on_quotas is not None:
+            self.on_quotas(self.quotas)
+
     def _apply_configs(self, changed: Collection[ResourceKey]) -> None:
-        """Topics and this broker live by the new configs of `changed` from now on."""
+        """Topics, clients and this broker live by the new configs of `changed` from now on."""
         image = self.image
+        if any(kind == ENTITY_RESOURCE for kind, _ in changed):
+            self._apply_quotas(changed)
         own = (ConfigResourceType.BROKER, str(self.node_id))
         everyone = (ConfigResourceType.BROKER, CLUSTER_DEFAULT)
         if own in changed or everyone in changed:

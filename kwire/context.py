@@ -45,3 +45,8 @@ class Context:
     told_missing: dict[str, float] | None = None
     """Topics that Metadata made for this client while it told it that they are not there, with the
     time, on trio's clock, until which it says so: see kwire.handlers.metadata."""
+
+    @property
+    def user(self) -> str:
+        """The principal's name without its type, which quotas go by."""
+        return self.principal.partition(":")[2]

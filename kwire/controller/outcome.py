@@ -20,7 +20,7 @@ class Outcome(Generic[C]):
     `decide` raises Refusal where nothing may be changed, and returns None where nothing need be.
     """
 
-    __slots__ = ("_decide", "change", "image", "refusal")
+    __slots__ = ("_decide", "change", "charge", "image", "refusal")
 
     def __init__(self, decide: Callable[[ClusterImage], C | None]) -> None:
         self._decide = decide
@@ -28,15 +28,22 @@ class Outcome(Generic[C]):
         self.refusal: Refusal | None = None
         self.image: ClusterImage | None = None
         """By which it was decided."""
+        self.charge: Callable[[C], None] | None = None
+        """What its client pays for the change, once; raises Refusal where the client cannot."""
 
     def __call__(self, image: ClusterImage) -> C | None:
         self.change = self.refusal = None
         self.image = image
         try:
-            self.change = self._decide(image)
+            change = self._decide(image)
+            if change is not None and self.charge is not None:
+                self.charge(change)
+                self.charge = None
         except Refusal as refusal:
             self.refusal = refusal
-        return self.change
+            return None
+        self.change = change
+        return change
 
 
 def named_once(

@@ -34,8 +34,12 @@ from kwire.controller.topic_growth import Growth
 from kwire.metadata.changes import AddPartitions, decide_all
 from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
+from kwire.quotas.mutations import MutationBudget, budget_of, owed_ms
 
 log = logging.getLogger("kwire.topics")
+
+STRICT_SINCE = 3
+"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
@@ -48,23 +52,31 @@ def handle(
     wanted, repeated_names = named_once(map(_wanted, request.topics), lambda growth: growth.topic)
     duplicate = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_result(name, duplicate) for name in repeated_names]
+    outcomes = [Outcome(growth.decide) for growth in wanted]
+    budget = budget_of(broker.quotas, context, strict=context.api_version >= STRICT_SINCE)
+    if budget is not None:
+        for outcome in outcomes:
+            outcome.charge = lambda change: budget.spend(len(change.partitions))
     if request.validate_only:
-        outcomes = [Outcome(growth.decide) for growth in wanted]
         decide_all(broker.image, outcomes)
         return CreatePartitionsResponse(
             results=repeated
-            + [_result(each.topic, its.refusal) for each, its in zip(wanted, outcomes, strict=True)]
+            + [
+                _result(each.topic, its.refusal) for each, its in zip(wanted, outcomes, strict=True)
+            ],
+            throttle_time_ms=owed_ms(budget),
         )
-    return _create(broker, wanted, repeated, request.timeout_ms)
+    return _create(broker, wanted, outcomes, repeated, request.timeout_ms, budget)
 
 
 async def _create(
     broker: Broker,
     wanted: Sequence[Growth],
+    outcomes: Sequence[Outcome[AddPartitions]],
     repeated: list[CreatePartitionsTopicResult],
     timeout_ms: int,
+    budget: MutationBudget | None,
 ) -> CreatePartitionsResponse:
-    outcomes = [Outcome(growth.decide) for growth in wanted]
     refusal = await commit_for_client(broker, outcomes, log, "partitions are not created")
     made = [each.change for each in outcomes if each.change is not None]
     if refusal is None and made:
@@ -78,7 +90,8 @@ async def _create(
         + [
             _result(each.topic, refusal or its.refusal)
             for each, its in zip(wanted, outcomes, strict=True)
-        ]
+        ],
+        throttle_time_ms=owed_ms(budget),
     )
 
 

@@ -14,6 +14,8 @@ Behaviour
 - In a cluster the answer waits until the topics have leaders; those that have none when the
   client's time is up are REQUEST_TIMED_OUT, and come into being all the same.
 - `validate_only` answers as if they had been made, TOPIC_ALREADY_EXISTS included.
+- A client that has overdrawn its `controller_mutation_rate` is told THROTTLING_QUOTA_EXCEEDED of
+  what would else be made, also with `validate_only`, before v6 only to rest (KIP-599).
 
 Version notes: v4 allows -1 for both counts (taken at any version here, as by Kafka); flexible from
 v5, which tells the topic's partitions, replicas and configs (KIP-525); v7 its id (KIP-516).
@@ -40,9 +42,13 @@ from kwire.controller.topic_creation import NewTopic, check_size, creations
 from kwire.metadata.changes import CreateTopic, decide_all
 from kwire.metadata.image import ClusterImage, TopicImage
 from kwire.metadata.refusal import Refusal
+from kwire.quotas.mutations import MutationBudget, budget_of, owed_ms
 from kwire.settings.entries import BrokerLayers, new_topic_entries
 
 log = logging.getLogger("kwire.topics")
+
+STRICT_SINCE = 6
+"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
@@ -61,20 +67,27 @@ def handle(
     wanted, repeated_names = named_once(topics, lambda topic: topic.name)
     duplicates = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     repeated = [_refused(name, duplicates) for name in repeated_names]
+    outcomes = creations(broker, wanted)
+    budget = budget_of(broker.quotas, context, strict=context.api_version >= STRICT_SINCE)
+    if budget is not None:
+        for outcome in outcomes:
+            outcome.charge = lambda change: budget.spend(len(change.topic.partitions))
     if request.validate_only:
-        outcomes = creations(broker, wanted)
         decide_all(broker.image, outcomes)
-        return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
-    return _create(broker, wanted, repeated, request.timeout_ms)
+        return CreateTopicsResponse(
+            topics=_results(broker, wanted, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
+        )
+    return _create(broker, wanted, outcomes, repeated, request.timeout_ms, budget)
 
 
 async def _create(
     broker: Broker,
     wanted: Sequence[NewTopic],
+    outcomes: Sequence[Outcome[CreateTopic]],
     repeated: list[CreatableTopicResult],
     timeout_ms: int,
+    budget: MutationBudget | None,
 ) -> CreateTopicsResponse:
-    outcomes = creations(broker, wanted)
     refusal = await commit_for_client(broker, outcomes, log, "topics are not created")
     if refusal is not None:
         return CreateTopicsResponse(
@@ -86,7 +99,9 @@ async def _create(
         for outcome in outcomes:
             if outcome.change is not None and outcome.change.topic.name in late:
                 outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
-    return CreateTopicsResponse(topics=_results(broker, wanted, outcomes) + repeated)
+    return CreateTopicsResponse(
+        topics=_results(broker, wanted, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
+    )
 
 
 def _missing(image: ClusterImage, topics: Iterable[TopicImage]) -> list[TopicImage]:

@@ -32,10 +32,13 @@ from kwire.context import Context
 from kwire.controller.topic_deletion import Deletion, deletions
 from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
+from kwire.quotas.mutations import MutationBudget, budget_of, owed_ms
 
 log = logging.getLogger("kwire.topics")
 
 _FIRST_WITH_DELETION_DISABLED = 3
+STRICT_SINCE = 5
+"""The first version that can be told THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 def handle(
@@ -55,11 +58,16 @@ def handle(
         return DeleteTopicsResponse(
             responses=[_result(topic, Refusal(error)) for topic in asked],
         )
-    return _delete(broker, asked, request.timeout_ms)
+    budget = budget_of(broker.quotas, context, strict=context.api_version >= STRICT_SINCE)
+    return _delete(broker, asked, request.timeout_ms, budget)
 
 
-async def _delete(broker: Broker, asked: list[Deletion], timeout_ms: int) -> DeleteTopicsResponse:
+async def _delete(
+    broker: Broker, asked: list[Deletion], timeout_ms: int, budget: MutationBudget | None
+) -> DeleteTopicsResponse:
     results = deletions(broker.image, asked)
+    if budget is not None:
+        _charge(broker.image, results, budget)
     wanted = [each for each in results if each.refusal is None]
     refusal = await commit_for_client(broker, wanted, log, "topics are not deleted")
     if refusal is not None:
@@ -68,7 +76,21 @@ async def _delete(broker: Broker, asked: list[Deletion], timeout_ms: int) -> Del
     if gone and not await broker.until(lambda image: not _left(image, gone), timeout_ms):
         for each in _left(broker.image, gone):
             each.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
-    return DeleteTopicsResponse(responses=[_result(topic, topic.refusal) for topic in results])
+    return DeleteTopicsResponse(
+        responses=[_result(topic, topic.refusal) for topic in results],
+        throttle_time_ms=owed_ms(budget),
+    )
+
+
+def _charge(image: ClusterImage, results: Iterable[Deletion], budget: MutationBudget) -> None:
+    """Have the client pay for each partition that is to go."""
+    for each in results:
+        topic = image.topic_by_id(each.topic_id)
+        if each.refusal is None and topic is not None:
+            try:
+                budget.spend(len(topic.partitions))
+            except Refusal as refusal:
+                each.refusal = refusal
 
 
 def _left(image: ClusterImage, topics: Iterable[Deletion]) -> list[Deletion]:

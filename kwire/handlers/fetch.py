@@ -23,6 +23,7 @@ Behaviour
 - A request that says it comes from a replica is served by kwire.replication.serving.
 - Consumers that can name their rack (v11) may read from a follower what it knows to be committed;
   whether a leader sends them to one is in kwire.replication.preferred_replica.
+- A consumer above its `consumer_byte_rate` gets no records and the time it is to rest (KIP-219).
 
 Version notes: log start offset from v5; sessions from v7; leader epoch from v9; preferred replica
 and rack from v11; flexible, last fetched epoch from v12; topics by id instead
@@ -59,6 +60,10 @@ def handle(
         fetch = _of_a_rack(broker, request, context)
     else:
         fetch = Fetch(broker, request, version)
+    if broker.quotas is not None and not fetch.from_replica:
+        from kwire.partitions.fetch_budget import limit
+
+        limit(fetch, broker.quotas, context)
     if fetch.plan.error:
         return FetchResponse(error_code=fetch.plan.error)
     if broker.authorizer is not None:

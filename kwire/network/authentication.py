@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.primitives import Frame
+from kwire.codecs.primitives import Frame, Message
 from kwire.context import CloseConnection, Context, InvalidSize
 from kwire.security.authenticator import AuthenticationFailed, Authenticator, Login
 
@@ -124,6 +124,13 @@ class SessionGate:
         login = await _converse(connection, self._sasl, authenticator, memoryview(handshake))
         if login is not None:
             self._renew(login)
+
+    def parked(self, context: Context) -> None:
+        if self._behind is not None:
+            self._behind.parked(context)
+
+    def throttle_ms(self, context: Context, response: Message | None) -> int:
+        return 0 if self._behind is None else self._behind.throttle_ms(context, response)
 
     def answered(self, context: Context, size_bytes: int) -> None:
         if self._behind is not None:

@@ -259,9 +259,7 @@ class Connection:
                 return
 
     async def _finish(self, pending: Awaitable[Frame | None]) -> None:
-        """Send what is ready, then wait.  A request that came whole is carried out even when its
-        client turns out to be gone.
-        """
+        """Send what is ready, then wait.  What came whole is carried out for who is gone, too."""
         self._pending = None
         try:
             await self._flush()
@@ -438,14 +436,18 @@ class Connection:
             raise
         except Exception:
             response = failed(binding, self.context)
-        if response is None:
-            return self._told(None)
+        gate, context = self.gate, self.context
         if response.__class__ is binding.response_class:
+            throttle_ms = 0 if gate is None else gate.throttle_ms(context, response)
             reply = encode_reply(binding, correlation_id, response)
-            if binding.api_key in SHORTCUTS:
+            if binding.api_key in SHORTCUTS and not throttle_ms:
                 exchange = Exchange(frame, binding.api_version, request, response, reply)
                 self._learn(binding.api_key, exchange)
-            return reply if self.gate is None else self._told(reply)
+            return reply if gate is None else self._told(reply, throttle_ms)
+        if response is None:
+            return self._told(None, 0 if gate is None else gate.throttle_ms(context, None))
+        if gate is not None:
+            gate.parked(context)
         return self._wait(binding, correlation_id, response)
 
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
@@ -455,12 +457,18 @@ class Connection:
         shortcut.learn(exchange, self._broker)
 
     def forget(self) -> None:
-        """What was asked before may not be allowed any longer: it goes the thorough way again."""
+        """What was asked before may be answered otherwise now: it goes the thorough way again."""
         self._shortcuts.clear()
 
-    def _told(self, reply: Frame | None) -> Frame | None:
+    def _told(
+        self, reply: Frame | None, throttle_ms: int = 0
+    ) -> Frame | Awaitable[Frame | None] | None:
         if self.gate is not None:
             self.gate.answered(self.context, 0 if reply is None else reply.wire_size)
+        if throttle_ms:
+            from kwire.network.quota_gate import rest
+
+            return rest(self, reply, throttle_ms, self._broker.config.connections_max_idle_ms)
         return reply
 
     async def _wait(
@@ -472,9 +480,10 @@ class Connection:
             raise
         except Exception:
             response = failed(binding, self.context)
-        if response is None:
-            return self._told(None)
-        return self._told(encode_reply(binding, correlation_id, response))
+        throttle_ms = 0 if self.gate is None else self.gate.throttle_ms(self.context, response)
+        reply = None if response is None else encode_reply(binding, correlation_id, response)
+        told = self._told(reply, throttle_ms)
+        return await told if isinstance(told, Awaitable) else told
 
     def _read_client_id(self, frame: memoryview, size: int) -> int:
         """Note who asks, as long as it does not change; returns where the header goes on."""

@@ -11,18 +11,28 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from kwire.codecs.primitives import Frame
+from kwire.codecs.primitives import Frame, Message
 from kwire.context import Context
 
 
 class Gate(Protocol):
-    """See the module; both are called once for each request, on the loop, and may not wait."""
+    """See the module; each is called on the loop, at most once for a request, and may not wait."""
 
     def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
         """A request has come in whole; `context` says whose it is, and which.
 
         None lets it pass; a gate that takes it over gives back what its reply is waited for by.
         Raises CloseConnection where it may not even be answered.
+        """
+
+    def parked(self, context: Context) -> None:
+        """It must wait; others have their turn meanwhile."""
+
+    def throttle_ms(self, context: Context, response: Message | None) -> int:
+        """How long its client is not to be heard, once it has this response; 0 for not at all.
+
+        It is written behind this: what the client is told of it may be put in.  None is told
+        nothing (acks=0).
         """
 
     def answered(self, context: Context, size_bytes: int) -> None:

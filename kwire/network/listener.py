@@ -26,6 +26,7 @@ from kwire.network.transport import PlainTransport
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.network.tls_listeners import TlsListeners
+    from kwire.quotas.enforced import ClientQuotas
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.network.listener")
@@ -71,6 +72,7 @@ class ConnectionServer:
         broker.on_acls_changed = self._forget_shortcuts
         self._limits = ConnectionLimits(broker.config)
         self._full = trio.lowlevel.ParkingLot()
+        broker.on_quotas = self.hold_to
         self._number = 0
         self._logins = Logins(broker)
         self.tls = _tls_listeners(broker)
@@ -136,6 +138,8 @@ class ConnectionServer:
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
         connection = self._connect(client, context)
+        if self._broker.quotas is not None:
+            _hold(connection, self._broker.quotas)
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
@@ -159,6 +163,11 @@ class ConnectionServer:
             # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
             # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+
+    def hold_to(self, quotas: ClientQuotas) -> None:
+        """Quotas are set, where none were: those who are there must keep to them, too."""
+        for connection in self._connections:
+            _hold(connection, quotas)
 
     async def _run(self, connection: Connection) -> None:
         try:
@@ -242,6 +251,12 @@ def _tls_listeners(broker: Broker) -> TlsListeners | None:
     from kwire.network.tls_listeners import TlsListeners
 
     return TlsListeners(broker)
+
+
+def _hold(connection: Connection, quotas: ClientQuotas) -> None:
+    from kwire.network.quota_gate import QuotaGate
+
+    connection.gate = QuotaGate(connection, quotas, connection.gate)
 
 
 @dataclass(slots=True)

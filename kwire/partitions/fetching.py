@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import trio
 
@@ -40,6 +40,16 @@ STORAGE_ERROR_SINCE = 6
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
+class Budget(Protocol):
+    """What a consumer may be given, where that is bounded: see kwire.quotas."""
+
+    def charge(self, fetch: Fetch) -> int:
+        """Pay for what was found; for how many ms the consumer rests instead, 0 if it may have it.
+
+        Who rests is answered without records, and asks again (KIP-219).
+        """
+
+
 class Fetch:
     """One request being answered: `read`, perhaps several times, until it is enough to respond.
 
@@ -55,6 +65,7 @@ class Fetch:
         "at_once",
         "available_bytes",
         "broker",
+        "budget",
         "by_topic_id",
         "cold",
         "committed_only",
@@ -80,6 +91,7 @@ class Fetch:
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self.budget: Budget | None = None
         self.answers: Answers = []
         self.unknown: Answers = []
         self.denied: Answers = []
@@ -313,6 +325,13 @@ class Fetch:
             return FetchResponse(
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id
             )
+        if self.budget is not None:
+            throttle_ms = self.budget.charge(self)
+            if throttle_ms:
+                return FetchResponse(
+                    throttle_time_ms=throttle_ms,
+                    session_id=NO_SESSION if session is None else session.id,
+                )
         answers = self.answers
         if self.version < DIVERGING_EPOCH_SINCE and _any_diverging(answers):
             # the session was opened by a version that can ask for this and tell it
@@ -333,7 +352,7 @@ class Fetch:
                 by_topic_id=self.by_topic_id,
                 privileged=self.from_replica,
             )
-        return FetchResponse(session_id=session_id, responses=_by_topic(answers))
+        return FetchResponse(session_id=session_id, responses=by_topic(answers))
 
     async def read_in(self) -> FetchResponse:
         """Have a thread read what `read` would have waited for, then go on as if nothing had been.
@@ -408,7 +427,7 @@ def _nothing(asked: FetchPartition, error: ErrorCode) -> PartitionData:
     )
 
 
-def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
+def by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     """Neighbours of one topic share an entry; the order stays as it is."""
     topics: list[FetchableTopicResponse] = []
     label: str | bytes | None = None

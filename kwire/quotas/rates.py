@@ -59,7 +59,7 @@ class Rate:
         full = elapsed_ms // size_ms
         if full < least:
             elapsed_ms += (least - full) * size_ms
-        return max(elapsed_ms, size_ms)
+        return max(elapsed_ms, 1)
 
     def _window(self, now_ms: float) -> _Window:
         """The one under way."""

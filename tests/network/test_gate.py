@@ -17,6 +17,7 @@ from kwire.codecs.messages.list_offsets import (
 )
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.codecs.messages.produce import ProduceResponse
+from kwire.codecs.primitives import Message
 from kwire.context import CloseConnection, Context
 from kwire.shortcuts.registry import SHORTCUTS
 from tests.inside import RawClient, running_broker
@@ -32,12 +33,19 @@ class Counting:
         self.admitted: list[tuple[int, int]] = []
         self.answered_bytes: list[int] = []
         self.refused: str | None = None
+        self.parked_keys: list[int] = []
 
     def admit(self, context: Context, frame: memoryview) -> None:
         if context.client_id == self.refused:
             raise CloseConnection("not this one")
         assert len(frame) > 0
         self.admitted.append((context.api_key, context.api_version))
+
+    def parked(self, context: Context) -> None:
+        self.parked_keys.append(context.api_key)
+
+    def throttle_ms(self, context: Context, response: Message | None) -> int:
+        return 0
 
     def answered(self, context: Context, size_bytes: int) -> None:
         self.answered_bytes.append(size_bytes)

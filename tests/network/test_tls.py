@@ -17,6 +17,7 @@ import trio
 from kwire.broker import Broker
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.request_header import RequestHeader
+from kwire.codecs.primitives import Message
 from kwire.context import Context
 from kwire.network import handshake
 from tests.inside import PATIENCE_S, running_broker, until
@@ -186,6 +187,12 @@ async def test_the_principal_is_the_certificates_name(
             class Gate:
                 def admit(self, context: Context, frame: memoryview) -> None:
                     seen.append(context.principal)
+
+                def parked(self, context: Context) -> None:
+                    """Nothing to note."""
+
+                def throttle_ms(self, context: Context, response: Message | None) -> int:
+                    return 0
 
                 def answered(self, context: Context, size_bytes: int) -> None:
                     """Nothing to note."""

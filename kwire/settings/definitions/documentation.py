@@ -109,6 +109,9 @@ BROKER = {
     "connections.max.reauth.ms": "How long a login by SASL holds; 0 is for ever.",
     "connections.max.idle.ms": "How long a connection may be idle before it is closed.",
     "controller.listener.names": "Listeners of a KRaft controller; they are left out.",
+    "controller.quota.window.num": "Windows of time whose partitions a client may make at once, of "
+    "those that its `controller_mutation_rate` allows.",
+    "controller.quota.window.size.seconds": "How long each of them is.",
     "controller.socket.timeout.ms": "How long the controller waits for a broker's answer, and a "
     "broker for the controller's.",
     "controlled.shutdown.enable": "Whether a broker that is stopped has others lead what it leads "
@@ -174,6 +177,8 @@ BROKER = {
     "replica.socket.timeout.ms": "How long a follower waits for its leader's answer.",
     "request.timeout.ms": "How long a record of a transaction's coordinator may take to be "
     "replicated, and another broker to answer what is no replication.",
+    "quota.window.num": "Windows of time over which it is measured what clients ask for.",
+    "quota.window.size.seconds": "How long each of them is.",
     "replication.quota.window.num": "Windows of time by which throttled replication keeps to its "
     "rate.",
     "replication.quota.window.size.seconds": "How long each of them is.",

@@ -25,7 +25,6 @@ from kwire.settings.effects import (
     NO_QUORUM,
     ONE_LOOP,
     PROVIDERS,
-    QUOTAS,
     STABLE,
     TELEMETRY,
 )
@@ -71,8 +70,8 @@ class NodeSettings(Settings):
     controller_quorum_request_timeout_ms = integer(2000, MEDIUM, at_least(0), effect=NO_QUORUM)
     controller_quorum_retry_backoff_ms = integer(20, LOW, at_least(0), effect=NO_QUORUM)
     controller_quorum_voters = strings((), HIGH, quorum_voters, effect=NO_QUORUM)
-    controller_quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
-    controller_quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
+    controller_quota_window_num = integer(11, LOW, at_least(1))
+    controller_quota_window_size_seconds = integer(1, LOW, at_least(1))
     controller_socket_timeout_ms = integer(30_000, MEDIUM)
     initial_broker_registration_timeout_ms = integer(60_000, MEDIUM, effect=CLUSTER)
     internal_metadata_delete_delay_millis = long(60_000, LOW, internal=True, effect=NO_QUORUM)
@@ -107,8 +106,8 @@ class NodeSettings(Settings):
     process_roles = strings(
         (), HIGH, members("broker", "controller", empty=False), effect=NO_QUORUM
     )
-    quota_window_num = integer(11, LOW, at_least(1), effect=QUOTAS)
-    quota_window_size_seconds = integer(1, LOW, at_least(1), effect=QUOTAS)
+    quota_window_num = integer(11, LOW, at_least(1))
+    quota_window_size_seconds = integer(1, LOW, at_least(1))
     server_max_startup_time_ms = long(
         LONG_MAX, MEDIUM, at_least(0), internal=True, effect=NO_DEADLINE
     )

@@ -1,0 +1,127 @@
+"""The quota that is closest to a client counts, and who is meant by one shares a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kwire.metadata.entities import CLIENT_ID, USER, Entity, entity_key
+from kwire.metadata.image import ClusterImage
+from kwire.quotas.clients import RATES_MAX, Bound, ClientRates, Who, bound_of
+from kwire.quotas.enforced import ClientQuotas, any_set
+from kwire.quotas.rates import Windows
+
+QUOTA = "producer_byte_rate"
+LEVELS: list[tuple[Entity, Who]] = [
+    ({USER: "u", CLIENT_ID: "c"}, Who("u", "c")),
+    ({USER: "u", CLIENT_ID: None}, Who("u", "c")),
+    ({USER: "u"}, Who("u", None)),
+    ({USER: None, CLIENT_ID: "c"}, Who("u", "c")),
+    ({USER: None, CLIENT_ID: None}, Who("u", "c")),
+    ({USER: None}, Who("u", None)),
+    ({CLIENT_ID: "c"}, Who(None, "c")),
+    ({CLIENT_ID: None}, Who(None, "c")),
+]
+"""As Kafka's documentation orders them, and whose requests are counted together."""
+
+
+def image_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClusterImage:
+    image = ClusterImage("test")
+    return image.with_all_configs((entity_key(entity), values) for entity, values in quotas)
+
+
+def rates_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClientRates:
+    rates = ClientRates(QUOTA, Windows(11, 1000))
+    rates.follow(image_of(*quotas))
+    return rates
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)))
+def test_the_closest_counts(first: int) -> None:
+    left = [(entity, {QUOTA: str(at)}) for at, (entity, _) in enumerate(LEVELS)][first:]
+    assert bound_of(image_of(*left), QUOTA, "u", "c") == Bound(float(first), LEVELS[first][1])
+
+
+def test_other_quotas_and_other_clients_do_not_count() -> None:
+    image = image_of(
+        ({USER: "u", CLIENT_ID: "c"}, {"consumer_byte_rate": "5", "SCRAM-SHA-256": "x"}),
+        ({USER: "u"}, {QUOTA: "no number"}),
+        ({USER: "v"}, {QUOTA: "5"}),
+        ({CLIENT_ID: "d"}, {QUOTA: "5"}),
+    )
+    assert bound_of(image, QUOTA, "u", "c") is None
+
+
+def test_a_user_shares_one_rate_over_all_client_ids() -> None:
+    rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
+    assert rates.record("u", "a", 10_000, 0) == 0
+    assert rates.record("u", "b", 500, 0) == 500
+    assert rates.record("v", "a", 50_000, 0) == 0
+
+
+def test_a_default_gives_each_a_rate_of_its_own() -> None:
+    rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
+    assert rates.record("u", "a", 10_500, 0) == 500
+    assert rates.record("u", "b", 9_000, 0) == 0
+
+
+def test_a_changed_quota_counts_from_the_next_request_on() -> None:
+    rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
+    assert rates.record("u", "", 20_000, 0) == 10_000
+    rates.follow(image_of(({USER: "u"}, {QUOTA: "2000"})))
+    assert rates.record("u", "", 500, 0) == 250
+    rates.follow(image_of())
+    assert rates.record("u", "", 1e9, 0) == 0
+
+
+def test_a_client_that_thinks_up_names_takes_bounded_memory() -> None:
+    rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
+    rates.record("u", "first", 10_500, 0)
+    for number in range(RATES_MAX):
+        rates.record("u", f"c{number}", 1, 0)
+    assert rates.record("u", "first", 9_000, 0) == 0, "it is forgotten"
+    assert rates.record("u", "c9999", 10_500, 0) > 500, "it is not"
+
+
+def test_what_is_not_fetched_does_not_count() -> None:
+    now_ms = 0.0
+    quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: now_ms)
+    quotas.follow(image_of(({USER: "u"}, {"consumer_byte_rate": "1000"})))
+    assert quotas.most_fetched("u", "c") == 10_000
+    assert quotas.most_fetched("v", "c") is None
+    assert quotas.fetched("u", "c", 10_500) == 500
+    assert quotas.fetched("u", "c", 10_000) == 0
+    assert quotas.fetched("u", "c", 500) == 500
+
+
+def test_the_time_of_requests_is_a_share_of_one_thread() -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: 0.0)
+    quotas.follow(image_of(({USER: "u"}, {"request_percentage": "50"})))
+    assert quotas.requested("u", "c", 5e9) == 0  # all that ten windows have
+    assert quotas.requested("u", "c", 0.1e9) == 200
+    assert quotas.requested("u", "c", 5e9) == 1000, "no longer than a window"
+    assert quotas.concern("u", "c", produces=False)
+    assert not quotas.concern("v", "c", produces=True)
+
+
+def test_partitions_are_paid_from_one_bucket() -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
+    quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "5"})))
+    assert quotas.mutations.budget("v", "c", strict=True) is None
+    first = quotas.mutations.budget("u", "a", strict=True)
+    assert first is not None
+    first.spend(12)
+    assert first.throttle_ms == 0, "what overdraws is made"
+    second = quotas.mutations.budget("u", "b", strict=False)
+    assert second is not None
+    second.spend(3)
+    assert second.throttle_ms == 1000
+
+
+def test_whether_there_is_a_quota() -> None:
+    user = {USER: "u"}
+    key = entity_key(user)
+    assert any_set(image_of((user, {QUOTA: "5"})), [key])
+    assert not any_set(image_of((user, {"SCRAM-SHA-256": "x"})), [key])
+    assert not any_set(image_of((user, {QUOTA: "5"})), [(2, "users/u")])
