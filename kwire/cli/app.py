@@ -26,6 +26,7 @@ COMMANDS = {
     "consume": "Read records of topics.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "quotas": "Show and set what users, clients and addresses may ask for.",
     "log": "Look into the files of a log directory, and check them.",
     "cluster": "Look after a cluster of several brokers.",
     "ping": "Tell whether a cluster answers.",

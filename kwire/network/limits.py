@@ -15,11 +15,15 @@ import socket
 import struct
 import time
 from collections import Counter, deque
+from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.settings import BrokerConfig
 from kwire.settings.connection_limits import LISTENER_LIMITS, listener_limit, parse_overrides
+
+if TYPE_CHECKING:
+    from kwire.quotas.addresses import AddressRates
 
 log = logging.getLogger("kwire.network.limits")
 
@@ -157,6 +161,22 @@ class ConnectionLimits:
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
+
+
+async def resolve(rates: AddressRates) -> None:
+    """Find out which addresses are meant where a quota names a host, or an address in other words.
+
+    As Kafka does, the first address of a host, once when quotas were set.
+    """
+    found: dict[str, str] = {}
+    for name in rates.names:
+        try:
+            ((*_, address), *_) = await trio.socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as problem:
+            log.debug("connection_creation_rate: %r is no host: %s", name, problem)
+            continue
+        found[canonical_address(str(address[0]))] = name
+    rates.resolve(found)
 
 
 _RATE_UNLIMITED = 2**31 - 1

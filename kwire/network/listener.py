@@ -17,7 +17,7 @@ import trio
 
 from kwire.context import Context
 from kwire.network.connection import Connection
-from kwire.network.limits import ConnectionLimits, canonical_address
+from kwire.network.limits import ConnectionLimits, canonical_address, resolve
 from kwire.network.logins import Logins
 from kwire.network.memory import MemoryPool
 from kwire.network.readiness import ready_sockets
@@ -129,6 +129,12 @@ class ConnectionServer:
             log.info("refusing %s: it has its %d connections (max.connections.per.ip)", host, limit)
             client.close()
             return
+        quotas = self._broker.quotas
+        held_ms = 0 if quotas is None else quotas.addresses.throttle_ms(host)
+        if held_ms:
+            log.info("%s has too many new connections (connection_creation_rate)", host)
+            nursery.start_soon(_close_later, client, held_ms)
+            return
         self._prepare(client)
         local = client.getsockname()
         self._number += 1
@@ -138,8 +144,8 @@ class ConnectionServer:
             connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
         )
         connection = self._connect(client, context)
-        if self._broker.quotas is not None:
-            _hold(connection, self._broker.quotas)
+        if quotas is not None:
+            _hold(connection, quotas)
         self._connections.add(connection)
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
@@ -201,6 +207,8 @@ class ConnectionServer:
             now = time.monotonic()
             self._limits.follow(self._broker.config)
             await self._limits.resolve_names()
+            if self._broker.quotas is not None and self._broker.quotas.addresses.unresolved:
+                await resolve(self._broker.quotas.addresses)
             idle_s = self._broker.config.connections_max_idle_ms / 1000
             current: dict[Connection, _LastActivity] = {}
             for number, connection in enumerate(list(self._connections), 1):
@@ -251,6 +259,12 @@ def _tls_listeners(broker: Broker) -> TlsListeners | None:
     from kwire.network.tls_listeners import TlsListeners
 
     return TlsListeners(broker)
+
+
+async def _close_later(client: socket.socket, held_ms: int) -> None:
+    """As Kafka does: who is closed at once only comes again the sooner."""
+    with client:
+        await trio.sleep(held_ms / 1000)
 
 
 def _hold(connection: Connection, quotas: ClientQuotas) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import ClusterImage
+from kwire.quotas.addresses import AddressRates
 from kwire.quotas.clients import ClientRates
 from kwire.quotas.kinds import FETCH, PRODUCE, QUOTAS, REQUEST
 from kwire.quotas.mutations import MutationBudgets
@@ -38,10 +39,13 @@ class ClientQuotas:
         self._fetch = ClientRates(FETCH, windows)
         self._request = ClientRates(REQUEST, windows)
         self.mutations = MutationBudgets(mutation_windows, now_ms)
+        self.addresses = AddressRates(windows, now_ms)
 
     def follow(self, image: ClusterImage) -> None:
-        for each in (self._produce, self._fetch, self._request, self.mutations):
+        for each in (self._produce, self._fetch, self._request):
             each.follow(image)
+        self.mutations.follow(image)
+        self.addresses.follow(image)
 
     def concern(self, user: str, client_id: str, *, produces: bool) -> bool:
         """Whether each of a client's requests must be counted; `produces`: this one does."""

@@ -245,3 +245,24 @@ def test_an_advertised_address_that_cannot_be_reached(
     arguments = ("topics", "create", "t", "--timeout", "1", "-b", broker.bootstrap)
     done = kwire(*arguments, status=1)
     assert "advertised.listeners must name one that this machine can reach" in done.stderr
+
+
+def test_quotas(kwire: Kwire, unique: str) -> None:
+    kwire("quotas", "set", "--user", unique, "producer_byte_rate=1024", "request_percentage=12.5")
+    kwire("quotas", "set", "--user", unique, "--client-default", "consumer_byte_rate=5")
+    shown = kwire("quotas", "list", "--user", unique).stdout
+    assert "1024" in shown
+    assert "(default)" in shown
+    (both, alone) = json.loads(kwire("quotas", "list", "--user", unique, "--json").stdout)
+    assert both == {
+        "entity": {"client-id": None, "user": unique},
+        "quotas": {"consumer_byte_rate": 5.0},
+    }
+    assert alone["quotas"] == {"producer_byte_rate": 1024.0, "request_percentage": 12.5}
+    refused = kwire("quotas", "set", "--user", unique, "producer_byte_rate=0.5", status=1)
+    assert "cannot be a fractional value" in refused.stderr
+    assert "say whose" in kwire("quotas", "set", "producer_byte_rate=5", status=2).stderr
+    assert "a number" in kwire("quotas", "set", "--ip", "::1", "x=y", status=2).stderr
+    kwire("quotas", "remove", "--user", unique, "producer_byte_rate", "request_percentage")
+    kwire("quotas", "remove", "--user", unique, "--client-default", "consumer_byte_rate")
+    assert json.loads(kwire("quotas", "list", "--user", unique, "--json").stdout) == []

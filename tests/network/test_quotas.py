@@ -230,6 +230,23 @@ async def test_who_would_rest_for_longer_than_one_may_be_idle_is_closed(tmp_path
         assert await client.receive_frame() is None
 
 
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", None])
+async def test_an_address_with_too_many_new_connections_is_held_and_closed(
+    tmp_path: Path, name: str | None
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await set_quota(broker, "connection_creation_rate", 1, {"ip": name})
+        held: list[float] = []
+        with trio.fail_after(60):  # a host's address has to be found out first
+            while not held:
+                client = await RawClient.connect(broker)
+                before_s = trio.current_time()
+                await client.send(ListGroupsRequest(), 4)
+                if await client.receive_frame() is None:
+                    held.append(trio.current_time() - before_s)
+        assert held[0] > 0.01
+
+
 async def test_quotas_are_kept_over_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         topic_id = await create(broker, "t")

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from kwire.metadata.entities import CLIENT_ID, USER, Entity, entity_key
+from kwire.metadata.entities import CLIENT_ID, IP, USER, Entity, entity_key
 from kwire.metadata.image import ClusterImage
+from kwire.quotas.addresses import AddressRates
 from kwire.quotas.clients import RATES_MAX, Bound, ClientRates, Who, bound_of
 from kwire.quotas.enforced import ClientQuotas, any_set
 from kwire.quotas.rates import Windows
@@ -103,6 +104,25 @@ def test_the_time_of_requests_is_a_share_of_one_thread() -> None:
     assert quotas.requested("u", "c", 5e9) == 1000, "no longer than a window"
     assert quotas.concern("u", "c", produces=False)
     assert not quotas.concern("v", "c", produces=True)
+
+
+def test_an_address_makes_so_many_connections() -> None:
+    now_ms = 0.0
+    rates = AddressRates(Windows(11, 1000), lambda: now_ms)
+    rates.follow(image_of(({IP: None}, {"connection_creation_rate": "1"}), (HOST, LESS)))
+    assert [rates.throttle_ms("10.0.0.1") for _ in range(11)] == [0] * 10 + [1000]
+    assert rates.throttle_ms("10.0.0.2") == 0, "each has its own"
+    assert rates.throttle_ms("10.0.0.1") == 1000, "who was turned away does not count"
+    now_ms = 11_000.0
+    assert rates.throttle_ms("10.0.0.1") == 0
+    assert rates.names == {"host"}
+    rates.resolve({"10.0.0.3": "host"})
+    assert [rates.throttle_ms("10.0.0.3") for _ in range(21)] == [0] * 20 + [500]
+    rates.follow(image_of())
+    assert rates.throttle_ms("10.0.0.3") == 0
+
+
+HOST, LESS = {IP: "host"}, {"connection_creation_rate": "2"}
 
 
 def test_partitions_are_paid_from_one_bucket() -> None:

@@ -1,0 +1,128 @@
+"""`kwire quotas`: how much users, clients and addresses may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.values import setting
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster
+    from kwire.client.quotas import Entity
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+_KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
+DEFAULT_SHOWN = "(default)"
+
+
+@click.group("quotas")
+def command() -> None:
+    """Show and set quotas: what users, client ids and addresses may ask for.
+
+    \b
+    producer_byte_rate        bytes a second that are written
+    consumer_byte_rate        bytes a second that are read
+    request_percentage        share of one thread's time, 100 is all of it
+    controller_mutation_rate  partitions a second that are made or deleted
+    connection_creation_rate  new connections a second, of an address
+
+    \b
+      kwire quotas set --user alice producer_byte_rate=1048576
+      kwire quotas set --user-default --client loader request_percentage=25
+      kwire quotas list
+      kwire quotas remove --user alice producer_byte_rate
+    """
+
+
+def entity_options(command: C) -> C:
+    """Whose quotas are meant; the command is called with `entity`."""
+    for option, kind in reversed(_KINDS.items()):
+        all_others = f"All {kind}s that have none of their own."
+        command = click.option(f"--{option}-default", is_flag=True, help=all_others)(command)
+        command = click.option(f"--{option}", help=f"This {kind}.", metavar="NAME")(command)
+    return command
+
+
+def _entity(chosen: dict[str, Any]) -> Entity:
+    """What the options name.  Raises UsageError."""
+    entity: dict[str, str | None] = {}
+    for option, kind in _KINDS.items():
+        name, default = chosen[option], chosen[f"{option}_default"]
+        if name is not None and default:
+            raise click.UsageError(f"--{option} and --{option}-default are two different things")
+        if name is not None or default:
+            entity[kind] = name
+    return entity
+
+
+def _named(chosen: dict[str, Any]) -> Entity:
+    entity = _entity(chosen)
+    if not entity:
+        raise click.UsageError("say whose: --user, --client, --ip, or --user-default and the like")
+    return entity
+
+
+@command.command("list")
+@entity_options
+@json_option
+@connected
+def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 - options
+    """Show the quotas that are set, or those of whom the options name."""
+    from kwire.client.quotas import describe_quotas
+
+    found = describe_quotas(cluster, _entity(chosen))
+    if as_json:
+        print_json([{"entity": dict(each.entity), "quotas": dict(each.values)} for each in found])
+        return
+    rows = [
+        (*(_shown(each.entity, kind) for kind in _KINDS.values()), quota, f"{value:g}")
+        for each in found
+        for quota, value in sorted(each.values.items())
+    ]
+    print_table(["user", "client id", "address", "quota", "value"], rows)
+
+
+def _shown(entity: Entity, kind: str) -> str:
+    if kind not in entity:
+        return ""
+    name = entity[kind]
+    return DEFAULT_SHOWN if name is None else name
+
+
+@command.command("set")
+@click.argument("quotas", metavar="QUOTA=NUMBER...", type=setting, nargs=-1, required=True)
+@entity_options
+@connected
+def set_command(cluster: Cluster, quotas: tuple[tuple[str, str], ...], **chosen: Any) -> None:  # noqa: ANN401 - options
+    """Set quotas of one user, client id, both together, or address."""
+    _alter(cluster, _named(chosen), {name: _number(name, text) for name, text in quotas})
+
+
+@command.command("remove")
+@click.argument("quotas", metavar="QUOTA...", nargs=-1, required=True)
+@entity_options
+@connected
+def remove_command(cluster: Cluster, quotas: tuple[str, ...], **chosen: Any) -> None:  # noqa: ANN401 - options
+    """Remove quotas of one user, client id, both together, or address."""
+    _alter(cluster, _named(chosen), dict.fromkeys(quotas))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise click.BadParameter(f"{name} is to be a number, not {text!r}") from None
+
+
+def _alter(cluster: Cluster, entity: Entity, values: Mapping[str, float | None]) -> None:
+    from kwire.client.quotas import alter_quotas
+
+    alter_quotas(cluster, entity, values)
+    whom = ", ".join(f"{kind} {name or DEFAULT_SHOWN}" for kind, name in entity.items())
+    say(f"quotas of {whom} are changed")

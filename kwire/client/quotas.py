@@ -1,0 +1,77 @@
+"""Quotas of users, client ids and addresses (KIP-546), asked for and set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from kwire.client.cluster import Cluster
+from kwire.client.errors import check
+from kwire.codecs.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
+from kwire.codecs.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+
+_EXACT: Final = 0
+_DEFAULT: Final = 1
+
+Entity = Mapping[str, str | None]
+"""Names by `user`, `client-id` or `ip`; None is the default of that kind."""
+
+
+class Quotas(NamedTuple):
+    """What is set on an entity: values by the names of quotas."""
+
+    entity: Entity
+    values: Mapping[str, float]
+
+
+def describe_quotas(cluster: Cluster, entity: Entity) -> list[Quotas]:
+    """All that is set on entities with these parts, of whatever else; with none, on everybody.
+
+    Raises BrokerRefused.
+    """
+    components = [
+        ComponentData(kind, _DEFAULT if name is None else _EXACT, name)
+        for kind, name in entity.items()
+    ]
+
+    def ask() -> DescribeClientQuotasResponse:
+        reply: DescribeClientQuotasResponse = cluster.any().call(
+            DescribeClientQuotasRequest(components, strict=False)
+        )
+        check(reply.error_code, "describe quotas", reply.error_message)
+        return reply
+
+    found = [
+        Quotas(
+            {each.entity_type: each.entity_name for each in entry.entity},
+            {each.key: each.value for each in entry.values},
+        )
+        for entry in cluster.retrying(ask).entries or []
+    ]
+    return sorted(found, key=lambda each: sorted((k, n or "") for k, n in each.entity.items()))
+
+
+def alter_quotas(cluster: Cluster, entity: Entity, values: Mapping[str, float | None]) -> None:
+    """Set quotas of one entity; None removes one.  Raises BrokerRefused."""
+    told = [EntityData(*part) for part in entity.items()]
+    operations = [OpData(key, value or 0.0, value is None) for key, value in values.items()]
+
+    def ask() -> AlterClientQuotasResponse:
+        reply: AlterClientQuotasResponse = cluster.any().call(
+            AlterClientQuotasRequest([RequestEntryData(told, operations)])
+        )
+        for entry in reply.entries:
+            check(entry.error_code, "alter quotas", entry.error_message)
+        return reply
+
+    cluster.retrying(ask)
