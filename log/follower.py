@@ -56,7 +56,11 @@ def append_as_follower(
 
 
 class _Run:
-    """Batches that go into one segment with one write."""
+    """Batches of one epoch that go into one segment with one write.
+
+    The epoch is noted before they are written: a disk that refuses either has changed nothing, and
+    no batch is in the log whose producer is not known to have sent it.
+    """
 
     def __init__(self, log: Log, view: memoryview, now_ms: int) -> None:
         self._log = log
@@ -76,6 +80,11 @@ class _Run:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"a batch from {first} on, but the log goes on at {self._next_offset}",
             )
+        if (
+            self._headers
+            and self._headers[0].partition_leader_epoch < header.partition_leader_epoch
+        ):
+            self.write()
         if self._must_roll(header):
             self.write()
             self._log.rolling.roll(first, self._now_ms)
@@ -118,6 +127,8 @@ class _Run:
         segment = log.segments.active
         position = segment.size_bytes
         data = self._view[self._start : self._start + self._size]
+        if headers[0].partition_leader_epoch > log.epochs.latest_epoch:
+            log.assign_epoch(headers[0].partition_leader_epoch, headers[0].base_offset)
         try:
             segment.write(position, data, self._size)
         except OSError as error:
@@ -135,7 +146,5 @@ class _Run:
 
     def _note(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         log = self._log
-        if header.partition_leader_epoch > log.epochs.latest_epoch:
-            log.assign_epoch(header.partition_leader_epoch, header.base_offset)
         if header.producer_id >= 0:
             log.note_producer(segment, header, header.base_offset, marker_of(batch, header))

@@ -81,9 +81,17 @@ class LeaderEpochCache:
         return list(zip(self.epochs, self._offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`, which removes entries that contradict that."""
+        """`epoch` begins at `start_offset`, which removes entries that contradict that.
+
+        OSError where the disk refuses: nothing has changed then, so that it is tried again.
+        """
+        before = self.epochs[:], self._offsets[:], self.latest_epoch
         self.add(epoch, start_offset)
-        self.flush()  # also what could not be written the last time
+        try:
+            self.flush()  # also removals
+        except OSError:
+            self.epochs, self._offsets, self.latest_epoch = before
+            raise
 
     def add(self, epoch: int, start_offset: int) -> bool:
         """As `assign`, but not written yet; False if nothing changed."""

@@ -7,6 +7,7 @@ served, and when there is room again all is as if nothing had been.
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,15 @@ import pytest
 
 from kwire.codecs.control import ControlType, control_batch
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogDirError, LogError, LogManager, aborted_transactions
+from kwire.log import (
+    Log,
+    LogConfig,
+    LogDirError,
+    LogError,
+    LogManager,
+    aborted_transactions,
+    append_as_follower,
+)
 from kwire.log.directory.shortage import PASSING
 from kwire.log.origin import Origin
 from kwire.log.upkeep.job import run_all
@@ -209,6 +218,42 @@ def test_a_leader_epoch_is_written_as_soon_as_it_can_be(
     disk.broken = False
     log.append(batch, leader_epoch=3, now_ms=NOW_MS)
     assert "3 1" in (log.dir / "leader-epoch-checkpoint").read_text().splitlines()
+
+
+@pytest.mark.parametrize("call", ["pwrite", "rename"])
+def test_a_follower_has_no_batch_whose_producer_it_has_not_noted(
+    log: Log, disk: FailingDisk, make_batch: MakeBatch, call: str
+) -> None:
+    """Else the batch that its producer sends again would be there twice, once this log leads."""
+    first = make_batch(producer_id=5, base_sequence=0)
+    log.append(first, leader_epoch=0, now_ms=NOW_MS)
+    sent = b""
+    for number, epoch in ((1, 0), (2, 1), (3, 2)):  # what the leaders of three epochs have added
+        batch = make_batch(producer_id=5, base_sequence=number)
+        with_offset(batch, base_offset=number, leader_epoch=epoch)
+        sent += batch
+    short_of(disk, FULL, call)
+    disk.word = "leader-epoch-checkpoint"
+    with pytest.raises(LogError) as caught:
+        append_as_follower(log, bytearray(sent), leader_epoch=2, now_ms=NOW_MS)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log.offline
+    assert log.log_end_offset == log.producers.end_offset == 2, "the batch of the known epoch is in"
+    assert log.epochs.entries == [(0, 0)]
+    disk.broken = False
+    rest = bytearray(sent[len(sent) // 3 :])
+    append_as_follower(log, rest, leader_epoch=2, now_ms=NOW_MS)
+    assert log.epochs.entries == [(0, 0), (1, 2), (2, 3)]
+    for number in range(4):
+        again = make_batch(producer_id=5, base_sequence=number)
+        assert log.append(again, leader_epoch=3, now_ms=NOW_MS).first_offset == number
+    assert log.log_end_offset == 4
+
+
+def with_offset(batch: bytearray, *, base_offset: int, leader_epoch: int) -> None:
+    """As its leader has stamped it; the CRC does not cover these."""
+    struct.pack_into(">q", batch, 0, base_offset)
+    struct.pack_into(">i", batch, 12, leader_epoch)
 
 
 @pytest.mark.parametrize(("code", "call"), [(FULL, "pwrite"), (NO_DESCRIPTORS, "open")])
