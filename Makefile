@@ -19,8 +19,8 @@ ARGS ?=
 SEED ?= 1
 ORDER ?= $(SEED)
 # How they are run: each file by one worker (those on Spark by the same, see tests/ordering.py), and
-# three at a time on two cores, for they wait a lot
-WORKERS := -n 3 --dist loadfile --seed=$(SEED) --order=$(ORDER)
+# four at a time on two cores, for they wait a lot
+WORKERS := -n 4 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'
 TESTS ?= $(WORKERS) -m 'not long'
 # Of `make image`: the image that brings Python, and the name of what is built

@@ -37,6 +37,12 @@ def test_long_files_alone_are_all_there() -> None:
     assert drawn({}, "3") == []
 
 
+def test_what_shares_a_spark_session_comes_first() -> None:
+    shared = {"tests/spark/test_a.py": True, "tests/pipeline/test_b.py": True}
+    order = drawn({**FILES, **shared, "tests/pipeline/test_c_kills.py": True}, "1")
+    assert set(order[:2]) == set(shared)
+
+
 def collected(*arguments: str) -> list[str]:
     """The files of a run, in their order."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *arguments]
