@@ -248,6 +248,12 @@ REQUESTS: Final[dict[str, Make]] = {
     "offset_delete": _offset_delete,
     "describe_client_quotas": lambda of, version: of.DescribeClientQuotasRequest([], True),
     "alter_client_quotas": _alter_quotas,
+    "describe_user_scram_credentials": lambda of, version: of.DescribeUserScramCredentialsRequest(
+        [of.UserName("nobody-there")]
+    ),
+    "alter_user_scram_credentials": lambda of, version: of.AlterUserScramCredentialsRequest(
+        [of.ScramCredentialDeletion("nobody-there", 1)]
+    ),
     "update_features": _update_features,
     "describe_cluster": lambda of, version: of.DescribeClusterRequest(True),
     "describe_producers": lambda of, version: of.DescribeProducersRequest(
@@ -278,6 +284,7 @@ _VERSIONS: Final = {
     "list_partition_reassignments": (0, 0), "offset_delete": (0, 0), "describe_cluster": (0, 2),
     "describe_producers": (0, 0), "describe_transactions": (0, 0), "list_transactions": (0, 2),
     "describe_client_quotas": (0, 1), "alter_client_quotas": (0, 1), "update_features": (0, 2),
+    "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0),
     "list_config_resources": (0, 1), "describe_topic_partitions": (0, 0),
 }  # fmt: skip
 ASKED: Final = {name: range(first, last + 1) for name, (first, last) in _VERSIONS.items()}

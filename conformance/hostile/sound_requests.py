@@ -10,6 +10,12 @@ from collections.abc import Callable, Mapping
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import Compression
+from kwire.codecs.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
 from kwire.codecs.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -25,11 +31,16 @@ from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from kwire.codecs.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
 from kwire.codecs.messages.create_acls import AclCreation, CreateAclsRequest
 from kwire.codecs.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_acls import DescribeAclsRequest
+from kwire.codecs.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kwire.codecs.messages.describe_cluster import DescribeClusterRequest
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
@@ -42,6 +53,10 @@ from kwire.codecs.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
 from kwire.codecs.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from kwire.codecs.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
@@ -65,6 +80,9 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.behaviour.asking import (
     SET,
@@ -222,6 +240,29 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
         [TopicRequest(topic.name, [0])]
     ),
     ApiKey.LIST_CONFIG_RESOURCES: lambda stage, topic, version: ListConfigResourcesRequest(),
+    ApiKey.SASL_HANDSHAKE: lambda stage, topic, version: SaslHandshakeRequest("PLAIN"),
+    ApiKey.SASL_AUTHENTICATE: lambda stage, topic, version: SaslAuthenticateRequest(b"\0a\0b"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: lambda stage, topic, version: DescribeClientQuotasRequest(
+        [ComponentData("user", 0, stage.name("u"))], strict=True
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda stage, topic, version: AlterClientQuotasRequest(
+        [
+            RequestEntryData(
+                [EntityData("user", stage.name("u"))], [OpData("producer_byte_rate", 0.0, True)]
+            )
+        ],
+        validate_only=True,
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda stage, topic, version: (
+        DescribeUserScramCredentialsRequest([UserName(stage.name("u"))])
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda stage, topic, version: (
+        AlterUserScramCredentialsRequest([ScramCredentialDeletion(stage.name("u"), 1)])
+    ),
+    ApiKey.UPDATE_FEATURES: lambda stage, topic, version: UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature="transaction.version", max_version_level=2)],
+        validate_only=True,
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda stage, topic, version: DescribeTopicPartitionsRequest(
         [DescribedTopic(topic.name)], 10
     ),

@@ -104,7 +104,7 @@ def test_a_file_has_kafkas_defaults(
     path = tmp_path / "server.properties"
     path.write_text(
         f"node.id=7\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={tmp_path / 'd'}\n"
-        "no.such.setting=1\nnum.partitons=2\nnum.io.threads=8\nsuper.users=User:a\n"
+        "no.such.setting=1\nnum.partitons=2\nnum.io.threads=8\nbackground.threads=4\n"
     )
     _, said = started(str(path))
     assert f"node 7, settings of {path}" in said
@@ -112,7 +112,7 @@ def test_a_file_has_kafkas_defaults(
     assert "unknown setting num.partitons: did you mean num.partitions?" in said
     (idle,) = [line for line in said.splitlines() if "without effect" in line]
     assert idle.endswith(
-        "WARNING serve: without effect here: num.io.threads, super.users"
+        "WARNING serve: without effect here: background.threads, num.io.threads"
         " (docs/settings.md says why)"
     )
 

@@ -107,13 +107,17 @@ def samples() -> list[tuple[str, int, bytes]]:
 KRAFT_RECORDS = {
     (name, version)
     for name, versions in {
+        "AccessControlEntryRecord": 1,
         "ConfigRecord": 1,
         "FeatureLevelRecord": 1,
         "PartitionChangeRecord": 3,
         "PartitionRecord": 3,
         "ProducerIdsRecord": 1,
+        "RemoveAccessControlEntryRecord": 1,
         "RemoveTopicRecord": 1,
+        "RemoveUserScramCredentialRecord": 1,
         "TopicRecord": 1,
+        "UserScramCredentialRecord": 1,
     }.items()
     for version in range(versions)
 }

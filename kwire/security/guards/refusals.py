@@ -25,10 +25,18 @@ from kwire.codecs.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kwire.codecs.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from kwire.codecs.messages.create_acls import AclCreationResult, CreateAclsResponse
 from kwire.codecs.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
 from kwire.codecs.messages.describe_acls import DescribeAclsResponse
 from kwire.codecs.messages.describe_client_quotas import DescribeClientQuotasResponse
+from kwire.codecs.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from kwire.codecs.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
@@ -198,14 +206,38 @@ def _delete_acls(
     )
 
 
+def _describe_user_scram_credentials(
+    request: Request, error: ErrorCode, version: int, message: str
+) -> DescribeUserScramCredentialsResponse:
+    """As often as users are asked for, none named: Kafka's, which has no sentence for it."""
+    results = [
+        DescribeUserScramCredentialsResult(error_code=error, error_message=None)
+        for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(
+        error_code=error, error_message=None, results=results
+    )
+
+
+def _alter_user_scram_credentials(
+    request: Request, error: ErrorCode, version: int, message: str
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(user, error, message) for user in users]
+    )
+
+
 REFUSALS: Final[dict[ApiKey, Callable[[Request, ErrorCode, int, str], Response]]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_client_quotas,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
     ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_user_scram_credentials,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,
     ApiKey.JOIN_GROUP: _join_group,
