@@ -83,6 +83,11 @@ FIELDS = (
         Rule.UNORDERED,
         "in the order of Java's HashMap",
     ),
+    Field(
+        "DescribeUserScramCredentialsResponse.results.credential_infos",
+        Rule.UNORDERED,
+        "a Java map whose keys hash by their address: another order in each start of the broker",
+    ),
     Field("MetadataResponse.topics", Rule.OWN, "other topics may be there"),
     Field("DescribeTopicPartitionsResponse.topics", Rule.OWN, "other topics may be there"),
     Field("ListGroupsResponse.groups", Rule.OWN, "other groups may be there"),
