@@ -186,8 +186,9 @@ class Log:
             return self._append_valid(
                 batches, header, leader_epoch, now_ms, stamp_ms, entry, marker
             )
-        except LogError:
+        except LogError as error:
             _pack_header_into(given, 0, *asked)  # the same bytes may be offered again
+            self.producers.note_refused(header, origin, error.error, now_ms)
             raise
 
     def append_marker(

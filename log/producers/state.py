@@ -16,6 +16,7 @@ Rules (Kafka's ProducerAppendInfo, KIP-98, KIP-360, KIP-890):
     same epoch, not the next sequence           OUT_OF_ORDER_SEQUENCE_NUMBER
     no transactional batch in a transaction     INVALID_TXN_STATE
     transactional, unverified, none open        INVALID_TXN_STATE
+    behind one that there was no room for       KAFKA_STORAGE_ERROR (kwire.log.producers.refused)
 
 Coordinators write without sequence numbers, so only their epochs are checked; replication and
 replay check nothing, as the leader has.
@@ -32,6 +33,7 @@ from kwire.log.error import LogError
 from kwire.log.index.txn_index import AbortedTxn
 from kwire.log.origin import Origin
 from kwire.log.producers.entry import NO_EPOCH, ProducerEntry, WrittenBatch
+from kwire.log.producers.refused import RefusedBatch
 from kwire.log.producers.verification import Verification
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ class ProducerState:
     `end_offset` is the offset up to which the state has been built.  `ongoing` maps a
     transaction's first offset to its producer; offsets only grow, so it stays in their order.
     `unreplicated` holds the ended transactions whose marker (last offset) is not yet below the
-    high watermark: read_committed consumers must not see beyond them either.
+    high watermark: read_committed consumers must not see beyond them either.  `refused` has the
+    batches, by producer, that were refused for want of room: one that has come since is no matter.
     """
 
     __slots__ = (
@@ -67,6 +70,7 @@ class ProducerState:
         "entries",
         "expiration_ms",
         "ongoing",
+        "refused",
         "unreplicated",
         "verifications",
         "verify_transactions",
@@ -83,6 +87,7 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         self.ongoing: dict[int, int] = {}
         self.unreplicated: dict[int, CompletedTxn] = {}
+        self.refused: dict[int, RefusedBatch] = {}
         self.verifications: dict[int, Verification] = {}
         self.end_offset = 0
 
@@ -184,6 +189,10 @@ class ProducerState:
 
     def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> None:
         sequence = header.base_sequence
+        refused = self.refused.get(header.producer_id)
+        if refused is not None and refused.is_awaited_before(header, entry):
+            why = f"there was no room for sequence {refused.sequence}, which comes first"
+            raise _refused(ErrorCode.KAFKA_STORAGE_ERROR, header, why)
         known = self.verifications.get(header.producer_id)
         if known is not None:
             if known.supports_epoch_bump and sequence != 0 and entry is None:
@@ -230,7 +239,20 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and entry.epoch == epoch
 
-    # After it was written
+    # After it was written, or was not
+
+    def note_refused(
+        self, header: BatchHeader, origin: Origin, error: ErrorCode, now_ms: int
+    ) -> None:
+        """A batch was not written: remember it if there was no room for it."""
+        producer_id = header.producer_id
+        is_for_room = error is ErrorCode.KAFKA_STORAGE_ERROR
+        if not is_for_room or producer_id < 0 or origin is not Origin.CLIENT:
+            return
+        known = self.refused.get(producer_id)
+        if known is None or not known.is_awaited_before(header, self.entries.get(producer_id)):
+            refused = RefusedBatch(header.producer_epoch, header.base_sequence, now_ms)
+            self.refused[producer_id] = refused
 
     def begin_transaction(self, entry: ProducerEntry, first_offset: int) -> None:
         """The first batch of a verified transaction of a producer that is known was written."""
@@ -314,7 +336,7 @@ class ProducerState:
             del self.unreplicated[first]
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`, and stale verifications."""
+        """Forget producers idle for `producer.id.expiration.ms`, and what is stale of others."""
         limit = now_ms - self.expiration_ms
         self.entries = {
             producer_id: entry
@@ -325,6 +347,11 @@ class ProducerState:
             producer_id: known
             for producer_id, known in self.verifications.items()
             if known.created_ms > limit
+        }
+        self.refused = {
+            producer_id: batch
+            for producer_id, batch in self.refused.items()
+            if batch.refused_ms > limit
         }
 
     def has_late_txn(self, now_ms: int, transaction_max_timeout_ms: int) -> bool:

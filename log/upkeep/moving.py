@@ -177,6 +177,7 @@ class Moves:
         log = copy.log
         log.update_config(source.config)
         log.producers.verifications = source.producers.verifications
+        log.producers.refused = source.producers.refused
         log.increment_log_start_offset(source.log_start_offset)
         log.first_dirty_offset = source.first_dirty_offset
         for epoch, start in source.epochs.entries:

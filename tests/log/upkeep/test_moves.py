@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogError, LogManager, delete_records, truncate_to
 from kwire.log.directory.files import Files
 from kwire.log.upkeep import moving
 from tests.log.configs import DEFAULTS
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
+from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append
@@ -74,6 +77,26 @@ def test_what_is_said_of_an_earlier_stay_does_not_count(
     kill(manager)
     log = opened(OTHER_ID).logs[KEY]
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 5, 0)
+
+
+def test_what_there_was_no_room_for_is_awaited_in_the_other_directory(
+    opened: Open, append: Append, tmp_path: Path
+) -> None:
+    disk = FailingDisk("/")
+    manager = opened(files=disk)
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log, producer_id=7, producer_epoch=0, base_sequence=0)
+    disk.calls, disk.error, disk.broken = ("pwrite",), OSError(errno.ENOSPC, "made up"), True
+    with pytest.raises(LogError):
+        append(log, producer_id=7, producer_epoch=0, base_sequence=1)
+    disk.broken = False
+    there = "b" if log.dir.parent.name == "a" else "a"
+    moved = move(manager, tmp_path / there)
+    with pytest.raises(LogError) as caught:
+        append(moved, producer_id=7, producer_epoch=0, base_sequence=2)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    for sequence in (1, 2):
+        append(moved, producer_id=7, producer_epoch=0, base_sequence=sequence)
 
 
 def test_a_log_start_that_was_written_down_goes_with_it(

@@ -1,0 +1,139 @@
+"""What producers had on its way when there was no room for one of their batches.
+
+All of it comes again, in order.  To say of any of it that it is out of order would have clients
+take a new epoch, by which what they have sent to other partitions is known no longer.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogError, Verification
+from tests.log.configs import DEFAULTS
+from tests.log.failing_disk import FailingDisk
+
+if TYPE_CHECKING:
+    from tests.log.conftest import MakeBatch, OpenLog, ReadAll
+
+NOW_MS = 1_700_000_000_000
+EXPIRATION_MS = 86_400_000
+LAST = 2**31 - 1
+NO_ROOM, OUT_OF_ORDER = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class Producer:
+    """One that sends batches of one record each to a log whose disk may be full."""
+
+    def __init__(self, log: Log, disk: FailingDisk, make_batch: MakeBatch) -> None:
+        self.log = log
+        self.disk = disk
+        self.make_batch = make_batch
+        self.transactional = False
+        self.proof: Verification | None = None
+
+    def send(self, sequence: int, *, epoch: int = 0, room: bool = True) -> ErrorCode:
+        self.disk.calls, self.disk.error = ("pwrite",), OSError(errno.ENOSPC, "made up")
+        self.disk.broken = not room
+        batch = self.make_batch(
+            producer_id=7,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=self.transactional,
+        )
+        try:
+            self.log.append(batch, leader_epoch=0, now_ms=NOW_MS, verification=self.proof)
+        except LogError as error:
+            return error.error
+        finally:
+            self.disk.broken = False
+        return ErrorCode.NONE
+
+    def written(self, read_all: ReadAll) -> int:
+        return len(read_all(self.log))
+
+
+@pytest.fixture
+def producer(open_log: OpenLog, make_batch: MakeBatch) -> Producer:
+    disk = FailingDisk("/")
+    return Producer(open_log(DEFAULTS, files=disk), disk, make_batch)
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["known", "unknown"])
+@pytest.mark.parametrize("room", [True, False], ids=["room again", "no room yet"])
+def test_what_was_sent_behind_waits_for_it(
+    producer: Producer, read_all: ReadAll, begun: bool, room: bool
+) -> None:
+    """A producer that is not known may begin anywhere: it would begin in the midst."""
+    assert not begun or not producer.send(0)
+    first = 1 if begun else 0
+    assert producer.send(first, room=False) is NO_ROOM
+    assert producer.send(first + 1, room=room) is NO_ROOM
+    assert producer.send(first + 2, room=room) is NO_ROOM
+    for sequence in range(first, first + 3):
+        assert producer.send(sequence) is ErrorCode.NONE
+    assert producer.written(read_all) == first + 3
+    assert producer.send(first + 4) is OUT_OF_ORDER
+
+
+def test_what_was_sent_behind_the_first_of_an_epoch(producer: Producer) -> None:
+    producer.send(0)
+    assert producer.send(0, epoch=1, room=False) is NO_ROOM
+    assert producer.send(1, epoch=1) is NO_ROOM
+    assert producer.send(1) is ErrorCode.NONE, "the epoch before is not concerned"
+    assert producer.send(0, epoch=1) is ErrorCode.NONE
+    assert producer.send(1, epoch=1) is ErrorCode.NONE
+
+
+def test_sequences_start_again_at_0(producer: Producer) -> None:
+    producer.send(LAST - 1)
+    assert producer.send(LAST, room=False) is NO_ROOM
+    assert producer.send(0) is NO_ROOM
+    assert producer.send(LAST) is ErrorCode.NONE
+    assert producer.send(0) is ErrorCode.NONE
+
+
+def test_what_was_sent_in_a_transaction(producer: Producer) -> None:
+    """The batch that its coordinator vouched for has to be its first."""
+    producers = producer.log.producers
+    producers.verify_transactions = producer.transactional = True
+    producer.proof = producers.start_verification(7, 0, 0, supports_epoch_bump=True, now_ms=NOW_MS)
+    assert producer.send(0, room=False) is NO_ROOM
+    assert producer.send(1) is NO_ROOM
+    assert producer.send(0) is ErrorCode.NONE
+    assert producer.send(1) is ErrorCode.NONE
+
+
+def test_a_producer_that_gave_up_begins_a_new_epoch(producer: Producer) -> None:
+    producer.send(0)
+    assert producer.send(1, room=False) is NO_ROOM
+    assert producer.send(0, epoch=1) is ErrorCode.NONE
+    assert producer.send(2, epoch=1) is OUT_OF_ORDER
+
+
+def test_what_came_before_is_known(producer: Producer) -> None:
+    producer.send(0)
+    producer.send(1)
+    assert producer.send(2, room=False) is NO_ROOM
+    assert producer.send(1) is ErrorCode.NONE, "a repetition"
+    assert producer.log.log_end_offset == 2
+
+
+def test_a_refused_batch_is_forgotten_with_its_producer(producer: Producer) -> None:
+    assert producer.send(0, room=False) is NO_ROOM
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS - 1)
+    assert producer.send(1) is NO_ROOM
+    producer.log.producers.remove_expired(NOW_MS + EXPIRATION_MS)
+    assert producer.log.producers.refused == {}
+    assert producer.send(1) is ErrorCode.NONE
+
+
+def test_only_producers_with_an_id_are_remembered(producer: Producer) -> None:
+    producer.disk.calls, producer.disk.error = ("pwrite",), OSError(errno.ENOSPC, "made up")
+    producer.disk.broken = True
+    with pytest.raises(LogError):
+        producer.log.append(producer.make_batch(), leader_epoch=0, now_ms=NOW_MS)
+    assert producer.log.producers.refused == {}
