@@ -47,19 +47,24 @@ class Rate:
         window.last_ms = now_ms
 
     def per_second(self, now_ms: float) -> float:
-        self._forget(now_ms)
-        total = sum(window.total for window in self._ring)
-        return total / self.span_ms(now_ms) * 1000 if total else 0.0
+        span_ms = self.span_ms(now_ms)
+        return sum(window.total for window in self._ring) * 1000 / span_ms
 
     def span_ms(self, now_ms: float) -> float:
         """How long a time the rate is of."""
-        self._forget(now_ms)
         size_ms, least = self._windows.size_ms, self._windows.count - 1
-        elapsed_ms = now_ms - min((each.start_ms for each in self._ring), default=now_ms)
+        elapsed_ms = self._elapsed_ms(now_ms)
         full = elapsed_ms // size_ms
         if full < least:
             elapsed_ms += (least - full) * size_ms
         return max(elapsed_ms, 1)
+
+    def _elapsed_ms(self, now_ms: float) -> float:
+        """Since the oldest window began; the first begins when somebody asks, if not before."""
+        self._forget(now_ms)
+        if not self._ring:
+            self._ring.append(_Window(now_ms))
+        return now_ms - min(each.start_ms for each in self._ring)
 
     def _window(self, now_ms: float) -> _Window:
         """The one under way."""
@@ -82,6 +87,15 @@ class Rate:
         for window in self._ring:
             if now_ms - window.last_ms >= age_ms:
                 window.reset(now_ms)
+
+
+class SimpleRate(Rate):
+    """One that takes no window for empty before it was there, but lasts one at least: Kafka's."""
+
+    __slots__ = ()
+
+    def span_ms(self, now_ms: float) -> float:
+        return max(self._elapsed_ms(now_ms), self._windows.size_ms)
 
 
 def throttle_ms(rate: Rate, bound: float, now_ms: float) -> int:
