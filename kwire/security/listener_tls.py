@@ -22,6 +22,7 @@ from kwire.security.tls.names import subject_name
 from kwire.security.tls.options import PREFIX, TlsOptions, read_options
 from kwire.security.tls.principal_rules import NoMatchingRule, PrincipalRules
 from kwire.settings import ConfigError
+from kwire.settings.listener_security import given_for
 
 if TYPE_CHECKING:
     from kwire.settings import BrokerConfig
@@ -36,23 +37,13 @@ class Stranger(Exception):
     """A client whose certificate says nobody that may come in; the message is for the log."""
 
 
-def tls_settings(config: BrokerConfig, listener: str) -> dict[str, str | None]:
-    """The `ssl.*` settings that hold for `listener`, as they were given."""
-    found: dict[str, str | None] = {}
-    for prefix in ("", f"listener.name.{listener.lower()}."):
-        for layer in (config.explicit, config.dynamic):
-            named = [each for each in layer.items() if each[0].startswith(prefix + PREFIX)]
-            found.update((name.removeprefix(prefix), text) for name, text in named)
-    return found
-
-
 def tls_options(config: BrokerConfig, listener: str, security_protocol: str) -> TlsOptions:
     """Raises ConfigError, with the name of the listener.
 
     `ssl.client.auth` is for SSL listeners; one of SASL_SSL asks for certificates only where that is
     set for itself (KIP-684).
     """
-    settings = tls_settings(config, listener)
+    settings = given_for(config, listener, lambda name: name.startswith(PREFIX))
     own = f"listener.name.{listener.lower()}.ssl.client.auth"
     if security_protocol == "SASL_SSL" and not _is_set(config, own):
         settings["ssl.client.auth"] = "none"

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.definitions.security import SecuritySettings
 from kwire.settings.error import ConfigError
@@ -16,16 +18,26 @@ def security_of(config: BrokerConfig, listener: str, mechanism: str = "") -> Sec
 
     Raises ConfigError where one of them has no value that makes sense.
     """
+    return SecuritySettings(
+        given_for(config, listener, SecuritySettings.DEFINITIONS.__contains__, mechanism)
+    )
+
+
+def given_for(
+    config: BrokerConfig, listener: str, wanted: Callable[[str], bool], mechanism: str = ""
+) -> dict[str, str | None]:
+    """The settings of `listener` whose own names are `wanted`, as they were given."""
     prefixes = ["", f"listener.name.{listener.lower()}."]
     if mechanism:
         prefixes.append(f"{prefixes[-1]}{mechanism.lower()}.")
     given: dict[str, str | None] = {}
     for prefix in prefixes:
         for layer in (config.explicit, config.dynamic):
-            for name in SecuritySettings.DEFINITIONS:
-                if prefix + name in layer:
-                    given[name] = layer[prefix + name]
-    return SecuritySettings(given)
+            for full_name, text in layer.items():
+                name = full_name.removeprefix(prefix)
+                if full_name.startswith(prefix) and wanted(name):
+                    given[name] = text
+    return given
 
 
 def own_setting(config: BrokerConfig, listener: str, mechanism: str, name: str) -> str | None:
