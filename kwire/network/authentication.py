@@ -6,23 +6,21 @@ conversation.  Only a login that ends puts something in the way of requests: a `
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import trio
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.primitives import Frame, Message
+from kwire.codecs.primitives import Frame
 from kwire.context import CloseConnection, Context, InvalidSize
+from kwire.network.gate import PassingGate
 from kwire.security.authenticator import AuthenticationFailed, Authenticator, Login
 
 if TYPE_CHECKING:
     from kwire.network.connection import Connection
     from kwire.network.gate import Gate
     from kwire.security.listener_sasl import SaslListener
-
-log = logging.getLogger("kwire.network.authentication")
 
 MIN_REAUTH_INTERVAL_S = 1.0
 """How soon a client may log in again; one that asks sooner is told that it is logged in (Kafka)."""
@@ -83,7 +81,7 @@ async def _turn_away(
     raise CloseConnection(f"failed authentication: {failure}")
 
 
-class SessionGate:
+class SessionGate(PassingGate):
     """In the way of each request of a login that ends: see `Gate`.
 
     Requests that come after the end close the connection; SaslHandshake begins a new login.
@@ -92,9 +90,9 @@ class SessionGate:
     def __init__(
         self, connection: Connection, sasl: SaslListener, login: Login, behind: Gate | None
     ) -> None:
+        super().__init__(behind)
         self._connection = connection
         self._sasl = sasl
-        self._behind = behind
         self._began_s = -MIN_REAUTH_INTERVAL_S
         self._login = login
         self._ends_s = 0.0
@@ -112,7 +110,7 @@ class SessionGate:
             return self._log_in_again(bytes(frame))
         if now_s > self._ends_s:
             raise CloseConnection("its login has expired")
-        return None if self._behind is None else self._behind.admit(context, frame)
+        return super().admit(context, frame)
 
     def _may_begin(self, now_s: float) -> bool:
         return self._ends_s != float("inf") and now_s - self._began_s >= MIN_REAUTH_INTERVAL_S
@@ -124,17 +122,6 @@ class SessionGate:
         login = await _converse(connection, self._sasl, authenticator, memoryview(handshake))
         if login is not None:
             self._renew(login)
-
-    def parked(self, context: Context) -> None:
-        if self._behind is not None:
-            self._behind.parked(context)
-
-    def throttle_ms(self, context: Context, response: Message | None) -> int:
-        return 0 if self._behind is None else self._behind.throttle_ms(context, response)
-
-    def answered(self, context: Context, size_bytes: int) -> None:
-        if self._behind is not None:
-            self._behind.answered(context, size_bytes)
 
 
 def _now_s() -> float:

@@ -37,3 +37,26 @@ class Gate(Protocol):
 
     def answered(self, context: Context, size_bytes: int) -> None:
         """Its reply of `size_bytes` is ready, 0 where there is none (acks=0)."""
+
+
+class PassingGate:
+    """One that leaves all to the gate behind it, if there is one; others override what they do."""
+
+    __slots__ = ("_behind",)
+
+    def __init__(self, behind: Gate | None) -> None:
+        self._behind = behind
+
+    def admit(self, context: Context, frame: memoryview) -> Awaitable[Frame | None] | None:
+        return None if self._behind is None else self._behind.admit(context, frame)
+
+    def parked(self, context: Context) -> None:
+        if self._behind is not None:
+            self._behind.parked(context)
+
+    def throttle_ms(self, context: Context, response: Message | None) -> int:
+        return 0 if self._behind is None else self._behind.throttle_ms(context, response)
+
+    def answered(self, context: Context, size_bytes: int) -> None:
+        if self._behind is not None:
+            self._behind.answered(context, size_bytes)

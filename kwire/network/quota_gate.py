@@ -15,6 +15,7 @@ import trio
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import Frame, Message
 from kwire.context import CloseConnection, Context
+from kwire.network.gate import PassingGate
 from kwire.routes import CLUSTER_ROUTES
 
 if TYPE_CHECKING:
@@ -39,11 +40,10 @@ async def rest(connection: Connection, reply: Frame | None, throttle_ms: int, id
         raise CloseConnection(f"it is to rest {throttle_ms} ms, connections.max.idle.ms is less")
 
 
-class QuotaGate:
+class QuotaGate(PassingGate):
     """See the module, and `Gate`; `behind` is the gate behind it."""
 
     __slots__ = (
-        "_behind",
         "_connection",
         "_counts",
         "_quotas",
@@ -53,9 +53,9 @@ class QuotaGate:
     )
 
     def __init__(self, connection: Connection, quotas: ClientQuotas, behind: Gate | None) -> None:
+        super().__init__(behind)
         self._connection = connection
         self._quotas = quotas
-        self._behind = behind
         self._counts = False
         self._size_bytes = 0
         self._start_ns = 0
@@ -71,13 +71,12 @@ class QuotaGate:
             self._size_bytes = len(frame)
             self._start_ns = time.perf_counter_ns()
             self._spent_ns = 0
-        return None if self._behind is None else self._behind.admit(context, frame)
+        return super().admit(context, frame)
 
     def parked(self, context: Context) -> None:
         if self._counts:
             self._spent_ns = time.perf_counter_ns() - self._start_ns
-        if self._behind is not None:
-            self._behind.parked(context)
+        super().parked(context)
 
     def throttle_ms(self, context: Context, response: Message | None) -> int:
         """A handler may have said so already, in the response: the longest counts."""
@@ -86,8 +85,7 @@ class QuotaGate:
             asked = max(asked, self._counted(context, answered=response is not None))
         if asked and response is not None and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = asked
-        behind = 0 if self._behind is None else self._behind.throttle_ms(context, response)
-        return max(asked, behind)
+        return max(asked, super().throttle_ms(context, response))
 
     def _counted(self, context: Context, *, answered: bool) -> int:
         """Produce without an answer counts by its bytes alone, as in Kafka."""
@@ -99,7 +97,3 @@ class QuotaGate:
             spent_ns = self._spent_ns or time.perf_counter_ns() - self._start_ns
             throttle_ms = max(throttle_ms, quotas.requested(user, client_id, spent_ns))
         return throttle_ms
-
-    def answered(self, context: Context, size_bytes: int) -> None:
-        if self._behind is not None:
-            self._behind.answered(context, size_bytes)
