@@ -9,7 +9,7 @@ from typing import Final
 
 from kwire.client.errors import AuthenticationFailed, Misuse
 from kwire.security.tls.context import client_context
-from kwire.security.tls.error import TlsError
+from kwire.security.tls.error import TlsError, reason_of
 from kwire.security.tls.options import read_options
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL")
@@ -46,11 +46,5 @@ class ClientSecurity:
         except ssl.SSLError as problem:
             plain.close()
             raise AuthenticationFailed(
-                f"SSL handshake with {host} failed: {_why(problem)}"
+                f"SSL handshake with {host} failed: {reason_of(problem, 'its')}"
             ) from problem
-
-
-def _why(problem: ssl.SSLError) -> str:
-    if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {problem.verify_message}"
-    return (problem.reason or str(problem)).lower().replace("_", " ")

@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from kwire.network.tls import TlsTransport
+from kwire.security.tls.error import reason_of
 
 TIMEOUT_S: Final = 30.0
 """How long a client has for all of its handshake, about what clients give it themselves
@@ -54,7 +55,7 @@ class Handshakes:
         except ssl.SSLError as problem:
             with suppress(OSError):  # the client has not waited to be told
                 transport.push()
-            raise HandshakeFailed(reason_of(problem)) from None
+            raise HandshakeFailed(reason_of(problem, "the client's")) from None
 
     async def _go_through(self, transport: TlsTransport) -> None:
         received = Received()
@@ -66,7 +67,7 @@ class Handshakes:
                 transport.more = False
             else:
                 transport.more = True  # what came with its last words
-            await _push(transport)
+            await push_all(transport)
 
     async def _step(self, step: Callable[[], None]) -> None:
         await self._take_turn()
@@ -142,15 +143,7 @@ class Received:
         return position > 0
 
 
-async def _push(transport: TlsTransport) -> None:
+async def push_all(transport: TlsTransport) -> None:
+    """Send what OpenSSL has to say to the other side.  Raises OSError."""
     while not transport.push():
         await trio.lowlevel.wait_writable(transport)
-
-
-def reason_of(problem: ssl.SSLError, whose: str = "client") -> str:
-    """What OpenSSL says of it, without the line of its source."""
-    if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"the {whose}'s certificate is not trusted: {problem.verify_message}"
-    if not problem.reason:
-        return str(problem)
-    return problem.reason.lower().replace("_", " ")

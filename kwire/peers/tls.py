@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from kwire.network.handshake import reason_of
+from kwire.network.handshake import push_all
 from kwire.network.tls import TlsTransport
 from kwire.security.listener_tls import tls_options
 from kwire.security.tls.context import client_context
-from kwire.security.tls.error import TlsError
+from kwire.security.tls.error import TlsError, reason_of
 from kwire.settings import ConfigError
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class PeerTls:
         except ConfigError as problem:
             raise ConnectionAbortedError(None, str(problem)) from None
         except ssl.SSLError as problem:
-            raise ConnectionAbortedError(
-                None, f"SSL handshake failed: {reason_of(problem, 'broker')}"
-            ) from None
+            reason = reason_of(problem, "the broker's")
+            raise ConnectionAbortedError(None, f"SSL handshake failed: {reason}") from None
         return transport
 
 
@@ -57,7 +56,7 @@ async def _shake_hands(transport: TlsTransport) -> None:
         try:
             await trio.to_thread.run_sync(transport.tls.do_handshake)
         except ssl.SSLWantReadError:
-            await _push(transport)
+            await push_all(transport)
             await trio.lowlevel.wait_readable(transport)
             if not transport.take_in():
                 raise ConnectionResetError("it went away during the SSL handshake") from None
@@ -66,9 +65,4 @@ async def _shake_hands(transport: TlsTransport) -> None:
             raise
         else:
             transport.more = True  # what came with its last words
-    await _push(transport)
-
-
-async def _push(transport: TlsTransport) -> None:
-    while not transport.push():
-        await trio.lowlevel.wait_writable(transport)
+    await push_all(transport)
