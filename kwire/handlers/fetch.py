@@ -42,9 +42,9 @@ from kwire.context import Context
 from kwire.partitions.fetching import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
-    REPLICA_STATE_SINCE,
     Fetch,
     failed,
+    replica_id,
 )
 
 
@@ -52,7 +52,7 @@ def handle(
     broker: Broker, request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
     version = context.api_version
-    if _replica_id(request, version) >= 0:
+    if replica_id(request, version) >= 0:
         from kwire.replication.serving import ReplicaFetch
 
         fetch: Fetch = ReplicaFetch(broker, request, version)
@@ -87,10 +87,3 @@ def _of_a_rack(broker: Broker, request: FetchRequest, context: Context) -> Fetch
     if broker.config.replica_selector_class == RACK_AWARE:
         return RackAwareFetch(broker, request, context.api_version, context.listener)
     return Fetch(broker, request, context.api_version)
-
-
-def _replica_id(request: FetchRequest, version: int) -> int:
-    """Which broker asks; negative for consumers."""
-    if version < REPLICA_STATE_SINCE:
-        return request.replica_id
-    return -1 if request.replica_state is None else request.replica_state.replica_id

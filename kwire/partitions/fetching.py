@@ -444,6 +444,13 @@ def by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     return topics
 
 
+def replica_id(request: FetchRequest, version: int) -> int:
+    """Which broker asks; negative for consumers."""
+    if version < REPLICA_STATE_SINCE:
+        return request.replica_id
+    return -1 if request.replica_state is None else request.replica_state.replica_id
+
+
 def failed(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
     """Kafka's answer to a request that it could not carry out.
 

@@ -19,7 +19,7 @@ from kwire.context import CloseConnection
 from kwire.log import LogError
 from kwire.metadata.acls import AclOperation, ResourceType
 from kwire.partitions import transactional_produce
-from kwire.partitions.fetching import REPLICA_STATE_SINCE, Fetch
+from kwire.partitions.fetching import Fetch, replica_id
 from kwire.partitions.produce_versions import TOPIC_IDS_SINCE
 from kwire.security.guards.base import Access, Proceed, Response, then
 
@@ -102,10 +102,8 @@ async def _close_after(reply: Awaitable[Any], problem: CloseConnection) -> None:
 def fetch(access: Access, request: FetchRequest, proceed: Proceed) -> Response:
     """Replicas are brokers' business; of what consumers ask the handler has `leave_out` look at
     each partition, those of a session too."""
-    replica = request.replica_id
-    if access.version >= REPLICA_STATE_SINCE:
-        replica = -1 if request.replica_state is None else request.replica_state.replica_id
-    if replica < 0 or access.on_cluster(AclOperation.CLUSTER_ACTION):
+    is_consumer = replica_id(request, access.version) < 0
+    if is_consumer or access.on_cluster(AclOperation.CLUSTER_ACTION):
         return proceed(request)
     refused = Fetch(access.broker, request, access.version)
     refused.refuse(list(refused.plan.targets), DENIED)
