@@ -8,6 +8,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import CreatableTopicResult
 from kwire.codecs.messages.delete_topics import DeletableTopicResult
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.controller.outcome import named_once
 from kwire.metadata.acls import AclOperation, ResourceType
 from kwire.security.guards.base import Access, Proceed, Response, then
 
@@ -26,12 +27,12 @@ _IDS_SINCE = 6
 def create_topics(access: Access, request: CreateTopicsRequest, proceed: Proceed) -> Response:
     """Who may create in the cluster may create every topic; what is set is told who may see it."""
     names = [topic.name for topic in request.topics]
-    repeated = {name for name in names if names.count(name) > 1}
+    _, repeated = named_once(names, str)
     if access.on_cluster(AclOperation.CREATE, quiet=True):
         denied = set[str]()
     else:
         permitted = access.permitted(AclOperation.CREATE, TOPIC, names)
-        denied = set(names) - permitted - repeated
+        denied = set(names).difference(permitted, repeated)
     request.topics = [topic for topic in request.topics if topic.name not in denied]
 
     def merge(response: CreateTopicsResponse) -> CreateTopicsResponse:

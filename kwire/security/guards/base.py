@@ -77,13 +77,23 @@ class Access:
         kind: ResourceType,
         items: Iterable[Item],
         name_of: Callable[[Item], str],
+        *,
+        nameless: bool = False,
     ) -> tuple[list[Item], list[Item]]:
-        """The items on which it may be done, and the others."""
-        items = list(items)
-        permitted = self.permitted(operation, kind, map(name_of, items))
+        """The items on which it may be done, and the others.
+
+        With `nameless` an item whose name is empty is of an id that nobody knows, and passes: the
+        handler tells that.
+        """
+        named = [(name_of(each), each) for each in items]
+        permitted = self.permitted(
+            operation, kind, (name for name, _ in named if name or not nameless)
+        )
+        if nameless:
+            permitted.add("")
         return (
-            [each for each in items if name_of(each) in permitted],
-            [each for each in items if name_of(each) not in permitted],
+            [each for name, each in named if name in permitted],
+            [each for name, each in named if name not in permitted],
         )
 
 

@@ -111,10 +111,10 @@ def offset_commit(access: Access, request: OffsetCommitRequest, proceed: Proceed
     if access.version >= _COMMITS_BY_ID_SINCE:
         for topic in request.topics:
             topic.name = access.broker.image.names_by_id.get(topic.topic_id, "")
-    known = [topic for topic in request.topics if topic.name]
-    _, denied = access.split(AclOperation.READ, TOPIC, known, lambda topic: topic.name)
+    request.topics, denied = access.split(
+        AclOperation.READ, TOPIC, request.topics, lambda topic: topic.name, nameless=True
+    )
     refused = [_uncommitted(topic, TOPIC_DENIED) for topic in denied]
-    request.topics = [topic for topic in request.topics if topic not in denied]
 
     def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
         response.topics = [*refused, *response.topics]
@@ -191,9 +191,9 @@ def _hide(access: Access, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
     if access.version >= FETCHES_BY_ID_SINCE:
         for topic in group.topics:
             topic.name = names.get(topic.topic_id, "")
-    known = [topic for topic in group.topics if topic.name]
-    _, denied = access.split(AclOperation.DESCRIBE, TOPIC, known, lambda topic: topic.name)
-    group.topics = [topic for topic in group.topics if topic not in denied]
+    group.topics, denied = access.split(
+        AclOperation.DESCRIBE, TOPIC, group.topics, lambda topic: topic.name, nameless=True
+    )
     return [
         OffsetFetchResponseTopics(
             name=topic.name,

@@ -37,14 +37,14 @@ def produce(access: Access, request: ProduceRequest, proceed: Proceed) -> Respon
     if not _may_be_transactional(access, request):
         refused = [_refused(topic, TRANSACTION_DENIED) for topic in request.topic_data]
         return _closing(request, None, refused) or ProduceResponse(refused)
-    name_of = _names(access)
-    known = [topic for topic in request.topic_data if name_of(topic)]
-    _, denied = access.split(AclOperation.WRITE, TOPIC, known, name_of)
+    allowed, denied = access.split(
+        AclOperation.WRITE, TOPIC, request.topic_data, _names(access), nameless=True
+    )
     if not denied:
         return proceed(request)
     refused = [_refused(topic, DENIED) for topic in denied]
     # Another request, for what was learnt of this one's bytes would be all that is looked at.
-    rest = replace(request, topic_data=[each for each in request.topic_data if each not in denied])
+    rest = replace(request, topic_data=allowed)
 
     def merge(response: ProduceResponse) -> ProduceResponse:
         response.responses = [*refused, *response.responses]

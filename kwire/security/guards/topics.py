@@ -21,6 +21,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderTopicResult,
 )
+from kwire.controller.outcome import named_once
 from kwire.metadata.acls import AclOperation, ResourceType
 from kwire.security.guards.base import Access, Proceed, Request, Response, then
 
@@ -132,11 +133,11 @@ def create_partitions(
     access: Access, request: CreatePartitionsRequest, proceed: Proceed
 ) -> Response:
     """A topic that is named twice is that, whoever asks."""
-    names = [topic.name for topic in request.topics]
-    repeated = {name for name in names if names.count(name) > 1}
-    once = [name for name in names if name not in repeated]
-    permitted = access.permitted(AclOperation.ALTER, ResourceType.TOPIC, once)
-    denied = [name for name in once if name not in permitted]
+    once, _ = named_once(request.topics, lambda topic: topic.name)
+    permitted = access.permitted(
+        AclOperation.ALTER, ResourceType.TOPIC, (topic.name for topic in once)
+    )
+    denied = {topic.name: None for topic in once if topic.name not in permitted}
     request.topics = [topic for topic in request.topics if topic.name not in denied]
 
     def merge(response: CreatePartitionsResponse) -> CreatePartitionsResponse:

@@ -99,9 +99,10 @@ def _without_denied(
         return _ids_without_denied(access, request)
     names = dict.fromkeys(topic.name or "" for topic in topics)
     seen = access.permitted(AclOperation.DESCRIBE, TOPIC, names)
-    uncreatable = _uncreatable(access, request, [name for name in names if name in seen])
+    visible = [name for name in names if name in seen]
+    uncreatable = dict.fromkeys(_uncreatable(access, request, visible))
     kept = [each for each in topics if each.name in seen and each.name not in uncreatable]
-    refused = [name for name in uncreatable] + [name for name in names if name not in seen]
+    refused = [*uncreatable, *(name for name in names if name not in seen)]
     return replace(request, topics=kept), [_denied(name) for name in refused]
 
 
