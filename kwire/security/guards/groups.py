@@ -31,6 +31,8 @@ from kwire.security.guards.base import Access, Proceed, Request, Response, then
 from kwire.security.operations import GROUP_OPERATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kwire.codecs.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from kwire.codecs.messages.describe_groups import (
         DescribeGroupsRequest,
@@ -208,13 +210,12 @@ def _hide(access: Access, group: OffsetFetchRequestGroup) -> list[OffsetFetchRes
 
 
 def _show(
-    access: Access,
-    answer: OffsetFetchResponseGroup,
-    refused: list[OffsetFetchResponseTopics],
-    *,
-    everything: bool,
+    access: Access, answer: Response, refused: Sequence[Response], *, everything: bool
 ) -> None:
-    """Who asks for everything is told what they may see; what was named is refused."""
+    """The topics of a group, or of an answer about one, whose sender may see the group.
+
+    Who asks for everything is told what they may see; what was named is refused.
+    """
     if everything:
         seen = access.permitted(
             AclOperation.DESCRIBE, TOPIC, [topic.name for topic in answer.topics], quiet=True
@@ -234,14 +235,10 @@ def _fetch_of_one(access: Access, request: OffsetFetchRequest, proceed: Proceed)
     if not everything:
         request.topics = allowed
 
+    refused = [_unfetched(topic, TOPIC_DENIED) for topic in denied]
+
     def merge(response: OffsetFetchResponse) -> OffsetFetchResponse:
-        if everything:
-            seen = access.permitted(
-                AclOperation.DESCRIBE, TOPIC, [each.name for each in response.topics], quiet=True
-            )
-            response.topics = [each for each in response.topics if each.name in seen]
-        elif response.error_code == ErrorCode.NONE:
-            response.topics += [_unfetched(topic, TOPIC_DENIED) for topic in denied]
+        _show(access, response, refused, everything=everything)
         return response
 
     return then(proceed(request), merge)
