@@ -1,8 +1,10 @@
-"""What clients can see of Java's hashing: the coordinator of a group, and who wins a draw."""
+"""What clients can see of Java's hashing: who coordinates a group, who wins, who gets what."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 _INT_MIN = -(1 << 31)
 
@@ -35,3 +37,97 @@ def partition_for(group_id: str, partitions: int) -> int:
     """
     value = string_hash(group_id)
     return (0 if value == _INT_MIN else abs(value)) % partitions
+
+
+# -- the order in which a HashMap is walked
+
+K = TypeVar("K")
+
+TABLE_SIZE = 16
+LOAD = 0.75
+_CROWDED_BUCKET = 8
+_CROWDED_TABLE = 64
+"""A smaller table with so many keys in one bucket grows; a larger one makes a tree of them."""
+
+
+class HashTable(Generic[K]):
+    """Keys in the order in which Java's HashMap, and so its HashSet, would walk them.
+
+    That is bucket by bucket, and within one in the order in which they came, but what came by
+    `computeIfAbsent` is in front; the table doubles as it fills and never shrinks.  Not told apart
+    is a bucket of more than eight keys in a table of 64 or more, which Java turns into a tree.
+    """
+
+    __slots__ = ("_buckets", "_came", "_hash", "_keys", "_size")
+
+    def __init__(
+        self, hash_code: Callable[[K], int], keys: Iterable[K] = (), size: int = TABLE_SIZE
+    ) -> None:
+        """`size`: of the table, a power of two."""
+        self._hash = hash_code
+        self._size = size
+        self._keys: dict[K, tuple[int, int]] = {}
+        """Its spread hash, and its rank in any bucket."""
+        self._came = 0
+        self._buckets: dict[int, int] = {}
+        for key in keys:
+            self.add(key)
+
+    @classmethod
+    def of_collection(cls, hash_code: Callable[[K], int], keys: Iterable[K]) -> HashTable[K]:
+        """`new HashSet<>(collection)`: large enough from the beginning."""
+        known = list(keys)
+        return cls(hash_code, known, max(table_size(int(len(known) / LOAD) + 1), TABLE_SIZE))
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[K]:
+        mask = self._size - 1
+        keys = self._keys
+        return iter(sorted(keys, key=lambda key: (keys[key][0] & mask, keys[key][1])))
+
+    def add(self, key: K, *, in_front: bool = False) -> None:
+        if key in self._keys:
+            return
+        value = self._hash(key) & 0xFFFFFFFF
+        spread = value ^ value >> 16
+        self._came += 1
+        self._keys[key] = spread, -self._came if in_front else self._came
+        bucket = spread & (self._size - 1)
+        crowd = self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        if crowd > _CROWDED_BUCKET and self._size < _CROWDED_TABLE:
+            self._double()
+        if len(self._keys) > self._size * LOAD:
+            self._double()
+
+    def discard(self, key: K) -> None:
+        known = self._keys.pop(key, None)
+        if known is not None:
+            self._buckets[known[0] & (self._size - 1)] -= 1
+
+    def _double(self) -> None:
+        self._size *= 2
+        self._buckets = {}
+        for spread, _ in self._keys.values():
+            bucket = spread & (self._size - 1)
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+
+
+def table_size(capacity: int) -> int:
+    """The table that a HashMap makes for a capacity that is asked for."""
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def integer_hash(value: int) -> int:
+    return value
+
+
+@lru_cache(maxsize=8192)
+def uuid_hash(uuid: bytes) -> int:
+    """`hashCode` of Kafka's Uuid and of Java's: both halves of both halves, XORed."""
+    value = int.from_bytes(uuid[:8]) ^ int.from_bytes(uuid[8:])
+    return (value >> 32 ^ value) & 0xFFFFFFFF

@@ -1,0 +1,198 @@
+"""The assignor `uniform` where members are subscribed to different topics.
+
+1. members keep what they have of topics that they are still subscribed to;
+2. what nobody has goes, topic by topic, to the subscribers who have least;
+3. topic by topic partitions go from the subscribers who have most to those who have least, until
+   nothing more is gained, or ROUNDS_MAX times.
+
+Topics with the most partitions for each subscriber come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kwire.groups.consumer.assignors.spec import Assignment, Draft, GroupSpec
+
+ROUNDS_MAX = 16
+"""As in Apache Kafka: where subscriptions overlap, each round makes up for half of what is left."""
+
+_NOBODY = -1
+
+
+def assign(spec: GroupSpec) -> dict[str, Assignment]:
+    """By member id; nobody is named where nobody is subscribed to anything."""
+    balance = _Balance(spec)
+    if not balance.subscribers:
+        return {}
+    balance.assign_what_is_free()
+    balance.move()
+    return balance.done()
+
+
+class _Balance:
+    """Members are known by their place in the group."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._members = spec.members
+        self._counts = spec.partition_counts
+        self.subscribers: dict[bytes, list[int]] = {}
+        self._drafts: dict[int, Draft] = {}
+        for place, member in enumerate(self._members):
+            for topic_id in member.topic_ids:
+                self.subscribers.setdefault(topic_id, []).append(place)
+        self.sizes = [0] * len(self._members)
+        """How many partitions each member has."""
+        self._owners = {
+            topic_id: [_NOBODY] * self._counts[topic_id] for topic_id in self.subscribers
+        }
+        self._keep()
+
+    def _keep(self) -> None:
+        for place, member in enumerate(self._members):
+            for topic_id, partitions in member.assignment.items():
+                if topic_id not in member.topic_ids:
+                    self._draft(place).remove_topic(topic_id)
+                    continue
+                self.sizes[place] += len(partitions)
+                for partition in partitions:
+                    self._owners[topic_id][partition] = place
+
+    def _draft(self, place: int) -> Draft:
+        draft = self._drafts.get(place)
+        if draft is None:
+            draft = self._drafts[place] = Draft(self._members[place].assignment)
+        return draft
+
+    def done(self) -> dict[str, Assignment]:
+        return {
+            member.member_id: self._drafts[place].done()
+            if place in self._drafts
+            else member.assignment
+            for place, member in enumerate(self._members)
+        }
+
+    def _sorted(self, topic_ids: Iterable[bytes]) -> list[bytes]:
+        def place(topic_id: bytes) -> tuple[float, int, int, int]:
+            subscribers = len(self.subscribers[topic_id])
+            return (
+                -self._counts[topic_id] / subscribers,
+                subscribers,
+                int.from_bytes(topic_id[:8], signed=True),
+                int.from_bytes(topic_id[8:], signed=True),
+            )
+
+        return sorted(topic_ids, key=place)
+
+    def _give(self, topic_id: bytes, partition: int, place: int) -> None:
+        owner = self._owners[topic_id][partition]
+        if owner != _NOBODY:
+            self._draft(owner).remove(topic_id, partition)
+            self.sizes[owner] -= 1
+        expected = -(-self._counts[topic_id] // len(self.subscribers[topic_id]))
+        self._draft(place).add(topic_id, partition, expected)
+        self._owners[topic_id][partition] = place
+        self.sizes[place] += 1
+
+    def assign_what_is_free(self) -> None:
+        for topic_id in self._sorted(t for t, owners in self._owners.items() if _NOBODY in owners):
+            loads = _Loads(self.sizes, self.subscribers[topic_id])
+            owners = self._owners[topic_id]
+            free = [partition for partition, owner in enumerate(owners) if owner == _NOBODY]
+            for partition in free:
+                self._give(topic_id, partition, loads.next_least())
+
+    def move(self) -> None:
+        shared = [topic_id for topic_id, places in self.subscribers.items() if len(places) > 1]
+        topic_ids = self._sorted(shared)
+        last_moved = -1
+        for _ in range(ROUNDS_MAX):
+            for position, topic_id in enumerate(topic_ids):
+                if position == last_moved:
+                    return  # a whole round without a move
+                if self._move_within(topic_id) or last_moved == -1:
+                    last_moved = position
+
+    def _move_within(self, topic_id: bytes) -> int:
+        """Move partitions of one topic; how many were."""
+        loads = _Loads(self.sizes, self.subscribers[topic_id])
+        if loads.difference <= 1:
+            return 0
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(self._owners[topic_id]):
+            owned.setdefault(owner, []).append(partition)
+        moved = 0
+        while not loads.balanced():
+            giver = loads.next_most()
+            while giver is not None and not owned.get(giver):
+                loads.exclude()
+                giver = loads.next_most()
+            if giver is None:
+                break
+            partition = owned[giver].pop()
+            taker = loads.next_least()
+            if loads.balanced():
+                break
+            self._give(topic_id, partition, taker)
+            moved += 1
+        return moved
+
+
+class _Loads:
+    """Subscribers of one topic by how much they have: who gives next, who takes next.
+
+    Those who have least form a range at the front: each gets one partition, then the range is one
+    higher and takes in who has as much.  Those who have most form one at the back, likewise; who
+    has nothing to give is put behind it.
+    """
+
+    def __init__(self, sizes: Sequence[int], places: Sequence[int]) -> None:
+        self._sizes = sizes
+        order = self._order = sorted(places, key=lambda place: (sizes[place], place))
+        least, most = sizes[order[0]], sizes[order[-1]]
+        self.difference = most - least
+        self._least_end = 0
+        self._least_size = least - 1
+        self._next_least = 0
+        self._most_start = self._most_end = len(order)
+        self._most_size = most + 1
+        self._next_most = len(order) - 1
+
+    def balanced(self) -> bool:
+        return self._most_size - self._least_size <= 1
+
+    def next_least(self) -> int:
+        if self._next_least >= self._least_end:
+            self._least_size += 1
+            while self._least_end < len(self._order) and self._has(
+                self._least_end, self._least_size
+            ):
+                self._least_end += 1
+            self._next_least = 0
+        self._next_least += 1
+        return self._order[self._next_least - 1]
+
+    def next_most(self) -> int | None:
+        """None: nobody has anything left to give."""
+        if self._next_most < self._most_start:
+            if self._most_end <= self._most_start > 0:
+                self._most_size = self._sizes[self._order[self._most_start - 1]]
+            else:
+                self._most_size -= 1
+            while self._most_start > 0 and self._has(self._most_start - 1, self._most_size):
+                self._most_start -= 1
+            self._next_most = self._most_end - 1
+        if self._next_most < 0:
+            return None
+        self._next_most -= 1
+        return self._order[self._next_most + 1]
+
+    def exclude(self) -> None:
+        """The one whom `next_most` gave last has nothing to give."""
+        given, last = self._next_most + 1, self._most_end - 1
+        order = self._order
+        order[given], order[last] = order[last], order[given]
+        self._most_end -= 1
+
+    def _has(self, position: int, size: int) -> bool:
+        return self._sizes[self._order[position]] == size

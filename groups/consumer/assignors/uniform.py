@@ -1,0 +1,104 @@
+"""The assignor `uniform`: as many partitions for each member as for any other, moving few.
+
+Where all are subscribed to the same topics it takes from who has more than their share and gives
+to who has less.  Else see `balanced`.
+"""
+
+from __future__ import annotations
+
+from kwire.groups.consumer.assignors import balanced
+from kwire.groups.consumer.assignors.spec import Assignment, Draft, GroupSpec, MemberSpec
+from kwire.groups.java import HashTable, uuid_hash
+
+NAME = "uniform"
+
+
+def assign(spec: GroupSpec) -> dict[str, Assignment]:
+    """By member id; nobody is named where nobody is subscribed to anything."""
+    if not spec.members:
+        return {}
+    return _Shares(spec).deal() if spec.homogeneous else balanced.assign(spec)
+
+
+class _Shares:
+    """Dealing out the topics that all members are subscribed to."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._members = spec.members
+        topic_ids = HashTable.of_collection(uuid_hash, spec.members[0].topic_ids)
+        self._counts = {topic_id: spec.partition_counts[topic_id] for topic_id in topic_ids}
+        total = sum(self._counts.values())
+        self._quota, self._with_one_more = divmod(total, len(self._members))
+        self._free = self._assigned_to_nobody()
+        self._drafts: dict[str, Draft] = {}
+        self._unfilled: list[tuple[MemberSpec, int]] = []
+
+    def _assigned_to_nobody(self) -> list[tuple[bytes, int]]:
+        assigned = {
+            (topic_id, partition)
+            for member in self._members
+            for topic_id, partitions in member.assignment.items()
+            for partition in partitions
+        }
+        return [
+            (topic_id, partition)
+            for topic_id, count in self._counts.items()
+            for partition in range(count)
+            if (topic_id, partition) not in assigned
+        ]
+
+    def deal(self) -> dict[str, Assignment]:
+        if not self._counts:
+            return {}
+        for position, member in enumerate(self._members):
+            self._revoke(member, len(self._members) - position)
+        self._fill()
+        return {
+            member.member_id: self._drafts[member.member_id].done()
+            if member.member_id in self._drafts
+            else member.assignment
+            for member in self._members
+        }
+
+    def _draft(self, member: MemberSpec) -> Draft:
+        draft = self._drafts.get(member.member_id)
+        if draft is None:
+            draft = self._drafts[member.member_id] = Draft(member.assignment)
+        return draft
+
+    def _revoke(self, member: MemberSpec, members_left: int) -> None:
+        """Take what is too much, and note who has too little.
+
+        A partition more than the quota goes rather to those behind who have it already.
+        """
+        has_one_more = self._with_one_more > 0
+        room = self._quota + has_one_more
+        for topic_id, partitions in member.assignment.items():
+            if topic_id not in self._counts:
+                self._draft(member).remove_topic(topic_id)
+            elif len(partitions) <= room:
+                room -= len(partitions)
+            else:
+                room = self._revoke_behind(member, topic_id, partitions, room)
+        if room > 0 and has_one_more and members_left > self._with_one_more:
+            room -= 1
+            has_one_more = False
+        if room > 0:
+            self._unfilled.append((member, room))
+        self._with_one_more -= has_one_more
+
+    def _revoke_behind(
+        self, member: MemberSpec, topic_id: bytes, partitions: tuple[int, ...], room: int
+    ) -> int:
+        """Keep the first `room` partitions of a topic; there is no room behind them."""
+        for partition in partitions[room:]:
+            self._draft(member).remove(topic_id, partition)
+            self._free.append((topic_id, partition))
+        return 0
+
+    def _fill(self) -> None:
+        free = iter(self._free)
+        for member, room in self._unfilled:
+            draft = self._draft(member)
+            for _, (topic_id, partition) in zip(range(room), free, strict=False):
+                draft.add(topic_id, partition)
