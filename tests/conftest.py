@@ -213,12 +213,8 @@ def broker(broker_factory: BrokerFactory) -> BrokerProcess:
 
 @pytest.fixture(scope="session")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker for all tests that only use topics and groups of their own (see `unique`).
-
-    It keeps everything: a test may date its records in 1970, and the check that would delete those
-    comes whenever the broker has run for thirty seconds.
-    """
-    broker = BrokerProcess(tmp_path_factory.mktemp("shared-broker"), {"log.retention.ms": "-1"})
+    """One broker for all tests that only use topics and groups of their own (see `unique`)."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("shared-broker"))
     broker.start()
     yield broker
     finish(broker)
