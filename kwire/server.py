@@ -153,6 +153,7 @@ async def serve(
             open_broker(config, background, metadata) as broker,
         ):
             server = ConnectionServer(broker)
+            await server.logins.begin(background)
             background.start_soon(server.reap)
             background.start_soon(server.serve_ready)
             if server.tls is not None:

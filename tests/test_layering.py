@@ -104,7 +104,7 @@ ONLY_IN: dict[str, set[str]] = {
 }
 """What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""
 
-IMPORT_NAMES = {"google_re2": "re2", "python_snappy": "snappy"}
+IMPORT_NAMES = {"google_re2": "re2", "pyjwt": "jwt", "python_snappy": "snappy"}
 """Distributions whose import name is another than their own."""
 
 

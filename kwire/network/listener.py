@@ -74,7 +74,7 @@ class ConnectionServer:
         self._full = trio.lowlevel.ParkingLot()
         broker.on_quotas = self.hold_to
         self._number = 0
-        self._logins = Logins(broker)
+        self.logins = Logins(broker)
         self.tls = _tls_listeners(broker)
 
     @property
@@ -151,7 +151,7 @@ class ConnectionServer:
         nursery.start_soon(self._run, connection, name=context.connection_id)
 
     def _connect(self, client: socket.socket, context: Context) -> Connection:
-        memory, ready, log_in = self._memory, self._ready, self._logins.of(context.listener)
+        memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
         if self.tls is not None and self.tls.has(context.listener):
             return self.tls.connection(client, context, memory, ready, log_in)
         return Connection(self._broker, PlainTransport(client), context, memory, ready, log_in)

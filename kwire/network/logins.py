@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Final
 from kwire.settings import ConfigError
 
 if TYPE_CHECKING:
+    import trio
+
     from kwire.broker import Broker
     from kwire.network.connection import LogIn
+    from kwire.security.oauth.listener import KeySources
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.network.logins")
@@ -29,9 +32,17 @@ class Logins:
         }
         self._config: BrokerConfig = broker.config
         self._log_in: dict[str, LogIn] = {}
+        self._key_sources: KeySources = {}
         for listener in self._protocols:
             if self._is_sasl(listener):
-                self._log_in[listener] = _login(broker, listener)
+                self._log_in[listener] = self._login(listener)
+
+    async def begin(self, nursery: trio.Nursery) -> None:
+        """Fetch the keys that sign tokens, and have them kept up.  Raises ConfigError."""
+        if self._key_sources:
+            from kwire.security.oauth.listener import begin
+
+            await begin(self._key_sources, nursery)
 
     def of(self, listener: str) -> LogIn | None:
         """What a new client of `listener` has to pass."""
@@ -50,15 +61,15 @@ class Logins:
         self._config = config
         for listener in self._log_in:
             try:
-                self._log_in[listener] = _login(self._broker, listener)
+                self._log_in[listener] = self._login(listener)
             except ConfigError as problem:
                 log.error("listener %s goes on as it was: %s", listener, problem)
 
+    def _login(self, listener: str) -> LogIn:
+        from kwire.network.authentication import log_in
+        from kwire.security.accounts import Accounts
+        from kwire.security.listener_sasl import sasl_of
 
-def _login(broker: Broker, listener: str) -> LogIn:
-    from kwire.network.authentication import log_in
-    from kwire.security.accounts import Accounts
-    from kwire.security.listener_sasl import sasl_of
-
-    accounts = Accounts(lambda: broker.image)
-    return partial(log_in, sasl=sasl_of(broker.config, listener, accounts.find))
+        accounts = Accounts(lambda: self._broker.image)
+        config = self._broker.config
+        return partial(log_in, sasl=sasl_of(config, listener, accounts.find, self._key_sources))

@@ -8,20 +8,29 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kwire.security.sasl.exchange import ServerExchange
 from kwire.security.sasl.jaas import JaasError, LoginModule, parse_module
 from kwire.security.sasl.oauthbearer import (
     OAuthBearerServer,
-    Token,
     UnsecuredRules,
+    Validate,
     validate_unsecured,
 )
 from kwire.security.sasl.plain import PlainServer, users_of
 from kwire.security.sasl.scram import HASHES, Account, ScramServer
 from kwire.settings import BrokerConfig, ConfigError
-from kwire.settings.listener_security import check_no_java, own_name, own_setting, security_of
+from kwire.settings.listener_security import (
+    SIGNED_HANDLER,
+    check_no_java,
+    own_name,
+    own_setting,
+    security_of,
+)
+
+if TYPE_CHECKING:
+    from kwire.security.oauth.listener import KeySources
 
 log = logging.getLogger("kwire.security.listener_sasl")
 
@@ -59,8 +68,12 @@ class SaslListener:
     """`connection.failed.authentication.delay.ms`."""
 
 
-def sasl_of(config: BrokerConfig, listener: str, find: FindAccount) -> SaslListener:
+def sasl_of(
+    config: BrokerConfig, listener: str, find: FindAccount, sources: KeySources | None = None
+) -> SaslListener:
     """How `listener` is set up; `find` knows the users of SCRAM.
+
+    `sources` has the keys of signed tokens, and gets those of a listener that it lacks.
 
     Raises ConfigError with what is missing or makes no sense.
     """
@@ -69,13 +82,19 @@ def sasl_of(config: BrokerConfig, listener: str, find: FindAccount) -> SaslListe
     if not names:
         raise ConfigError(f"sasl.enabled.mechanisms of listener {listener} names no mechanism")
     return SaslListener(
-        {name: _mechanism(config, listener, name, find) for name in names},
+        {name: _mechanism(config, listener, name, find, sources) for name in names},
         settings.sasl_server_max_receive_size,
         config.connection_failed_authentication_delay_ms,
     )
 
 
-def _mechanism(config: BrokerConfig, listener: str, name: str, find: FindAccount) -> Mechanism:
+def _mechanism(
+    config: BrokerConfig,
+    listener: str,
+    name: str,
+    find: FindAccount,
+    sources: KeySources | None,
+) -> Mechanism:
     settings = security_of(config, listener, name)
     check_no_java(settings, listener, name)
     if name == PLAIN:
@@ -83,7 +102,7 @@ def _mechanism(config: BrokerConfig, listener: str, name: str, find: FindAccount
     elif name in HASHES:
         begin = _scram(config, listener, name, find)
     elif name == OAUTHBEARER:
-        begin = _oauthbearer(config, listener)
+        begin = _oauthbearer(config, listener, {} if sources is None else sources)
     else:
         raise ConfigError(
             f"sasl.enabled.mechanisms of listener {listener} names {name}, which is not served: "
@@ -108,9 +127,22 @@ def _scram(
     )
 
 
-def _oauthbearer(config: BrokerConfig, listener: str) -> Callable[[], ServerExchange]:
-    """Tokens that nobody has signed, as Apache Kafka takes them unless it is told otherwise."""
+def _oauthbearer(
+    config: BrokerConfig, listener: str, sources: KeySources
+) -> Callable[[], ServerExchange]:
+    """Signed tokens where Apache Kafka's class for them is named, else those of nobody."""
     module = login_module(config, listener, OAUTHBEARER, OAUTHBEARER_MODULE)
+    settings = security_of(config, listener, OAUTHBEARER)
+    if settings.sasl_server_callback_handler_class == SIGNED_HANDLER:
+        from kwire.security.oauth.listener import signed_tokens
+
+        validate = signed_tokens(settings, listener, module.options, sources)
+    else:
+        validate = _unsecured_tokens(listener, module)
+    return lambda: OAuthBearerServer(validate)
+
+
+def _unsecured_tokens(listener: str, module: LoginModule) -> Validate:
     try:
         rules = UnsecuredRules.of(module.options)
     except ValueError:
@@ -118,14 +150,10 @@ def _oauthbearer(config: BrokerConfig, listener: str) -> Callable[[], ServerExch
         raise ConfigError(
             f"{setting}: unsecuredValidatorAllowableClockSkewMs is no number"
         ) from None
-
-    def validate(token: str) -> Token:
-        return validate_unsecured(token, rules, time.time_ns() // 1_000_000)
-
     log.warning(
         "listener %s takes unsecured tokens (OAUTHBEARER): everybody may be anybody", listener
     )
-    return lambda: OAuthBearerServer(validate)
+    return lambda token: validate_unsecured(token, rules, time.time_ns() // 1_000_000)
 
 
 def module_of(mechanism: str) -> str:

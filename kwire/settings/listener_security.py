@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.definitions.security import SecuritySettings
@@ -51,10 +52,28 @@ def own_name(listener: str, mechanism: str, name: str) -> str:
     return f"listener.name.{listener.lower()}.{mechanism.lower()}.{name}"
 
 
+UNSECURED_HANDLER: Final = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+    "OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+SIGNED_HANDLER: Final = (
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+)
+OWN_HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
+"""Apache Kafka's own classes that read tokens: what they do is done here."""
+
+
 def check_no_java(settings: SecuritySettings, listener: str, mechanism: str) -> None:
     """Raises ConfigError where a Java class shall say whose password is right."""
-    if settings.sasl_server_callback_handler_class is not None:
-        raise ConfigError(
-            f"sasl.server.callback.handler.class of {mechanism} on listener {listener} is a Java "
-            "class, which cannot be loaded here: users stand in sasl.jaas.config"
-        )
+    handler = settings.sasl_server_callback_handler_class
+    if handler is None or (mechanism == "OAUTHBEARER" and handler in OWN_HANDLERS):
+        return
+    instead = (
+        f"it is {' or '.join(OWN_HANDLERS)}"
+        if mechanism == "OAUTHBEARER"
+        else ("users stand in sasl.jaas.config")
+    )
+    raise ConfigError(
+        f"sasl.server.callback.handler.class of {mechanism} on listener {listener} is a Java "
+        f"class, which cannot be loaded here: {instead}"
+    )

@@ -13,12 +13,12 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.apache_kafka import QUICK_JVM, ApacheKafka
 from kwire.security.sasl.scram import salted_password
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess
 from tests.conftest import finish
-from tests.security import oauth_dialogues
+from tests.security import jwt_dialogues, oauth_dialogues
 from tests.security.dialogues import DIALOGUES
 from tests.security.sasl_client import PLAIN_LINE
 from tests.security.talk import DELAY_MS, Addresses, Talk, outcome
@@ -26,6 +26,7 @@ from tests.security.talk import DELAY_MS, Addresses, Talk, outcome
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SASL_LISTENERS = ("SASL", "RENEWED", "ENDING")
+SIGNED_LISTENERS = (jwt_dialogues.STRICT, jwt_dialogues.LENIENT)
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 TOGETHER = 32
 SALT = b"0123456789abcdef"
@@ -37,10 +38,39 @@ OAUTH_LINE = (
 )
 
 
-def settings() -> tuple[Addresses, dict[str, str]]:
+OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer"
+
+
+def signed_settings(keys: Path) -> dict[str, str]:
+    """Of the listeners that take signed tokens alone."""
+    given: dict[str, str] = {}
+    for name in SIGNED_LISTENERS:
+        prefix = f"listener.name.{name.lower()}.oauthbearer.sasl"
+        given |= {
+            f"{prefix}.jaas.config": f"{OAUTHBEARER}.OAuthBearerLoginModule required;",
+            f"{prefix}.server.callback.handler.class": (
+                f"{OAUTHBEARER}.OAuthBearerValidatorCallbackHandler"
+            ),
+            f"{prefix}.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+            f"listener.name.{name.lower()}.sasl.enabled.mechanisms": "OAUTHBEARER",
+        }
+    strict, lenient = (
+        f"listener.name.{name.lower()}.oauthbearer.sasl.oauthbearer" for name in SIGNED_LISTENERS
+    )
+    return given | {
+        f"{strict}.expected.audience": f"{jwt_dialogues.AUDIENCE},everybody",
+        f"{strict}.expected.issuer": jwt_dialogues.ISSUER,
+        f"{lenient}.sub.claim.name": "name",
+        f"{lenient}.scope.claim.name": "roles",
+        f"{lenient}.clock.skew.seconds": "0",
+    }
+
+
+def settings(keys: Path) -> tuple[Addresses, dict[str, str]]:
     """Of a broker with the listeners that the dialogues are held on."""
-    ports = {name: free_port() for name in ("PLAINTEXT", *SASL_LISTENERS)}
-    protocols = [f"{name}:SASL_PLAINTEXT" for name in SASL_LISTENERS]
+    jwt_dialogues.write_keys(keys)
+    ports = {name: free_port() for name in ("PLAINTEXT", *SASL_LISTENERS, *SIGNED_LISTENERS)}
+    protocols = [f"{name}:SASL_PLAINTEXT" for name in (*SASL_LISTENERS, *SIGNED_LISTENERS)]
     given = {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", *protocols]),
@@ -59,7 +89,7 @@ def settings() -> tuple[Addresses, dict[str, str]]:
     for mechanism in ("plain", *(each.lower() for each in MECHANISMS)):
         given[f"listener.name.renewed.{mechanism}.connections.max.reauth.ms"] = "60000"
         given[f"listener.name.ending.{mechanism}.connections.max.reauth.ms"] = "1"
-    return ports, given
+    return ports, given | signed_settings(keys)
 
 
 def apache_settings(given: dict[str, str]) -> dict[str, str]:
@@ -95,8 +125,9 @@ def held(addresses: Addresses) -> dict[str, list[Any]]:
 
 @pytest.fixture(scope="module")
 def of_kwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Any]]]:
-    ports, given = settings()
-    broker = BrokerProcess(tmp_path_factory.mktemp("kwire"), given, port=ports["PLAINTEXT"])
+    directory = tmp_path_factory.mktemp("kwire")
+    ports, given = settings(directory / "jwks.json")
+    broker = BrokerProcess(directory, given, port=ports["PLAINTEXT"])
     broker.start()
     try:
         yield held(ports)
@@ -106,9 +137,16 @@ def of_kwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, lis
 
 @pytest.fixture(scope="module")
 def of_apache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    ports, given = settings()
     directory: Path = tmp_path_factory.mktemp("apache")
-    with ApacheKafka(directory, port=ports["PLAINTEXT"], settings=apache_settings(given)):
+    keys = directory / "jwks.json"
+    ports, given = settings(keys)
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}"
+    with ApacheKafka(
+        directory,
+        port=ports["PLAINTEXT"],
+        settings=apache_settings(given),
+        jvm=(*QUICK_JVM, allowed),
+    ):
         return held(ports)
 
 

@@ -5,7 +5,7 @@
 A token that is not good is answered by JSON that says so, and the client's next message ends the
 exchange with the same words.  Tokens here are unsecured JWS, for development: nobody has signed
 them, so everybody may be anybody.  What is checked of them is what Apache Kafka's
-OAuthBearerUnsecuredValidatorCallbackHandler checks.
+OAuthBearerUnsecuredValidatorCallbackHandler checks.  Signed ones are read in kwire.security.oauth.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class Token(NamedTuple):
     expires_ms: int
 
 
+Validate = Callable[[str], Token]
+"""Reads a token; raises BadToken where it lets nobody in."""
+
+
 class UnsecuredRules(NamedTuple):
     """The options of a login module that say what an unsecured token must have."""
 
@@ -66,9 +70,7 @@ class UnsecuredRules(NamedTuple):
 
 
 class OAuthBearerServer:
-    """`validate` reads a token, or raises BadToken."""
-
-    def __init__(self, validate: Callable[[str], Token]) -> None:
+    def __init__(self, validate: Validate) -> None:
         self._validate = validate
         self._refused: str | None = None
         self.principal_name: str | None = None

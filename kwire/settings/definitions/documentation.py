@@ -188,11 +188,28 @@ BROKER = {
     "default no more than there are brokers.",
     "share.coordinator.state.topic.segment.bytes": "Segment size of the topic of share state.",
     "sasl.enabled.mechanisms": "How clients may prove who they are: PLAIN, SCRAM-SHA-256, "
-    "SCRAM-SHA-512 and, with unsecured tokens, OAUTHBEARER.",
+    "SCRAM-SHA-512, and OAUTHBEARER, whose tokens nobody has signed unless "
+    "sasl.server.callback.handler.class says otherwise.",
     "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
     "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
     "sasl.mechanism.inter.broker.protocol": "How a broker proves to the others who it is, with the "
     "name and password of that mechanism's sasl.jaas.config.",
+    "sasl.oauthbearer.clock.skew.seconds": "How wrong the clock of who signs tokens may be.",
+    "sasl.oauthbearer.expected.audience": "Whom a signed token must be for, one of these; a token "
+    "that names somebody is for nobody else.",
+    "sasl.oauthbearer.expected.issuer": "Who must have issued a signed token.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "How often the keys that sign tokens are fetched.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": "How long it is tried again where that "
+    "fails; the keys that are known hold meanwhile.",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "How soon it is tried again, twice as long "
+    "after each time.",
+    "sasl.oauthbearer.jwks.endpoint.url": "Where the keys that sign tokens are (JWKS): an http: or "
+    "https: URL, or a file: URL, whose file is followed.",
+    "sasl.oauthbearer.scope.claim.name": "Where a signed token has its scopes.",
+    "sasl.oauthbearer.sub.claim.name": "Where a signed token has the name of who shows it.",
+    "sasl.server.callback.handler.class": "Of OAUTHBEARER: Apache Kafka's "
+    "OAuthBearerValidatorCallbackHandler for tokens that are signed, or its class for those that "
+    "are not.",
     "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",

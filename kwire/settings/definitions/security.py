@@ -65,6 +65,21 @@ class LoginSettings(Settings):
     sasl_server_max_receive_size = integer(524_288, MEDIUM)
 
 
+class TokenReadingSettings(Settings):
+    """What a token must be that lets somebody in by OAUTHBEARER."""
+
+    sasl_oauthbearer_clock_skew_seconds = integer(30, LOW)
+    sasl_oauthbearer_expected_audience = strings((), HIGH, members())
+    sasl_oauthbearer_expected_issuer = optional_string(HIGH)
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, LOW)
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, LOW)
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, LOW)
+    sasl_oauthbearer_jwks_endpoint_url = optional_string(MEDIUM)
+    sasl_oauthbearer_scope_claim_name = string("scope", LOW)
+    sasl_oauthbearer_sub_claim_name = string("sub", LOW)
+    sasl_server_callback_handler_class = java_class(MEDIUM)
+
+
 class SaslSettings(Settings, effect=SASL):
     """The rest of what there is to say of SASL's mechanisms."""
 
@@ -103,13 +118,6 @@ class SaslSettings(Settings, effect=SASL):
     sasl_oauthbearer_assertion_template_file = optional_string(MEDIUM)
     sasl_oauthbearer_client_credentials_client_id = optional_string(MEDIUM)
     sasl_oauthbearer_client_credentials_client_secret = password(MEDIUM)
-    sasl_oauthbearer_clock_skew_seconds = integer(30, LOW)
-    sasl_oauthbearer_expected_audience = strings((), HIGH, members())
-    sasl_oauthbearer_expected_issuer = optional_string(HIGH)
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = long(3_600_000, LOW)
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = long(10_000, LOW)
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = long(100, LOW)
-    sasl_oauthbearer_jwks_endpoint_url = optional_string(MEDIUM)
     sasl_oauthbearer_jwt_retriever_class = java_class(
         MEDIUM, "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
     )
@@ -117,10 +125,7 @@ class SaslSettings(Settings, effect=SASL):
         MEDIUM, "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
     )
     sasl_oauthbearer_scope = optional_string(MEDIUM)
-    sasl_oauthbearer_scope_claim_name = string("scope", LOW)
-    sasl_oauthbearer_sub_claim_name = string("sub", LOW)
     sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
-    sasl_server_callback_handler_class = java_class(MEDIUM)
 
 
 class TokenSettings(Settings, effect=TOKENS):
@@ -132,7 +137,9 @@ class TokenSettings(Settings, effect=TOKENS):
     delegation_token_secret_key = password(MEDIUM)
 
 
-class SecuritySettings(TlsSettings, LoginSettings, SaslSettings, TokenSettings):
+class SecuritySettings(
+    TlsSettings, LoginSettings, TokenReadingSettings, SaslSettings, TokenSettings
+):
     """TLS, SASL, principals and delegation tokens."""
 
     authorizer_class_name = string("", LOW)

@@ -1,0 +1,52 @@
+"""Getting what is at a URL, or in a file that a URL names.  All of it blocks: it is for threads."""
+
+from __future__ import annotations
+
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+TIMEOUT_S: Final = 20.0
+"""To connect, and between two pieces of an answer: jose4j's."""
+SIZE_BYTES_MAX: Final = 512 * 1024
+"""Of an answer; jose4j's."""
+
+SCHEMES: Final = ("file", "http", "https")
+
+
+class CannotFetch(Exception):
+    """Why there is nothing; the URL is not in it, for it may hold a secret."""
+
+
+def path_of(url: str) -> Path | None:
+    """The file that a `file:` URL names; None for other URLs."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
+    """Raises CannotFetch."""
+    file = path_of(url)
+    try:
+        if file is not None:
+            return file.read_bytes()
+        return _ask(urllib.request.Request(url, headers={"Accept": "application/json"}), tls)
+    except urllib.error.HTTPError as problem:
+        problem.close()
+        raise CannotFetch(f"it answers {problem.code} {problem.reason}") from None
+    except urllib.error.URLError as problem:
+        raise CannotFetch(str(problem.reason)) from None
+    except (OSError, HTTPException, ValueError) as problem:
+        raise CannotFetch(getattr(problem, "strerror", None) or str(problem)) from None
+
+
+def _ask(request: urllib.request.Request, tls: ssl.SSLContext | None) -> bytes:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=tls) as answer:
+        data: bytes = answer.read(SIZE_BYTES_MAX + 1)
+    if len(data) > SIZE_BYTES_MAX:
+        raise CannotFetch(f"it answers more than {SIZE_BYTES_MAX} bytes")
+    return data

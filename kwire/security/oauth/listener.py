@@ -1,0 +1,101 @@
+"""What a listener takes as a signed token, by `sasl.oauthbearer.*`, and where its keys are.
+
+The keys stay those of the place that the broker was started with: the settings that name it are not
+to be changed at run time.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Mapping
+
+import trio
+
+from kwire.security.oauth.fetching import SCHEMES
+from kwire.security.oauth.key_source import KeySource, NoKeys, Refreshing
+from kwire.security.oauth.signed_token import SignedRules, validate_signed
+from kwire.security.sasl.oauthbearer import Validate
+from kwire.security.tls.context import client_context
+from kwire.security.tls.error import TlsError
+from kwire.security.tls.options import read_options
+from kwire.settings import ConfigError
+from kwire.settings.definitions.security import SecuritySettings
+
+log = logging.getLogger("kwire.security.oauth")
+
+KeySources = dict[str, KeySource]
+"""By the name of the listener."""
+
+
+def signed_tokens(
+    settings: SecuritySettings,
+    listener: str,
+    module_options: Mapping[str, str],
+    sources: KeySources,
+) -> Validate:
+    """How tokens are read on `listener`, whose keys are in `sources` afterwards.
+
+    Raises ConfigError.
+    """
+    if listener not in sources:
+        sources[listener] = _source(settings, listener, module_options)
+    source, rules = sources[listener], rules_of(settings)
+    for name, given in (("audience", rules.audiences), ("issuer", rules.issuer)):
+        if not given:
+            log.warning(
+                "listener %s takes tokens of any %s: sasl.oauthbearer.expected.%s is not set",
+                listener,
+                name,
+                name,
+            )
+    return lambda token: validate_signed(token, rules, source.find, time.time_ns() // 1_000_000)
+
+
+def rules_of(settings: SecuritySettings) -> SignedRules:
+    return SignedRules(
+        frozenset(settings.sasl_oauthbearer_expected_audience),
+        settings.sasl_oauthbearer_expected_issuer,
+        settings.sasl_oauthbearer_clock_skew_seconds,
+        settings.sasl_oauthbearer_scope_claim_name,
+        settings.sasl_oauthbearer_sub_claim_name,
+    )
+
+
+def _source(
+    settings: SecuritySettings, listener: str, module_options: Mapping[str, str]
+) -> KeySource:
+    url = (settings.sasl_oauthbearer_jwks_endpoint_url or "").strip()
+    scheme, separator, rest = url.partition(":")
+    if not separator or not rest or scheme.lower() not in SCHEMES:
+        raise ConfigError(
+            f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url is a URL of "
+            f"{', '.join(SCHEMES)}, whose keys sign the tokens"
+        )
+    refreshing = Refreshing(
+        settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
+        settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
+        settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+    )
+    return KeySource(url, refreshing, _tls(listener, module_options))
+
+
+def _tls(listener: str, module_options: Mapping[str, str]) -> ssl.SSLContext | None:
+    """By `ssl.*` of the JAAS line; None for who the system trusts."""
+    if not any(name.startswith("ssl.") for name in module_options):
+        return None
+    try:
+        return client_context(read_options(module_options))
+    except TlsError as problem:
+        raise ConfigError(f"sasl.jaas.config of listener {listener}: {problem}") from None
+
+
+async def begin(sources: KeySources, nursery: trio.Nursery) -> None:
+    """Fetch all keys for the first time, and have them kept up.  Raises ConfigError."""
+    for listener, source in sources.items():
+        try:
+            await source.begin()
+        except NoKeys as problem:
+            raise ConfigError(f"listener {listener}: {problem}") from None
+        nursery.start_soon(source.follow)

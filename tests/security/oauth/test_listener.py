@@ -1,0 +1,109 @@
+"""A listener that takes signed tokens, as its settings have it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateResponse
+from kwire.settings import ConfigError
+from kwire.settings.listener_security import SIGNED_HANDLER
+from tests.inside import RawClient, running_broker
+from tests.security.jwt_dialogues import (
+    AUDIENCE,
+    CLAIMS,
+    ISSUER,
+    NOW_S,
+    changed,
+    signed,
+    without,
+    write_keys,
+)
+from tests.security.oauth_dialogues import bearer
+from tests.security.sasl_client import SASL, authenticate, handshake
+
+PREFIX = "listener.name.sasl_plaintext.oauthbearer"
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+SIGNED = {
+    **SASL,
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    f"{PREFIX}.sasl.jaas.config": f"{MODULE} required;",
+    f"{PREFIX}.sasl.server.callback.handler.class": SIGNED_HANDLER,
+}
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+
+
+async def shown(client: RawClient, token: str) -> SaslAuthenticateResponse:
+    assert not (await handshake(client, "OAUTHBEARER")).error_code
+    return await authenticate(client, bearer(token))
+
+
+def test_settings_of_the_whole_broker_hold_for_the_listener(tmp_path: Path) -> None:
+    settings = {
+        **SIGNED,
+        URL: write_keys(tmp_path / "keys.json").as_uri(),
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        f"{PREFIX}.sasl.oauthbearer.expected.issuer": ISSUER,
+    }
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data", settings) as broker:
+            for claims, answer in (
+                (CLAIMS, b""),
+                (without("aud"), b'{"status":"invalid_token"}'),
+                (without("iss"), b'{"status":"invalid_token"}'),
+            ):
+                client = await RawClient.connect(broker)
+                assert (await shown(client, signed(claims))).auth_bytes == answer
+
+    trio.run(run)
+
+
+def test_a_login_ends_with_its_token(tmp_path: Path) -> None:
+    settings = {
+        **SIGNED,
+        URL: write_keys(tmp_path / "keys.json").as_uri(),
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+    }
+
+    async def run() -> None:
+        async with running_broker(tmp_path / "data", settings) as broker:
+            client = await RawClient.connect(broker)
+            answer = await shown(client, signed(changed(exp=NOW_S + 600)))
+            left_ms = (NOW_S + 600 - time.time()) * 1000
+            assert left_ms <= answer.session_lifetime_ms <= 600_000
+
+    trio.run(run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({}, "sasl.oauthbearer.jwks.endpoint.url is a URL of file, http, https"),
+        ({URL: "ftp://keys"}, "sasl.oauthbearer.jwks.endpoint.url is a URL"),
+        ({URL: "file:///nowhere/keys"}, "there are no keys at file:///nowhere/keys: No such file"),
+        (
+            {f"{PREFIX}.sasl.server.callback.handler.class": "com.example.Handler"},
+            "is a Java class, which cannot be loaded here: it is org.apache.kafka",
+        ),
+        (
+            {
+                URL: "https://127.0.0.1/keys",
+                f"{PREFIX}.sasl.jaas.config": f'{MODULE} required ssl.truststore.location="x" '
+                'ssl.truststore.type="PEM";',
+            },
+            "sasl.jaas.config of listener SASL_PLAINTEXT: ",
+        ),
+    ],
+)
+def test_what_cannot_be_served(tmp_path: Path, settings: dict[str, str], why: str) -> None:
+    async def run() -> None:
+        async with running_broker(tmp_path, {**SIGNED, **settings}):
+            raise AssertionError("it started")
+
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=why), flatten_subgroups=True):
+        trio.run(run)
