@@ -83,6 +83,10 @@ class Member:
         self._vacant = trio.Event()
         self._session_lost = trio.Event()
         self._metadata_came = trio.Event()
+        self.is_told = False
+        """Whether the controller has told of brokers, and of topics if there were any at the start:
+        a new controller tells all of who is a member first."""
+        self._expects_topics = False
         self._is_leaving = False
         self._is_only_one = False
         """Whether no other broker is a member."""
@@ -94,6 +98,7 @@ class Member:
         self._adopt(image.configs, image.acls, image.features)
         self._store.watch(self._changed)
         self._store.on_event = self._heard
+        self._expects_topics = await self._store.has_topics()
         await self._register()
         self._vacant.set()
         self._nursery.start_soon(self._govern)
@@ -313,6 +318,11 @@ class Member:
             if topic.error_code:
                 log.info("%s is not created: %s", topic.name, topic.error_message)
 
+    async def told(self, timeout_ms: int) -> None:
+        """Return once it is, or has waited in vain for so long: it is not waited for again then."""
+        if not await self.until(lambda _: self.is_told, timeout_ms):
+            self.is_told = bool(self._broker.image.brokers)
+
     async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """Whether what this broker tells clients becomes so in time."""
         with trio.move_on_after(timeout_ms / 1000):
@@ -332,6 +342,8 @@ class Member:
         self._nursery.start_soon(wait)
 
     def metadata_came(self) -> None:
+        image = self._broker.image
+        self.is_told |= bool(image.brokers) and (bool(image.topics) or not self._expects_topics)
         event, self._metadata_came = self._metadata_came, trio.Event()
         event.set()
 

@@ -34,6 +34,13 @@ class Membership(Protocol):
     async def read_configs(self, keys: Iterable[ResourceKey]) -> None:
         """Have the broker know what is set on these now.  Raises StoreError."""
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the controller has told this broker of others, and of topics if there are any."""
+
+    async def told(self, timeout_ms: int) -> None:
+        """Return once it is, or has waited in vain for so long."""
+
     async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
         """Whether what this broker tells clients becomes so in time."""
 

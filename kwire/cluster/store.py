@@ -165,6 +165,9 @@ class ClusterStore(MetadataStore, Protocol):
         """The image, with what is set on these now: to be called for a topic that comes to this
         broker, for what is set on a new topic is told to nobody (as in Apache Kafka)."""
 
+    async def has_topics(self) -> bool:
+        """Whether there are any now, also where the image has none of them.  Raises StoreError."""
+
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
         """Those of a ReassignmentsAsked that are refused: they are asked for no more.
 

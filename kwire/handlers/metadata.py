@@ -6,7 +6,7 @@ Behaviour
   them, in the order of their names (Apache Kafka has that of a hash table), for a null list
   (an empty one in v0).  One id in the list makes it a list of ids.
 - What exists comes first, in the order asked for and once each, then what does not.
-- A member of a cluster that has not been told of its brokers yet answers once it is.
+- A member of a cluster that has not been told of its brokers and topics yet answers once it is.
 - Topics that do not exist are created when the client allows it and
   `auto.create.topics.enable` is set.  This answer still says UNKNOWN_TOPIC_OR_PARTITION, as that
   of Apache Kafka 4 does (LEADER_NOT_AVAILABLE was before it); clients ask again.  On a connection
@@ -71,18 +71,19 @@ _FIRST_WITH_IDS = 12
 
 
 FIRST_TOLD_MS = 20_000
-"""How long a member that has just started waits to be told who is in its cluster; less than the
-30 s that clients give a request.
+"""How long a member that has just started waits to be told who and what is in its cluster; less
+than the 30 s that clients give a request.
 
-Apache Kafka answers without any broker meanwhile, which is for a moment only.  librdkafka's admin
-client that was told of no controller by each of its bootstrap servers does not ask again for 60 s.
+Apache Kafka answers without any broker meanwhile, then without topics, which is for a moment only.
+librdkafka's admin client that was told of no controller by each of its bootstrap servers does not
+ask again for 60 s, and its producer that is told that a topic is gone gives its records up.
 """
 
 
 def handle(
     broker: Broker, request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    if not broker.image.brokers and broker.member is not None:
+    if broker.member is not None and not broker.member.is_told:
         return _once_told(broker, broker.member, request, context)
     return _answer(broker, request, context)
 
@@ -91,7 +92,7 @@ async def _once_told(
     broker: Broker, member: Membership, request: MetadataRequest, context: Context
 ) -> MetadataResponse:
     """By what the controller tells this broker first; where there is none, of this broker alone."""
-    await member.until(lambda image: bool(image.brokers), FIRST_TOLD_MS)
+    await member.told(FIRST_TOLD_MS)
     answer = _answer(broker, request, context)
     return answer if isinstance(answer, MetadataResponse) else await answer
 

@@ -114,6 +114,15 @@ async def test_a_broker_that_registers_again_has_other_addresses(join: Join) -> 
         await second.shows(lambda image: image.brokers.get(1) == known)
 
 
+async def test_whether_there_are_topics_is_known_to_all(join: Join) -> None:
+    async with join(1) as first, join(2) as second:
+        assert await first.campaign()
+        assert not await second.has_topics()
+        await first.commit([CreateTopic(TOPIC)])
+        await second.shows(lambda image: image.controller_id == 1)
+        assert await second.has_topics()
+
+
 async def test_there_is_one_controller_and_another_when_it_goes(join: Join) -> None:
     async with join(2) as second:
         async with join(1) as first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -153,17 +154,23 @@ class Nemesis:
         return undo
 
     def _restart(self, fault: Fault, victim: int) -> Undo | None:
-        """The stop takes as long as it does; it is waited for before the broker is started."""
+        """The stop takes as long as it does; it is waited for before the broker is started.
+
+        A broker that has not begun to serve may be ended by the signal itself.
+        """
         if not self._take(str(victim)):
             return None
         broker, statuses = self._brokers[victim], list[int]()
         self._bury(broker)
+        clean = [[0]]
+        if membership(broker.port, broker.host.address) is None:
+            clean.append([-signal.SIGTERM])
         stopping = threading.Thread(target=lambda: statuses.append(broker.stop()))
         stopping.start()
 
         def undo() -> None:
             stopping.join()
-            if statuses != [0]:
+            if statuses not in clean:
                 self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=statuses)
             self._give_back(str(victim))
             broker.spawn()

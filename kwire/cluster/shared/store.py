@@ -108,6 +108,9 @@ class SharedStore:
         """All that is set is told to all."""
         return self._image
 
+    async def has_topics(self) -> bool:
+        return bool(self._image.topics)
+
     async def drop_reassignments(self, places: Iterable[Place]) -> None:
         """Nobody can ask for one here but by the API."""
 

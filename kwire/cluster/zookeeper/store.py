@@ -449,6 +449,9 @@ class ZooKeeperStore:
             self._follower.publish_configs(found)
             return self._image
 
+    async def has_topics(self) -> bool:
+        return bool(await self.session.children(znodes.TOPICS))
+
     async def allocate_producer_ids(self, count: int) -> range:
         await self._loaded.wait()
         path = znodes.PRODUCER_ID_BLOCK

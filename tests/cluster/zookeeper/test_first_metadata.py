@@ -1,4 +1,4 @@
-"""What a broker tells clients before it has been told who is in its cluster: nothing yet."""
+"""What a broker tells clients before it has been told what is in its cluster: nothing yet."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trio
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.codecs.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+    UpdateMetadataTopicState,
+)
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from kwire.testing.cluster import METADATA_V1, _read_membership, _received
 from tests.conftest import finish
+from tests.inside import RawClient
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -28,11 +40,15 @@ class Rival:
     def __init__(self, address: str, chroot: str) -> None:
         self._client = KazooClient(address)
         self._client.start(timeout=PATIENCE_S)
+        self._chroot = chroot
         self._office = f"{chroot}/controller"
         self._client.create(self._office, ANOTHER, ephemeral=True, makepath=True)
 
     def resign(self) -> None:
         self._client.delete(self._office)
+
+    def make_topic(self, name: str) -> None:
+        self._client.create(f"{self._chroot}/brokers/topics/{name}", b"{}", makepath=True)
 
     def close(self) -> None:
         self._client.stop()
@@ -46,9 +62,21 @@ def rival(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[Rival]:
 
 
 @pytest.fixture
+def topics() -> tuple[str, ...]:
+    """That are there when the broker starts."""
+    return ()
+
+
+@pytest.fixture
 def broker(
-    rival: Rival, zookeeper: ZooKeeperProcess, tmp_path: Path, unique: str
+    rival: Rival,
+    zookeeper: ZooKeeperProcess,
+    topics: tuple[str, ...],
+    tmp_path: Path,
+    unique: str,
 ) -> Iterator[BrokerProcess]:
+    for name in topics:
+        rival.make_topic(name)
     connect = zookeeper.connect(f"/{unique}")
     process = BrokerProcess(tmp_path, {"broker.id": "1", "zookeeper.connect": connect})
     process.start()
@@ -69,3 +97,37 @@ def test_an_admin_client_that_is_early_has_its_way(broker: BrokerProcess, rival:
     made = admin.create_topics([NewTopic("t", 1)], operation_timeout=PATIENCE_S)["t"]
     rival.resign()
     made.result(PATIENCE_S)
+
+
+def update_of(broker: BrokerProcess, *topics: str) -> UpdateMetadataRequest:
+    """What a controller tells of the broker, and of topics with one partition on it."""
+    endpoint = UpdateMetadataEndpoint(broker.port, "127.0.0.1", "PLAINTEXT", 0)
+    partition = UpdateMetadataPartitionState(
+        partition_index=0, controller_epoch=1, leader=1, leader_epoch=0, isr=[1], replicas=[1]
+    )
+    return UpdateMetadataRequest(
+        controller_id=9,
+        controller_epoch=1,
+        topic_states=[UpdateMetadataTopicState(name, b"t" * 16, [partition]) for name in topics],
+        live_brokers=[UpdateMetadataBroker(1, endpoints=[endpoint])],
+    )
+
+
+@pytest.mark.parametrize(("topics", "told"), [(("t",), [(), ("t",)]), ((), [()])])
+async def test_metadata_wait_for_the_topics(
+    broker: BrokerProcess, topics: tuple[str, ...], told: list[tuple[str, ...]]
+) -> None:
+    """A new controller tells who is a member first: librdkafka's producers give records up whose
+    topic is gone, and so it would seem."""
+    asked = MetadataRequest([MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
+    with trio.fail_after(PATIENCE_S):
+        client = RawClient.over(await trio.open_tcp_stream("127.0.0.1", broker.port))
+        controller = RawClient.over(await trio.open_tcp_stream("127.0.0.1", broker.port))
+        await client.send(asked, 9)
+        for each in told:
+            answer = await controller.ask(update_of(broker, *each), 8, UpdateMetadataResponse)
+            assert answer.error_code == ErrorCode.NONE
+        _, known = await client.receive(MetadataResponse, 9)
+    assert [each.node_id for each in known.brokers] == [1]
+    expected = ErrorCode.NONE if topics else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [each.error_code for each in known.topics] == [expected]
