@@ -29,6 +29,7 @@ from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_T
 from kwire.partitions.fetch_sessions import FetchSessions
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
+from kwire.security import chosen
 from kwire.settings import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
 from kwire.timers import Timers
 from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from kwire.peers.peers import Peers
     from kwire.quotas.enforced import ClientQuotas
     from kwire.replication.manager import ReplicaManager
-    from kwire.security.authority import Authority
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -81,10 +81,12 @@ class Broker:
         """Why it cannot go on as a member of its cluster."""
         self.gate: Gate | None = None
         """What every request passes; connections take it over when they begin."""
-        self.authorizer = _authorizer(config)
+        self.authorizer = chosen.authorizer(config)
         """Asked before each request is handled; without one nobody asks."""
         self.on_acls_changed: Callable[[], None] | None = None
         """Called when what was allowed may not be any longer, or the other way round."""
+        self.tokens = chosen.tokens(config)
+        """What is known of delegation tokens, where there may be any."""
         self.quotas: ClientQuotas | None = None
         """What clients are held to, from the first quota on that is set."""
         self.on_quotas: Callable[[ClientQuotas], None] | None = None
@@ -287,6 +289,8 @@ class Broker:
             self.authorizer.follow(delta.acls)
             if self.on_acls_changed is not None:
                 self.on_acls_changed()
+        if delta.tokens and self.tokens is not None:
+            self.tokens.follow(delta.tokens)
         if delta.deleted:
             self.groups.topics_deleted([*delta.deleted.items()])
         for topic in delta.topics.values():
@@ -482,12 +486,3 @@ class Broker:
                 partition.log.update_config(config)
         if self.replication is not None:
             self.replication.configs_changed(changed)
-
-
-def _authorizer(config: BrokerConfig) -> Authority | None:
-    """Imported where there is one.  Raises ConfigError."""
-    if not config.authorizer_class_name.strip():
-        return None
-    from kwire.security.authority import configured
-
-    return configured(config)

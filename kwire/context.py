@@ -40,6 +40,8 @@ class Context:
     client_software_version: str = "unknown"
     features_epoch: int = -1
     """That of the finalized features that ApiVersions has told on this connection; -1 if none."""
+    by_token: bool = False
+    """Whether its client logged in by a delegation token."""
     joins_groups: bool = False
     """Whether a JoinGroup came this way."""
     told_missing: dict[str, float] | None = None

@@ -60,6 +60,10 @@ async def open_broker(
         nursery.start_soon(_upkeep, broker)
         nursery.start_soon(cleaning.run, broker)
         nursery.start_soon(moving.run, broker)
+        if broker.tokens is not None:
+            from kwire.security import expiring
+
+            nursery.start_soon(expiring.run, broker)
         yield broker
     if broker.membership_lost is not None:
         raise StoreError(f"stopped, because {broker.membership_lost}")

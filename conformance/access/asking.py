@@ -11,7 +11,9 @@ from typing import Any, TypeAlias
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersionsResponse
 from kwire.codecs.messages.create_acls import CreateAclsRequest
+from kwire.codecs.messages.create_delegation_token import CreateDelegationTokenRequest
 from kwire.codecs.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kwire.codecs.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
@@ -20,7 +22,16 @@ from kwire.conformance.access.requests import ASKED, GROUP, TOPIC, TRANSACTION, 
 from kwire.conformance.access.senders import ADMIN, RIGHTS, SENDERS
 from kwire.conformance.wire.peer import Address, Outcome, Peer, Reply
 
-NAMES = ("name", "topic", "topic_name", "group_id", "transactional_id", "resource_name", "key")
+NAMES = (
+    "principal_name",
+    "name",
+    "topic",
+    "topic_name",
+    "group_id",
+    "transactional_id",
+    "resource_name",
+    "key",
+)
 _INSIDES = re.compile(r"^Request .*needs", re.DOTALL)
 """Apache Kafka prints the request, with addresses and the hash of an object."""
 _NOT_ASKED = -(2**31)
@@ -87,6 +98,17 @@ def make_topic(plain: Address, sasl: Address) -> bytes:
         time.sleep(POLL_S)
     peer.close()
     return topic_id
+
+
+def make_token(plain: Address, sasl: Address) -> None:
+    """Have the super user have a delegation token, as soon as all of the broker knows of it."""
+    peer = connect(plain, sasl, ADMIN)
+    assert not _message(ask(peer, CreateDelegationTokenRequest(), 3)).error_code
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while not _message(ask(peer, DescribeDelegationTokenRequest(None), 3)).tokens:
+        assert time.monotonic() < deadline, "the delegation token does not appear"
+        time.sleep(POLL_S)
+    peer.close()
 
 
 def _is_ready(peer: Peer, key_type: int, key: str, name: str, topic_id: bytes) -> bool:

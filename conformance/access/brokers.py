@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kwire.conformance.access.asking import give_rights, make_topic, matrix
+from kwire.conformance.access.asking import give_rights, make_token, make_topic, matrix
 from kwire.conformance.access.kept import Cell
 from kwire.conformance.access.senders import ADMIN, jaas
 from kwire.conformance.apache_kafka import ApacheKafka
@@ -29,6 +29,7 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
         "super.users": f"User:{ADMIN}",
         "auto.create.topics.enable": "false",
         "sasl.enabled.mechanisms": "PLAIN",
+        "delegation.token.secret.key": "a secret of the brokers",
         "listener.name.sasl.plain.sasl.jaas.config": jaas(),
     }
 
@@ -68,4 +69,5 @@ def answers(plain: Address, sasl: Address) -> list[Cell]:
     """The whole matrix, of a broker that has just been started."""
     give_rights(plain, sasl)
     topic_id = make_topic(plain, sasl)
+    make_token(plain, sasl)
     return list(matrix(plain, sasl, topic_id))

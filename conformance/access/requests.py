@@ -15,6 +15,8 @@ MISSING: Final = "missing"
 INDEX: Final = 99
 """A partition that no topic has, so that nothing is written and read."""
 GROUP, TRANSACTION = "group", "transaction"
+OWNER: Final = "admin"
+"""Of a delegation token, which is there."""
 _CLUSTER, _BROKER, _TOPICS, _GROUPS = "kafka-cluster", 4, 2, 32
 
 
@@ -199,6 +201,14 @@ def _alter_quotas(of: Messages, version: int) -> Made:
     return request([entry([of.EntityData("user", "x")], [of.OpData("no.such", 1.0)])], True)
 
 
+def _create_token(of: Messages, version: int) -> Made:
+    """For somebody else where that can be said, and for nobody who may be a renewer."""
+    request = of.CreateDelegationTokenRequest(renewers=[of.CreatableRenewers("Role", "x")])
+    if version >= 3:
+        request.owner_principal_type, request.owner_principal_name = "User", OWNER
+    return request
+
+
 def _update_features(of: Messages, version: int) -> Made:
     return of.UpdateFeaturesRequest(10_000, [of.FeatureUpdateKey("no.such", 1)])
 
@@ -254,6 +264,10 @@ REQUESTS: Final[dict[str, Make]] = {
     "alter_user_scram_credentials": lambda of, version: of.AlterUserScramCredentialsRequest(
         [of.ScramCredentialDeletion("nobody-there", 1)]
     ),
+    "create_delegation_token": _create_token,
+    "renew_delegation_token": lambda of, version: of.RenewDelegationTokenRequest(b"no such", -1),
+    "expire_delegation_token": lambda of, version: of.ExpireDelegationTokenRequest(b"no such", -1),
+    "describe_delegation_token": lambda of, version: of.DescribeDelegationTokenRequest(None),
     "update_features": _update_features,
     "describe_cluster": lambda of, version: of.DescribeClusterRequest(True),
     "describe_producers": lambda of, version: of.DescribeProducersRequest(
@@ -284,6 +298,8 @@ _VERSIONS: Final = {
     "list_partition_reassignments": (0, 0), "offset_delete": (0, 0), "describe_cluster": (0, 2),
     "describe_producers": (0, 0), "describe_transactions": (0, 0), "list_transactions": (0, 2),
     "describe_client_quotas": (0, 1), "alter_client_quotas": (0, 1), "update_features": (0, 2),
+    "create_delegation_token": (1, 3), "renew_delegation_token": (1, 2),
+    "expire_delegation_token": (1, 2), "describe_delegation_token": (1, 3),
     "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0),
     "list_config_resources": (0, 1), "describe_topic_partitions": (0, 0),
 }  # fmt: skip

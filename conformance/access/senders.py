@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from kwire.codecs.messages.create_acls import AclCreation
 
-TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
 LITERAL, ALLOW = 3, 3
 OPERATIONS = {
     "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
     "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
+    "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14,
 }  # fmt: skip
 ON = {
     TOPIC: ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS",
@@ -19,9 +20,14 @@ ON = {
     CLUSTER: ("CREATE", "ALTER", "DESCRIBE", "CLUSTER_ACTION", "DESCRIBE_CONFIGS",
               "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
     TRANSACTIONAL_ID: ("WRITE", "DESCRIBE"),
+    DELEGATION_TOKEN: ("DESCRIBE",),
+    USER: ("CREATE_TOKENS", "DESCRIBE_TOKENS"),
 }  # fmt: skip
 """Rights that there are, by the type of what they are on."""
-WORDS = {TOPIC: "topic", GROUP: "group", CLUSTER: "cluster", TRANSACTIONAL_ID: "transaction"}
+WORDS = {
+    TOPIC: "topic", GROUP: "group", CLUSTER: "cluster", TRANSACTIONAL_ID: "transaction",
+    DELEGATION_TOKEN: "token", USER: "user",
+}  # fmt: skip
 NAMES = {CLUSTER: "kafka-cluster"}
 """On everything of its type, where there is more than one."""
 

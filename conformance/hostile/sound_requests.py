@@ -37,12 +37,20 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
 )
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
 from kwire.codecs.messages.create_acls import AclCreation, CreateAclsRequest
+from kwire.codecs.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
 from kwire.codecs.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_acls import DescribeAclsRequest
 from kwire.codecs.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kwire.codecs.messages.describe_cluster import DescribeClusterRequest
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.codecs.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -58,6 +66,7 @@ from kwire.codecs.messages.describe_user_scram_credentials import (
     UserName,
 )
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kwire.codecs.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
@@ -80,6 +89,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kwire.codecs.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -258,6 +268,18 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda stage, topic, version: (
         AlterUserScramCredentialsRequest([ScramCredentialDeletion(stage.name("u"), 1)])
+    ),
+    ApiKey.CREATE_DELEGATION_TOKEN: lambda stage, topic, version: CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers("User", stage.name("u"))]
+    ),
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda stage, topic, version: RenewDelegationTokenRequest(
+        b"hmac", 1000
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda stage, topic, version: ExpireDelegationTokenRequest(
+        b"hmac", 1000
+    ),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: lambda stage, topic, version: DescribeDelegationTokenRequest(
+        [DescribeDelegationTokenOwner("User", stage.name("u"))]
     ),
     ApiKey.UPDATE_FEATURES: lambda stage, topic, version: UpdateFeaturesRequest(
         feature_updates=[FeatureUpdateKey(feature="transaction.version", max_version_level=2)],

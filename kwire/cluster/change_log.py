@@ -36,6 +36,7 @@ from kwire.metadata.changes import (
     MarkForDeletion,
     SetConfigs,
     SetFeatures,
+    SetToken,
     apply_all,
 )
 from kwire.metadata.features import FinalizedFeatures
@@ -185,9 +186,10 @@ def _changes_to(image: ClusterImage) -> list[Change]:
     ]
     going = [MarkForDeletion(name, image.topics[name].id) for name in sorted(image.deleting)]
     acls = [ChangeAcls(pattern, (*sorted(image.acls[pattern]),)) for pattern in sorted(image.acls)]
+    tokens = [SetToken(each, None, image.tokens[each]) for each in sorted(image.tokens)]
     unset = FinalizedFeatures()
     features = [SetFeatures(unset.epoch, image.features)] if image.features != unset else []
-    return [*topics, *others, *acls, *going, *features]
+    return [*topics, *others, *acls, *tokens, *going, *features]
 
 
 # -- reading

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from kwire.metadata.acls import Acls
     from kwire.metadata.features import FinalizedFeatures
     from kwire.metadata.image import ClusterImage, ResourceKey
+    from kwire.metadata.tokens import Tokens
 
 log = logging.getLogger("kwire.cluster")
 
@@ -95,7 +96,7 @@ class Member:
     async def join(self) -> None:
         """Be a member from now on.  Raises StoreError."""
         image = await self._store.load()
-        self._adopt(image.configs, image.acls, image.features)
+        self._adopt(image.configs, image.acls, image.tokens, image.features)
         self._store.watch(self._changed)
         self._store.on_event = self._heard
         self._expects_topics = await self._store.has_topics()
@@ -111,8 +112,8 @@ class Member:
     # -- what the store tells
 
     def _changed(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        if delta.configs or delta.acls or delta.features is not None:
-            self._adopt(delta.configs, delta.acls, image.features)
+        if delta.configs or delta.acls or delta.tokens or delta.features is not None:
+            self._adopt(delta.configs, delta.acls, delta.tokens, image.features)
         self._is_only_one = image.brokers.keys() <= {self._broker.node_id}
         is_controller = image.controller_id == self._broker.node_id
         term = self.term
@@ -145,13 +146,15 @@ class Member:
         self,
         configs: Mapping[ResourceKey, Mapping[str, str]],
         acls: Acls,
+        tokens: Tokens,
         features: FinalizedFeatures,
     ) -> None:
         """The broker lives by these from now on; its image has them, and is else as it was."""
         before = self._broker.image
         told = {key: its for key, its in configs.items() if before.configs_of(*key) != its}
         changed = {key: its for key, its in acls.items() if before.acls_on(key) != its}
-        if not told and not changed and before.features == features:
+        given = {key: its for key, its in tokens.items() if before.tokens.get(key) != its}
+        if not told and not changed and not given and before.features == features:
             return
         delta = ClusterDelta(
             configs=told,
@@ -162,6 +165,7 @@ class Member:
             version=before.version + 1,
             acls=changed,
             features=features,
+            tokens=given,
         )
         self._broker.apply_metadata(delta.applied_to(before), delta)
 
@@ -169,7 +173,7 @@ class Member:
         """Have the broker know what is set on these now.  Raises StoreError."""
         wanted = list(keys)
         image = await self._store.read_configs(wanted)
-        self._adopt({key: image.configs_of(*key) for key in wanted}, {}, image.features)
+        self._adopt({key: image.configs_of(*key) for key in wanted}, {}, {}, image.features)
 
     async def _stay(self) -> None:
         """A session that was lost is over for good: be a new broker, which leads nothing yet."""
@@ -267,8 +271,8 @@ class Member:
         return await self.term.ask(question)
 
     async def commit(self, decisions: Sequence[Decision]) -> None:
-        """See Broker.commit.  Configs and access control lists are any broker's to change, all else
-        the controller's."""
+        """See Broker.commit.  Configs, access control lists and delegation tokens are any broker's
+        to change, all else the controller's."""
         if self.term is not None:
             await self.term.commit(decisions)
             return

@@ -6,7 +6,11 @@ A change is an object with its `kind` and its fields; a partition is the list
      [adding, ...], [removing, ...], recovering, controller epoch]
 
 whose last parts are left out where they are empty or 0, and an access control entry the list
-[principal, host, operation, permission].  A field that a later version adds is left
+[principal, host, operation, permission]; of a delegation token there is
+
+    [owner, requester, [renewer, ...], issued at, expires at the latest at, expires at]
+
+with times in ms since the epoch.  A field that a later version adds is left
 out where it has its default, so what does not use it is still read by the version before.
 """
 
@@ -29,11 +33,13 @@ from kwire.metadata.changes import (
     SetConfigs,
     SetController,
     SetFeatures,
+    SetToken,
     TakeProducerIds,
     UnregisterBroker,
 )
 from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import BrokerImage, Endpoint, PartitionImage, TopicImage
+from kwire.metadata.tokens import DelegationToken
 
 JsonObject = dict[str, Any]
 
@@ -67,6 +73,10 @@ def encode(change: Change) -> JsonObject:
             on: JsonObject = {"kind": "change_acls", "resource": int(pattern.resource_type)}
             on |= {"pattern": int(pattern.pattern_type), "name": pattern.name}
             return on | _encode_entries("added", coming) | _encode_entries("removed", going)
+        case SetToken(token_id, expected_token, token):
+            named: JsonObject = {"kind": "set_token", "id": token_id}
+            was = _encode_token("expected", expected_token)
+            return named | was | _encode_token("token", token)
         case SetFeatures(expected_epoch, features):
             return {"kind": "set_features", "expected": expected_epoch, **_encode(features)}
         case _:
@@ -109,6 +119,13 @@ def _encode_configs(field: str, configs: Mapping[str, str]) -> JsonObject:
 def _encode_entries(field: str, entries: tuple[AccessControlEntry, ...]) -> JsonObject:
     said = [[e.principal, e.host, int(e.operation), int(e.permission)] for e in entries]
     return {field: said} if said else {}
+
+
+def _encode_token(field: str, token: DelegationToken | None) -> JsonObject:
+    if token is None:
+        return {}
+    of: list[Any] = [token.owner, token.requester, token.renewers]
+    return {field: [*of, token.issue_ms, token.max_ms, token.expiry_ms]}
 
 
 def _encode_partition(state: PartitionImage) -> list[Any]:
@@ -204,6 +221,20 @@ def _change_acls(said: JsonObject) -> Change:
     )
 
 
+def _set_token(said: JsonObject) -> Change:
+    token_id = said["id"]
+    return SetToken(
+        token_id, _token(token_id, said.get("expected")), _token(token_id, said.get("token"))
+    )
+
+
+def _token(token_id: str, said: list[Any] | None) -> DelegationToken | None:
+    if said is None:
+        return None
+    owner, requester, renewers, issue_ms, max_ms, expiry_ms = said
+    return DelegationToken(token_id, owner, requester, tuple(renewers), issue_ms, max_ms, expiry_ms)
+
+
 def _register_broker(said: JsonObject) -> Change:
     endpoints = tuple(Endpoint(*each) for each in said["endpoints"])
     features = {name: (low, high) for name, (low, high) in said.get("features", {}).items()}
@@ -236,6 +267,7 @@ _DECODERS: dict[str, Callable[[JsonObject], Change]] = {
     "delete_topic": lambda said: DeleteTopic(said["name"], uuid_bytes(said["id"])),
     "set_configs": _set_configs,
     "change_acls": _change_acls,
+    "set_token": _set_token,
     "register_broker": _register_broker,
     "unregister_broker": lambda said: UnregisterBroker(said["id"]),
     "set_controller": lambda said: SetController(

@@ -24,6 +24,7 @@ from kwire.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from kwire.metadata.tokens import DelegationToken
 
 
 class Conflict(Exception):
@@ -202,6 +203,20 @@ class ChangeAcls:
 
 
 @dataclass(frozen=True, slots=True)
+class SetToken:
+    """A delegation token that comes, lasts longer or shorter than `expected`, or goes (None)."""
+
+    token_id: str
+    expected: DelegationToken | None
+    token: DelegationToken | None
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if image.tokens.get(self.token_id) != self.expected:
+            raise Conflict(f"delegation token {self.token_id} is another by now")
+        return image.with_token(self.token_id, self.token)
+
+
+@dataclass(frozen=True, slots=True)
 class SetFeatures:
     """Other features than those of `expected_epoch`, in a later epoch."""
 
@@ -223,6 +238,7 @@ Change = (
     | DeleteTopic
     | SetConfigs
     | ChangeAcls
+    | SetToken
     | RegisterBroker
     | UnregisterBroker
     | SetController
@@ -231,7 +247,7 @@ Change = (
 )
 
 
-ANYBODYS = (SetConfigs, ChangeAcls, SetFeatures)
+ANYBODYS = (SetConfigs, ChangeAcls, SetToken, SetFeatures)
 """Changes that every broker of a cluster may make; all others are the controller's."""
 
 

@@ -18,6 +18,7 @@ from kwire.metadata.changes import (
     SetConfigs,
     SetController,
     SetFeatures,
+    SetToken,
     TakeProducerIds,
     UnregisterBroker,
 )
@@ -31,6 +32,7 @@ from kwire.metadata.image import (
     ResourceKey,
     TopicImage,
 )
+from kwire.metadata.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class ClusterDelta:
     """All entries that there are now on resources whose entries changed."""
     features: FinalizedFeatures | None = None
     """Where they changed, all of them as they are now."""
+    tokens: Tokens = field(default_factory=dict)
+    """Delegation tokens that came or changed; None for those that went."""
 
     def applied_to(self, before: ClusterImage) -> ClusterImage:
         """The image that this is the way to from `before`."""
@@ -68,6 +72,8 @@ class ClusterDelta:
             image = image.with_configs(resource, name, configs)
         for pattern, entries in self.acls.items():
             image = image.with_acls(pattern, entries)
+        for token_id, token in self.tokens.items():
+            image = image.with_token(token_id, token)
         for broker_id in self.brokers:
             image = image.without_broker(broker_id)
         for broker in filter(None, self.brokers.values()):
@@ -89,6 +95,7 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
     configs: dict[ResourceKey, None] = {}
     brokers: dict[int, None] = {}
     acls: dict[ResourcePattern, None] = {}
+    tokens: dict[str, None] = {}
     for change in changes:
         match change:
             case CreateTopic(topic):
@@ -101,11 +108,13 @@ def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change
                 configs[resource, name] = None
             case ChangeAcls(pattern):
                 acls[pattern] = None
+            case SetToken(token_id):
+                tokens[token_id] = None
             case RegisterBroker(broker):
                 brokers[broker.id] = None
             case UnregisterBroker(broker_id):
                 brokers[broker_id] = None
-    return _difference(before, after, topics, configs, brokers, acls)
+    return _difference(before, after, topics, configs, brokers, acls, tokens)
 
 
 def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
@@ -117,6 +126,7 @@ def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
         dict.fromkeys(before.brokers) | dict.fromkeys(after.brokers),
         dict.fromkeys(before.acls) | dict.fromkeys(after.acls),
+        dict.fromkeys(before.tokens) | dict.fromkeys(after.tokens),
     )
 
 
@@ -127,6 +137,7 @@ def _difference(
     configs: Iterable[ResourceKey],
     brokers: Iterable[int],
     acls: Iterable[ResourcePattern],
+    tokens: Iterable[str],
 ) -> ClusterDelta:
     """Of what may have changed, what did."""
     deleted: dict[str, bytes] = {}
@@ -165,6 +176,11 @@ def _difference(
             if after.acls_on(pattern) != before.acls_on(pattern)
         },
         after.features if after.features != before.features else None,
+        {
+            token_id: after.tokens.get(token_id)
+            for token_id in tokens
+            if after.tokens.get(token_id) != before.tokens.get(token_id)
+        },
     )
 
 
@@ -194,6 +210,8 @@ def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
     for pattern, entries in delta.acls.items():
         known = before.acls_on(pattern)
         yield ChangeAcls(pattern, (*sorted(entries - known),), (*sorted(known - entries),))
+    for token_id, token in delta.tokens.items():
+        yield SetToken(token_id, before.tokens.get(token_id), token)
     yield from _changed_members(before, delta)
     for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
         topic = delta.topics.get(name) or before.topics[name]

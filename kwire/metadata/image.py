@@ -14,6 +14,7 @@ from types import MappingProxyType
 from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, ResourcePattern
 from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.persistent_map import PersistentMap
+from kwire.metadata.tokens import DelegationToken
 
 ResourceKey = tuple[int, str]
 """(ConfigResourceType, name): what a set of configs belongs to."""
@@ -121,6 +122,7 @@ class ClusterImage:
     `names_by_metric` has the topics whose name has a `.` or `_`, by their `metric_name`.
     `next_producer_id` and all above it were never given to anybody.
     `acls` has the resources with entries; without any of them a pattern is not there.
+    `tokens` are the delegation tokens by their ids.
     """
 
     cluster_id: str
@@ -138,6 +140,7 @@ class ClusterImage:
     acls: PersistentMap[ResourcePattern, frozenset[AccessControlEntry]] = field(
         default_factory=PersistentMap
     )
+    tokens: PersistentMap[str, DelegationToken] = field(default_factory=PersistentMap)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names_by_id.get(topic_id)
@@ -188,6 +191,12 @@ class ClusterImage:
         if entries:
             return replace(self, acls=self.acls.having([(pattern, entries)]))
         return replace(self, acls=self.acls.without([pattern]))
+
+    def with_token(self, token_id: str, token: DelegationToken | None) -> ClusterImage:
+        """The token of that id is this one, or there is none any more."""
+        if token is None:
+            return replace(self, tokens=self.tokens.without([token_id]))
+        return replace(self, tokens=self.tokens.having([(token_id, token)]))
 
     def with_features(self, features: FinalizedFeatures) -> ClusterImage:
         return replace(self, features=features)

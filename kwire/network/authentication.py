@@ -36,6 +36,7 @@ async def log_in(connection: Connection, sasl: SaslListener) -> bool:
     if login is None:
         return False
     connection.context.principal = login.principal
+    connection.context.by_token = login.by_token
     if login.lifetime_ms is not None:
         connection.gate = SessionGate(connection, sasl, login, connection.gate)
     return True
@@ -121,6 +122,7 @@ class SessionGate(PassingGate):
         authenticator = Authenticator(self._sasl.mechanisms, connection.answer_now, self._login)
         login = await _converse(connection, self._sasl, authenticator, memoryview(handshake))
         if login is not None:
+            connection.context.by_token = login.by_token
             self._renew(login)
 
 

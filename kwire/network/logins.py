@@ -70,6 +70,6 @@ class Logins:
         from kwire.security.accounts import Accounts
         from kwire.security.listener_sasl import sasl_of
 
-        accounts = Accounts(lambda: self._broker.image)
+        accounts = Accounts(lambda: self._broker.image, self._broker.tokens)
         config = self._broker.config
         return partial(log_in, sasl=sasl_of(config, listener, accounts.find, self._key_sources))

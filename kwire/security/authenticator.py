@@ -59,12 +59,13 @@ class AuthenticationFailed(Exception):
 class Login(NamedTuple):
     """What came of it: who it is, by which mechanism, for how long (None for as long as it likes).
 
-    `principal` is in Kafka's form, `User:alice`.
+    `principal` is in Kafka's form, `User:alice`; `by_token`: it is known by a delegation token.
     """
 
     mechanism: str
     principal: str
     lifetime_ms: int | None
+    by_token: bool = False
 
 
 class _Request(NamedTuple):
@@ -212,7 +213,8 @@ class Authenticator:
             raise CloseConnection(str(problem)) from None
         if exchange.principal_name is not None:
             lifetime_ms = _lifetime_ms(mechanism.max_reauth_ms, exchange.expires_ms, now_ms)
-            login = Login(mechanism.name, f"{_KIND}:{exchange.principal_name}", lifetime_ms)
+            principal = f"{_KIND}:{exchange.principal_name}"
+            login = Login(mechanism.name, principal, lifetime_ms, exchange.by_token)
             self._require_same_principal(login)
             self.login = login
         return answer

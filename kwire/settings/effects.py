@@ -49,7 +49,6 @@ SHARE_GROUPS: Final = not_served("share groups")
 STREAMS_GROUPS: Final = not_served("streams groups")
 TELEMETRY: Final = not_served("client telemetry")
 TIERED_STORAGE: Final = not_served("tiered storage")
-TOKENS: Final = not_served("delegation tokens")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 
 # No meaning here.

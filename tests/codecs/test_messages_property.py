@@ -109,11 +109,13 @@ KRAFT_RECORDS = {
     for name, versions in {
         "AccessControlEntryRecord": 1,
         "ConfigRecord": 1,
+        "DelegationTokenRecord": 1,
         "FeatureLevelRecord": 1,
         "PartitionChangeRecord": 3,
         "PartitionRecord": 3,
         "ProducerIdsRecord": 1,
         "RemoveAccessControlEntryRecord": 1,
+        "RemoveDelegationTokenRecord": 1,
         "RemoveTopicRecord": 1,
         "RemoveUserScramCredentialRecord": 1,
         "TopicRecord": 1,

@@ -26,6 +26,7 @@ from kwire.metadata.changes import (
     SetConfigs,
     SetController,
     SetFeatures,
+    SetToken,
     TakeProducerIds,
     UnregisterBroker,
 )
@@ -38,6 +39,7 @@ from kwire.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from kwire.metadata.tokens import DelegationToken
 
 NAMES = ("a", "b.c", "b_c", "d\n☃")
 IDS = tuple(bytes([number]) * 16 for number in range(1, 9))
@@ -84,13 +86,37 @@ entries = st.builds(
     st.sampled_from((AclOperation.READ, AclOperation.ALL)),
     st.sampled_from((Permission.ALLOW, Permission.DENY)),
 )
+token_ids = st.sampled_from(("t1", "t2"))
+principals = st.sampled_from(("User:a", "User:b,=é", "Role:c"))
+times_ms = st.integers(0, 2**63 - 1)
+
+
+def token_of(token_id: str) -> st.SearchStrategy[DelegationToken]:
+    renewers = st.lists(principals, max_size=2).map(tuple)
+    named = st.just(token_id)
+    return st.builds(
+        DelegationToken, named, principals, principals, renewers, times_ms, times_ms, times_ms
+    )
+
+
 levels = st.dictionaries(st.sampled_from(("transaction.version", "x")), st.integers(0, 2))
+
+
+@st.composite
+def change_of_access(draw: st.DrawFn, image: ClusterImage) -> Change:
+    """Of who may come in, or do what."""
+    if draw(st.booleans()):
+        token_id = draw(token_ids)
+        return SetToken(token_id, image.tokens.get(token_id), draw(st.none() | token_of(token_id)))
+    pattern, drawn = draw(patterns), draw(st.frozensets(entries, max_size=3))
+    there = image.acls_on(pattern)
+    return ChangeAcls(pattern, tuple(drawn - there), tuple(drawn & there))
 
 
 @st.composite
 def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     """A change that fits `image`, where that is possible, or one that may not."""
-    kinds = ("create", "add", "alter", "mark", "delete", "set", "acls", "live", "ids", "features")
+    kinds = ("create", "add", "alter", "mark", "delete", "set", "access", "live", "ids", "features")
     kind = draw(st.sampled_from(kinds))
     known = sorted(image.topics) if draw(st.integers(0, 9)) else []
     topic = image.topics[draw(st.sampled_from(known))] if known else draw(topics)
@@ -111,10 +137,8 @@ def change_of(draw: st.DrawFn, image: ClusterImage) -> Change:
     if kind == "set":
         resource, name = draw(resources)
         return SetConfigs(resource, name, image.configs_of(resource, name), draw(configs))
-    if kind == "acls":
-        pattern, drawn = draw(patterns), draw(st.frozensets(entries, max_size=3))
-        there = image.acls_on(pattern)
-        return ChangeAcls(pattern, tuple(drawn - there), tuple(drawn & there))
+    if kind == "access":
+        return draw(change_of_access(image))
     if kind == "ids":
         first = image.next_producer_id
         return TakeProducerIds(first, first + draw(st.integers(-1, 1000)))

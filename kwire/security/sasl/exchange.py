@@ -32,6 +32,10 @@ class ServerExchange(Protocol):
     def expires_ms(self) -> int | None:
         """When what was proved ceases to be true, in ms since the epoch; None for never."""
 
+    @property
+    def by_token(self) -> bool:
+        """Whether what was proved is to have a delegation token."""
+
     def respond(self, token: bytes) -> bytes:
         """The answer to the client's next token.  Raises SaslError, BrokenExchange."""
 

@@ -70,6 +70,8 @@ class UnsecuredRules(NamedTuple):
 
 
 class OAuthBearerServer:
+    by_token = False
+
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
         self._refused: str | None = None

@@ -27,6 +27,7 @@ class PlainServer:
     """Compares a password with that of its user."""
 
     expires_ms = None
+    by_token = False
 
     def __init__(self, users: Mapping[str, bytes]) -> None:
         self._users = users

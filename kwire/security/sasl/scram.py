@@ -123,6 +123,7 @@ class ScramServer:
         """Both first messages, as they are signed."""
         self._nonce = ""
         self.principal_name: str | None = None
+        self.by_token = False
 
     @property
     def expires_ms(self) -> int | None:
@@ -151,7 +152,7 @@ class ScramServer:
         self._nonce = match["nonce"] + self._new_nonce()
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
-        self._account = account
+        self._account, self.by_token = account, by_token
         self._first = match["bare"].encode() + b"," + answer
         return answer
 

@@ -210,6 +210,11 @@ BROKER = {
     "sasl.server.callback.handler.class": "Of OAUTHBEARER: Apache Kafka's "
     "OAuthBearerValidatorCallbackHandler for tokens that are signed, or its class for those that "
     "are not.",
+    "delegation.token.expiry.check.interval.ms": "How often tokens that have expired are removed.",
+    "delegation.token.expiry.time.ms": "How long a delegation token holds unless it is renewed.",
+    "delegation.token.max.lifetime.ms": "How long one can be renewed, at most.",
+    "delegation.token.secret.key": "The secret that delegation tokens are made of, the same for "
+    "all brokers; without it there are none.",
     "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",

@@ -20,7 +20,7 @@ from kwire.settings.definition import (
     string,
     strings,
 )
-from kwire.settings.effects import JAVA, PYTHON_TLS, SASL, TOKENS
+from kwire.settings.effects import JAVA, PYTHON_TLS, SASL
 from kwire.settings.validators import at_least, between, members, one_of, one_of_any_case
 
 
@@ -128,7 +128,7 @@ class SaslSettings(Settings, effect=SASL):
     sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
 
 
-class TokenSettings(Settings, effect=TOKENS):
+class TokenSettings(Settings):
     """Delegation tokens (KIP-48)."""
 
     delegation_token_expiry_check_interval_ms = long(3_600_000, LOW, at_least(1))

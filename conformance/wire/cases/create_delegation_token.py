@@ -1,0 +1,35 @@
+"""CreateDelegationToken, on a listener where nobody is known."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from kwire.conformance.wire.case import Cases, MakeRequest
+
+case = Cases(ApiKey.CREATE_DELEGATION_TOKEN)
+
+
+def _of(*renewers: tuple[str, str], life_ms: int = -1) -> MakeRequest:
+    listed = [CreatableRenewers(*each) for each in renewers]
+    return lambda stage: CreateDelegationTokenRequest(renewers=listed, max_lifetime_ms=life_ms)
+
+
+case.requests(
+    {
+        "one": _of(),
+        "with renewers": _of(("User", "alice"), ("User", ""), ("User", "alice")),
+        "with another kind of renewer": _of(("Role", "x"), ("", "")),
+        "of a short life": _of(life_ms=1),
+    }
+)
+case.requests(
+    {
+        "for somebody else": lambda stage: CreateDelegationTokenRequest("User", "alice"),
+        "for an empty name": lambda stage: CreateDelegationTokenRequest(None, ""),
+        "for nobody": lambda stage: CreateDelegationTokenRequest(None, None),
+    },
+    since=3,
+)

@@ -1,0 +1,22 @@
+"""DescribeDelegationToken, on a listener where nobody is known."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from kwire.conformance.wire.case import Cases
+
+case = Cases(ApiKey.DESCRIBE_DELEGATION_TOKEN)
+
+case.requests(
+    {
+        "all": lambda stage: DescribeDelegationTokenRequest(None),
+        "of no owners": lambda stage: DescribeDelegationTokenRequest([]),
+        "of one": lambda stage: DescribeDelegationTokenRequest(
+            [DescribeDelegationTokenOwner("User", "alice")]
+        ),
+    }
+)

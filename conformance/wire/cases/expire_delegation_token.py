@@ -1,0 +1,16 @@
+"""ExpireDelegationToken, on a listener where nobody is known."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kwire.conformance.wire.case import Cases
+
+case = Cases(ApiKey.EXPIRE_DELEGATION_TOKEN)
+
+case.requests(
+    {
+        "an unknown one": lambda stage: ExpireDelegationTokenRequest(b"hmac", 1000),
+        "at once, without an hmac": lambda stage: ExpireDelegationTokenRequest(b"", -1),
+    }
+)

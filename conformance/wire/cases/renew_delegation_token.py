@@ -1,0 +1,16 @@
+"""RenewDelegationToken, on a listener where nobody is known."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.renew_delegation_token import RenewDelegationTokenRequest
+from kwire.conformance.wire.case import Cases
+
+case = Cases(ApiKey.RENEW_DELEGATION_TOKEN)
+
+case.requests(
+    {
+        "an unknown one": lambda stage: RenewDelegationTokenRequest(b"hmac", 1000),
+        "without an hmac": lambda stage: RenewDelegationTokenRequest(b"", -1),
+    }
+)

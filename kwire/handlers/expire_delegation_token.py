@@ -1,0 +1,56 @@
+"""ExpireDelegationToken (key 40): v1-2 (KIP-48).
+
+Behaviour
+- A token ends in `expiry_time_period_ms`, but not beyond its maximal life; below 0 it is removed at
+  once.  Its owner and its renewers may ask for it.
+- Told in this order: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for somebody else,
+  a super user too, DELEGATION_TOKEN_EXPIRED for one that is over but not removed yet.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
+  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+
+Version notes: v2 is flexible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+
+from kwire.broker import Broker
+from kwire.cluster.committing import commit_for_client
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from kwire.context import Context
+from kwire.controller.outcome import Outcome
+from kwire.controller.token_changes import Expiry
+from kwire.security.token_requests import ERROR_TIMESTAMP_MS, may_ask
+
+log = logging.getLogger("kwire.tokens")
+
+
+def handle(
+    broker: Broker, request: ExpireDelegationTokenRequest, context: Context
+) -> ExpireDelegationTokenResponse | Awaitable[ExpireDelegationTokenResponse]:
+    if not may_ask(broker.config, context):
+        return ExpireDelegationTokenResponse(
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
+        )
+    if broker.tokens is None:
+        return ExpireDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
+    decision = Expiry(token_id, context.principal, request.expiry_time_period_ms, now_ms)
+    return _expire(broker, decision)
+
+
+async def _expire(broker: Broker, decision: Expiry) -> ExpireDelegationTokenResponse:
+    outcome = Outcome(decision.decide)
+    failed = await commit_for_client(broker, [outcome], log, "a delegation token goes on")
+    refusal = outcome.refusal or failed
+    if refusal is not None:
+        return ExpireDelegationTokenResponse(refusal.error)
+    if outcome.change is None or outcome.change.token is None:
+        return ExpireDelegationTokenResponse(ErrorCode.NONE, decision.now_ms)
+    return ExpireDelegationTokenResponse(ErrorCode.NONE, outcome.change.token.expiry_ms)

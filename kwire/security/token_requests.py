@@ -1,0 +1,64 @@
+"""What requests about delegation tokens have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kwire.codecs.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from kwire.controller.token_changes import Lifetimes
+
+if TYPE_CHECKING:
+    from kwire.codecs.errors import ErrorCode
+    from kwire.context import Context
+    from kwire.settings import BrokerConfig
+
+ERROR_TIMESTAMP_MS: Final = -1
+"""When a token that there is not expires."""
+_ANONYMOUS: Final = "User:ANONYMOUS"
+_REQUESTER_SINCE: Final = 3
+
+
+def may_ask(config: BrokerConfig, context: Context) -> bool:
+    """Not who is known by a token only, nor who is not known at all."""
+    protocols = {each.listener: each.security_protocol for each in config.listeners}
+    protocol = protocols[context.listener]
+    if context.by_token or protocol == "PLAINTEXT":
+        return False
+    return protocol != "SSL" or context.principal != _ANONYMOUS
+
+
+def lifetimes_of(config: BrokerConfig) -> Lifetimes:
+    return Lifetimes(
+        config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
+    )
+
+
+def owner_of(request: CreateDelegationTokenRequest, context: Context) -> str:
+    """Whose token it is to be: its sender's where nobody is named."""
+    if not request.owner_principal_name:
+        return context.principal
+    return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
+
+
+def refused_creation(
+    error: ErrorCode, owner: str, context: Context
+) -> CreateDelegationTokenResponse:
+    """The answer to who gets no token from the broker; Kafka's controller tells no times."""
+    response = creation(error, owner, context)
+    response.issue_timestamp_ms = ERROR_TIMESTAMP_MS
+    response.expiry_timestamp_ms = response.max_timestamp_ms = ERROR_TIMESTAMP_MS
+    return response
+
+
+def creation(error: ErrorCode, owner: str, context: Context) -> CreateDelegationTokenResponse:
+    """Whose token it was to be, and who asked for it."""
+    kind, _, name = owner.partition(":")
+    response = CreateDelegationTokenResponse(error, kind, name)
+    if context.api_version >= _REQUESTER_SINCE:
+        kind, _, name = context.principal.partition(":")
+        response.token_requester_principal_type = kind
+        response.token_requester_principal_name = name
+    return response
