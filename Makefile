@@ -18,7 +18,7 @@ ARGS ?=
 # Of the tests: what they draw at random, and the order of their files
 SEED ?= 1
 ORDER ?= $(SEED)
-# How they are run: each file by one worker (those on Spark by the same, see tests/ordering.py), and
+# How they are run: each file by one worker (those on Spark by two, see tests/ordering.py), and
 # four at a time on two cores, for they wait a lot
 WORKERS := -n 4 --dist loadfile --seed=$(SEED) --order=$(ORDER)
 # Of `make pytest`: what to run and how, e.g. make pytest TESTS='tests/log -k recovery'

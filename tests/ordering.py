@@ -4,9 +4,10 @@ A worker of xdist takes the next file when it has done its last (`--dist loadfil
 a long one at the end works on alone, so those that start Java or Spark come within the first part,
 at any place of it, and the last part is of short ones only.
 
-Files whose tests share a Spark session are one piece of work: a session that starts, and Java code
-that is compiled, once a worker cost as much as a tenth of the run.  It is the longest piece, as
-long as all others on four workers, so it comes first, its files in the order that was drawn.
+Files whose tests use a Spark session are two pieces of work, each as a whole for one worker: a
+session that starts, and Java code that is compiled, once a worker cost as much as a tenth of the
+run, and with one session alone its worker was the last to end by minutes.  They are the longest
+pieces, so they come first, the files of each in the order that was drawn.
 """
 
 from __future__ import annotations
@@ -16,10 +17,24 @@ from collections.abc import Mapping
 
 from xdist.scheduler import LoadFileScheduling
 
-SPARK = "the files on Spark"
-ON_SPARK = ("tests/pipeline/", "tests/spark/")
-OF_THEIR_OWN = ("_kills.py", "/test_guide.py", "/test_demo.py")
-"""Files in these folders that start each Spark in a process of its own."""
+SESSIONS = {
+    "the first Spark session": (
+        "tests/pipeline/archiving/test_archive.py",
+        "tests/pipeline/archiving/test_archive_command.py",
+        "tests/pipeline/querying/test_query.py",
+        "tests/spark/connector/",
+        "tests/spark/test_workers_python.py",
+    ),
+    "the second Spark session": (
+        "tests/pipeline/audit/test_audit.py",
+        "tests/pipeline/audit/test_audit_command.py",
+        "tests/pipeline/audit/test_compare.py",
+        "tests/pipeline/mirroring/test_mirror.py",
+        "tests/pipeline/replaying/test_replay.py",
+        "tests/pipeline/test_following.py",
+    ),
+}
+"""Pieces and their files, or folders of them: both take about as long."""
 
 LAST_PART = 3
 """Of so many parts the last has short files only; they take some seconds each."""
@@ -35,14 +50,13 @@ def drawn(files: Mapping[str, bool], seed: str) -> list[str]:
     last, rest = short[:count], short[count:]
     first = long + rest
     rng.shuffle(first)
-    first.sort(key=lambda file: piece_of(file) != SPARK)
+    first.sort(key=lambda file: piece_of(file) not in SESSIONS)
     return first + last
 
 
 def piece_of(file: str) -> str:
     """The name of the piece of work that a file belongs to, which one worker does as a whole."""
-    is_shared = file.startswith(ON_SPARK) and not file.endswith(OF_THEIR_OWN)
-    return SPARK if is_shared else file
+    return next((piece for piece, files in SESSIONS.items() if file.startswith(files)), file)
 
 
 class ByPiece(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

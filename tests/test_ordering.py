@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ordering import SPARK, drawn, piece_of
+from tests.ordering import SESSIONS, drawn, piece_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -38,9 +38,21 @@ def test_long_files_alone_are_all_there() -> None:
 
 
 def test_what_shares_a_spark_session_comes_first() -> None:
-    shared = {"tests/spark/test_a.py": True, "tests/pipeline/test_b.py": True}
+    shared = {"tests/spark/connector/test_a.py": True, "tests/pipeline/test_following.py": True}
     order = drawn({**FILES, **shared, "tests/pipeline/test_c_kills.py": True}, "1")
     assert set(order[:2]) == set(shared)
+
+
+def test_the_files_on_a_session_are_those_whose_tests_use_one(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of all files that this run has collected."""
+    used: dict[str, bool] = {}
+    for item in request.session.items:
+        file = item.nodeid.partition("::")[0]
+        used[file] = used.get(file, False) or "spark" in getattr(item, "fixturenames", ())
+    on_one = {file for file, is_used in used.items() if is_used}
+    assert {file for file in used if piece_of(file) in SESSIONS} == on_one
 
 
 def collected(*arguments: str) -> list[str]:
@@ -60,18 +72,24 @@ def test_folders_are_run_in_the_order_of_the_seed_and_named_files_as_they_are_na
     assert collected(*named) == named
 
 
-def test_a_file_is_a_piece_of_work_but_those_on_spark_are_one() -> None:
-    assert piece_of("tests/pipeline/test_query.py") == SPARK
-    assert piece_of("tests/spark/connector/test_gaps.py") == SPARK
-    for alone in ("tests/log/test_ends.py", "tests/pipeline/test_mirror_kills.py"):
+def test_a_file_is_a_piece_of_work_but_those_on_a_session_are_one() -> None:
+    pieces = {name: piece_of(name) for folder in SESSIONS.values() for name in folder}
+    assert set(pieces.values()) == set(SESSIONS)
+    assert piece_of("tests/spark/connector/test_gaps.py") in SESSIONS
+    for alone in ("tests/log/test_ends.py", "tests/pipeline/archiving/test_archive_kills.py"):
         assert piece_of(alone) == alone
 
 
 @pytest.mark.slow
 def test_one_worker_does_all_files_of_a_piece() -> None:
-    files = [f"tests/pipeline/test_{name}.py" for name in ("presence", "killing", "transactional")]
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadfile", *files]
+    """Of tests that happen to use no session."""
+    files = ["archiving/test_archive_command", "querying/test_query", "audit/test_audit_command"]
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadfile"]
+    command += ["-k", "wrongly_is_said or contradicts or line_is_told"]
+    command += [f"tests/pipeline/{name}.py" for name in files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    workers = re.findall(r"^\[(gw\d)\].* PASSED (\S+)::", done.stdout, re.MULTILINE)
-    assert {file for _, file in workers} == set(files)
-    assert len({worker for worker, _ in workers}) == 1
+    passed = re.findall(r"^\[(gw\d)\].* PASSED (\S+)::", done.stdout, re.MULTILINE)
+    workers = {file: worker for worker, file in passed}
+    assert len(set(passed)) == len(workers) == 3
+    archive, query, audit = (workers[f"tests/pipeline/{name}.py"] for name in files)
+    assert archive == query != audit
