@@ -79,6 +79,7 @@ class SharedBroker:
 
     def pause(self) -> None:
         """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        self._await_start()
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -88,21 +89,31 @@ class SharedBroker:
     def kill(self) -> None:
         """End the process at once (SIGKILL)."""
         if self.running:
-            self._end(signal.SIGKILL)
+            self._await_start()
+            self.end(signal.SIGKILL)
 
     def stop(self) -> int:
         """Have it shut down cleanly, and the others go on; 0 if it says that it did."""
         if not self.running:
             return 0
+        self._await_start()
         told = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
         before = len(told.findall(self.log))
-        self._end(signal.SIGTERM)
+        self.end(signal.SIGTERM)
         while len(ends := told.findall(self.log)) == before:
             time.sleep(POLL_S)
         return 0 if ends[-1] == "ended with status 0" else 1
 
-    def _end(self, number: signal.Signals) -> None:
-        """The cluster's process hears of the end, and says so."""
+    def _await_start(self) -> None:
+        """Where it is being started: until its new process is known.  Raises BrokerStartError."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.pid == self._killed_pid:
+            if time.monotonic() > deadline:
+                raise BrokerStartError(f"not ready within {START_TIMEOUT_S} s:\n{self.log}")
+            time.sleep(POLL_S)
+
+    def end(self, number: signal.Signals) -> None:
+        """End the process that is known; the cluster's process hears of the end, and says so."""
         pid = self._killed_pid = self.pid
         if _lives(pid):
             os.kill(pid, signal.SIGCONT)  # it may be paused
@@ -246,7 +257,8 @@ class SharedClusterProcess:
     def kill(self) -> None:
         """End all at once (SIGKILL): the brokers see that their parent is gone, and stop."""
         for broker in self.brokers.values():
-            broker.kill()
+            if broker.running:
+                broker.end(signal.SIGKILL)
         self._end(signal.SIGKILL)
 
     def _end(self, signal_number: signal.Signals) -> int:

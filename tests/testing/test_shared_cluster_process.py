@@ -25,5 +25,7 @@ def test_brokers_come_and_go(tmp_path: Path) -> None:
         cluster.brokers[3].resume()
         assert cluster.brokers[1].stop() == 0
         assert cluster.wait_until_members() in (2, 3)
+        cluster.brokers[1].spawn()
+        assert cluster.brokers[1].stop() == 0, "also where it has just been started"
         assert cluster.brokers[1].bootstrap in cluster.bootstrap
     assert cluster.running == []
