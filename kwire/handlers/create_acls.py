@@ -12,7 +12,7 @@ Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the r
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from kwire.broker import Broker
 from kwire.cluster.committing import commit_for_client
@@ -26,7 +26,8 @@ from kwire.codecs.messages.create_acls import (
 from kwire.context import Context
 from kwire.metadata.acls import AccessControlEntry, ResourcePattern
 from kwire.metadata.refusal import Refusal
-from kwire.security.acls import NO_AUTHORIZER, Addition, check_new, require_known
+from kwire.security.acls import NO_AUTHORIZER, Addition, require_known
+from kwire.security.authority import Authority
 
 log = logging.getLogger("kwire.acls")
 
@@ -45,28 +46,32 @@ def handle(
     if broker.authorizer is None:
         disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return CreateAclsResponse(results=[disabled for _ in request.creations])
-    return _create(broker, [_addition(acl) for acl in request.creations])
+    return _create(broker, broker.authorizer, request.creations)
 
 
-def _addition(acl: AclCreation) -> Addition | Refusal:
-    addition = Addition(
+async def _create(
+    broker: Broker, authorizer: Authority, creations: Sequence[AclCreation]
+) -> CreateAclsResponse:
+    wanted: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
+    refusals: list[Refusal | None] = []
+    for acl in creations:
+        pattern, entry = _named(acl)
+        try:
+            authorizer.check_new(pattern, entry)
+        except Refusal as refusal:
+            refusals.append(refusal)
+        else:
+            refusals.append(None)
+            wanted.setdefault(pattern, {})[entry] = None
+    additions = [Addition(pattern, (*entries,)) for pattern, entries in wanted.items()]
+    failed = await commit_for_client(broker, additions, log, "access control lists are not changed")
+    return CreateAclsResponse(results=[_result(refusal or failed) for refusal in refusals])
+
+
+def _named(acl: AclCreation) -> tuple[ResourcePattern, AccessControlEntry]:
+    return (
         ResourcePattern(acl.resource_type, acl.resource_pattern_type, acl.resource_name),
         AccessControlEntry(acl.principal, acl.host, acl.operation, acl.permission_type),
-    )
-    try:
-        check_new(addition.pattern, addition.entry)
-    except Refusal as refusal:
-        return refusal
-    return addition
-
-
-async def _create(broker: Broker, wanted: list[Addition | Refusal]) -> CreateAclsResponse:
-    additions = [each for each in wanted if isinstance(each, Addition)]
-    failed = await commit_for_client(
-        broker, [*additions], log, "access control lists are not changed"
-    )
-    return CreateAclsResponse(
-        results=[_result(each if isinstance(each, Refusal) else failed) for each in wanted]
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -112,6 +113,16 @@ def _mistake(pattern: ResourcePattern, entry: AccessControlEntry) -> str | None:
     return None
 
 
+def check_for_zookeeper(pattern: ResourcePattern, entry: AccessControlEntry) -> None:
+    """The same where lists are kept in ZooKeeper: as Apache Kafka 3.9.2 has it, which knows no
+    operation of a later version and would not start beside one, and names that can be in a path."""
+    check_new(pattern, entry)
+    if entry.operation > AclOperation.DESCRIBE_TOKENS or _NO_PATH.search(pattern.name):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Failed to create ACL")
+
+
+_NO_PATH: Final = re.compile(r"/|\A\.{1,2}\Z|[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
+"""By ZooKeeper's PathUtils."""
 _NAMED_TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 _NAMED_OPERATIONS: Final = frozenset(AclOperation) - {AclOperation.UNKNOWN, AclOperation.ANY}
 
@@ -128,15 +139,15 @@ def name_of(codes: _Codes, code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A decision (kwire.metadata.changes): an entry that is to be there."""
+    """A decision (kwire.metadata.changes): entries, each named once, that are to be there."""
 
     pattern: ResourcePattern
-    entry: AccessControlEntry
+    entries: tuple[AccessControlEntry, ...]
 
     def __call__(self, image: ClusterImage) -> ChangeAcls | None:
-        if self.entry in image.acls_on(self.pattern):
-            return None
-        return ChangeAcls(self.pattern, (self.entry,))
+        there = image.acls_on(self.pattern)
+        coming = tuple(each for each in self.entries if each not in there)
+        return ChangeAcls(self.pattern, coming) if coming else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,21 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.metadata.acls import CLUSTER_NAME, AclOperation, Acls, ResourceType
+from kwire.metadata.acls import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclOperation,
+    Acls,
+    ResourcePattern,
+    ResourceType,
+)
+from kwire.security.acls import check_for_zookeeper, check_new
 from kwire.security.authorizer import AclAuthorizer, Ruling
 from kwire.settings import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.context import Context
     from kwire.settings import BrokerConfig
 
@@ -19,6 +29,8 @@ audit = logging.getLogger("kwire.security.audit")
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPERS: Final = "kafka.security.authorizer.AclAuthorizer"
 """What the same rules are called in a cluster on ZooKeeper, of Apache Kafka 3.9."""
+OWN_ZOOKEEPER: Final = "authorizer.zookeeper.url"
+"""Where that class may keep its lists instead of zookeeper.connect."""
 
 _TITLES: Final = {
     ResourceType.TOPIC: "Topic",
@@ -43,17 +55,23 @@ def configured(config: BrokerConfig) -> Authority | None:
             f"authorizer.class.name {name} cannot be run here: {STANDARD} (or, in a cluster on "
             f"ZooKeeper, {ZOOKEEPERS}) asks for access control lists"
         )
-    if config.zookeeper_connect is not None:
+    on_zookeeper = config.zookeeper_connect is not None
+    if (name == ZOOKEEPERS) is not on_zookeeper:
+        kept, wanted = ("in", ZOOKEEPERS) if on_zookeeper else ("without", STANDARD)
         raise ConfigError(
-            "authorizer.class.name: access control lists are not kept in ZooKeeper yet, so a "
-            "member of its cluster cannot honour them"
+            f"authorizer.class.name {name}: {kept} a cluster on ZooKeeper it is {wanted} that asks "
+            "for access control lists"
         )
+    own = config.explicit.get(OWN_ZOOKEEPER, config.zookeeper_connect)
+    if on_zookeeper and own != config.zookeeper_connect:
+        raise ConfigError(f"{OWN_ZOOKEEPER}: access control lists are read of zookeeper.connect")
     everyone = config.explicit.get("allow.everyone.if.no.acl.found", "")
     return Authority(
         AclAuthorizer(
             super_users(config.explicit.get("super.users", "")),
             allow_everyone_if_no_acl_found=everyone.strip().lower() == "true",
-        )
+        ),
+        check_for_zookeeper if on_zookeeper else check_new,
     )
 
 
@@ -73,8 +91,14 @@ def super_users(said: str) -> list[str]:
 class Authority:
     """Asked by guards and handlers for each thing that a request names."""
 
-    def __init__(self, rules: AclAuthorizer) -> None:
+    def __init__(
+        self,
+        rules: AclAuthorizer,
+        check_new: Callable[[ResourcePattern, AccessControlEntry], None] = check_new,
+    ) -> None:
         self.rules = rules
+        self.check_new = check_new
+        """Raises Refusal for an entry that cannot be."""
 
     def follow(self, acls: Acls) -> None:
         self.rules.follow(acls)

@@ -13,11 +13,21 @@ import pytest
 import trio
 import trio.lowlevel
 
+from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import ControllerGone, Fenced
+from kwire.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     DeleteTopic,
@@ -86,7 +96,7 @@ class _Sharing:
 def _of_zookeeper(connect: str) -> Join:
     @asynccontextmanager
     async def join(broker_id: int) -> AsyncIterator[Observed]:
-        async with opened(connect, broker_id) as store:
+        async with opened(connect, broker_id, has_acls=True) as store:
             await store.register(broker(broker_id))
             yield store
 
@@ -261,6 +271,36 @@ async def test_of_configs_set_by_two_at_once_the_second_is_decided_anew(join: Jo
             nursery.start_soon(count, second)
         for store in (first, second):
             await store.shows(lambda image: image.configs_of(BROKER_RESOURCE, "1") == {"n": "20"})
+
+
+async def test_access_control_entries_of_all_brokers_are_kept(join: Join) -> None:
+    """Each adds its own to one list, at the same time, and hears of the others'."""
+    pattern = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+    async with join(1) as first, join(2) as second:
+
+        async def add(store: Store) -> None:
+            for number in range(10):
+                name = f"User:{store is first}-{number}"
+                entry = AccessControlEntry(name, "*", AclOperation.READ, Permission.ALLOW)
+
+                def decide(
+                    image: ClusterImage, entry: AccessControlEntry = entry
+                ) -> ChangeAcls | None:
+                    there = entry in image.acls_on(pattern)
+                    return None if there else ChangeAcls(pattern, (entry,))
+
+                await commit_decided(store, lambda: store.image, [decide])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(add, first)
+            nursery.start_soon(add, second)
+        for store in (first, second):
+            await store.shows(lambda image: len(image.acls_on(pattern)) == 20)
+        gone = ChangeAcls(pattern, (), (*first.image.acls_on(pattern),))
+        await first.commit([gone])
+        await second.shows(lambda image: not image.acls)
+        async with join(3) as third:
+            assert not third.image.acls
 
 
 async def test_a_partition_of_another_epoch_is_a_conflict(join: Join) -> None:

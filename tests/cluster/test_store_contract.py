@@ -14,9 +14,18 @@ from hypothesis import strategies as st
 
 from kwire.cluster.local import LocalStore
 from kwire.cluster.store import MetadataStore
+from kwire.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from kwire.metadata.changes import (
     AlterPartition,
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     DeleteTopic,
@@ -80,6 +89,7 @@ def lasting(image: ClusterImage) -> object:
         image.deleting,
         image.next_producer_id,
         image.features,
+        image.acls,
     )
 
 
@@ -107,6 +117,35 @@ async def test_names_and_values_of_any_characters_are_kept(open_store: OpenStore
     odd = {"match": 'client_id="\u00e9\n\\"', "\u2603": "\x00\u2028"}
     await open_store().commit([SetConfigs(16, "sub \u2603", {}, odd)])
     assert (await open_store().load()).configs_of(16, "sub \u2603") == odd
+
+
+async def test_access_control_entries_come_and_go_one_by_one(open_store: OpenStore) -> None:
+    store = open_store()
+    await store.load()
+    one, other = (
+        AccessControlEntry(f"User:{name}", "*", AclOperation.READ, Permission.ALLOW)
+        for name in ("a", "b \u00e9")
+    )
+    literal = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.LITERAL, "t")
+    prefixed = ResourcePattern(ResourceType.TRANSACTIONAL_ID, PatternType.PREFIXED, "t")
+    await store.commit([ChangeAcls(literal, (one,)), ChangeAcls(prefixed, (one, other))])
+    with pytest.raises(Conflict):
+        await store.commit([ChangeAcls(literal, (one,))])
+    with pytest.raises(Conflict):
+        await store.commit([ChangeAcls(literal, (), (other,))])
+    await store.commit(
+        [
+            ChangeAcls(literal, (), (one,)),
+            ChangeAcls(literal, (other,)),
+            ChangeAcls(prefixed, (), (other,)),
+        ]
+    )
+    kept = await open_store().load()
+    assert dict(kept.acls) == {literal: {other}, prefixed: {one}}
+    again = open_store()
+    await again.load()
+    await again.commit([ChangeAcls(literal, (), (other,)), ChangeAcls(prefixed, (), (one,))])
+    assert not (await open_store().load()).acls
 
 
 async def test_a_change_that_was_decided_by_something_else_is_a_conflict(

@@ -28,8 +28,14 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.context import Context
-from kwire.metadata.acls import AclOperation, ResourceType
-from kwire.security.authority import STANDARD, ZOOKEEPERS, configured
+from kwire.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    ResourcePattern,
+    ResourceType,
+)
+from kwire.metadata.refusal import Refusal
+from kwire.security.authority import OWN_ZOOKEEPER, STANDARD, ZOOKEEPERS, configured
 from kwire.settings import BrokerConfig, ConfigError
 from tests.inside import RawClient, running_broker
 from tests.security.sasl_client import SASL, plain
@@ -42,9 +48,12 @@ def context(principal: str = "User:a") -> Context:
     return Context("PLAINTEXT", "127.0.0.1", "-", principal, ApiKey.LIST_OFFSETS, 7)
 
 
-@pytest.mark.parametrize("name", [STANDARD, ZOOKEEPERS])
-def test_the_rules_go_by_the_settings(name: str) -> None:
-    settings = {"authorizer.class.name": name, "super.users": " User:root; User:CN=x,O=y ;"}
+ON_ZOOKEEPER = {"zookeeper.connect": "h:1/x", "authorizer.class.name": ZOOKEEPERS}
+
+
+@pytest.mark.parametrize("named", [{"authorizer.class.name": STANDARD}, ON_ZOOKEEPER])
+def test_the_rules_go_by_the_settings(named: dict[str, str]) -> None:
+    settings = {**named, "super.users": " User:root; User:CN=x,O=y ;"}
     authority = configured(BrokerConfig(settings))
     assert authority is not None
     asked = AclOperation.READ, ResourceType.TOPIC, "t"
@@ -63,6 +72,52 @@ def test_other_classes_and_wrong_names_are_refused() -> None:
         configured(BrokerConfig({"authorizer.class.name": "my.Own"}))
     with pytest.raises(ConfigError, match="principalType:principalName but got root"):
         configured(BrokerConfig({"authorizer.class.name": STANDARD, "super.users": "root"}))
+
+
+def test_each_kind_of_cluster_has_its_own_class() -> None:
+    """Apache Kafka 3.9.2 on ZooKeeper never gets ready with the other one, and 4.3.1 lacks it."""
+    with pytest.raises(ConfigError, match=f"without a cluster on ZooKeeper it is {STANDARD}"):
+        configured(BrokerConfig({"authorizer.class.name": ZOOKEEPERS}))
+    with pytest.raises(ConfigError, match=f"in a cluster on ZooKeeper it is {ZOOKEEPERS}"):
+        configured(BrokerConfig({**ON_ZOOKEEPER, "authorizer.class.name": STANDARD}))
+    assert configured(BrokerConfig({**ON_ZOOKEEPER, OWN_ZOOKEEPER: "h:1/x"})) is not None
+    with pytest.raises(ConfigError, match=f"{OWN_ZOOKEEPER}: .* read of zookeeper.connect"):
+        configured(BrokerConfig({**ON_ZOOKEEPER, OWN_ZOOKEEPER: "other:1"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("a/b", AclOperation.READ),
+        (".", AclOperation.READ),
+        ("..", AclOperation.READ),
+        ("a\x01b", AclOperation.READ),
+        ("\U0001f600", AclOperation.READ),
+        ("a", AclOperation.TWO_PHASE_COMMIT),
+    ],
+)
+def test_what_3_9_cannot_keep_is_refused_in_its_words(name: str, operation: AclOperation) -> None:
+    on_zookeeper = configured(BrokerConfig(ON_ZOOKEEPER))
+    elsewhere = configured(BrokerConfig({"authorizer.class.name": STANDARD}))
+    assert on_zookeeper is not None
+    assert elsewhere is not None
+    asked = (
+        ResourcePattern(ResourceType.GROUP, LITERAL, name),
+        AccessControlEntry("User:a", "*", operation, ALLOW),
+    )
+    with pytest.raises(Refusal, match="Failed to create ACL") as refusal:
+        on_zookeeper.check_new(*asked)
+    assert refusal.value.error == ErrorCode.INVALID_REQUEST
+    elsewhere.check_new(*asked)
+
+
+def test_what_3_9_can_keep_is_taken() -> None:
+    authority = configured(BrokerConfig(ON_ZOOKEEPER))
+    assert authority is not None
+    for name in ("*", "...", "a b:c", "\u00e9"):
+        pattern = ResourcePattern(ResourceType.GROUP, PREFIXED, name)
+        entry = AccessControlEntry("User:a", "*", AclOperation.DESCRIBE_TOKENS, ALLOW)
+        authority.check_new(pattern, entry)
 
 
 def test_the_audit_log_has_the_words_of_apache_kafka(caplog: pytest.LogCaptureFixture) -> None:

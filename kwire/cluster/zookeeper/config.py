@@ -40,6 +40,7 @@ class ZooKeeperConfig:
     `connection_timeout_ms` is how long whoever needs ZooKeeper waits until it is reached.
     `auth` are pairs of a scheme and a credential: ("digest", "user:password").
     With `set_acl` only who created a znode may change it.
+    `has_acls`: access control lists (of Kafka's resources) are kept there, too, for an authorizer.
     """
 
     connect: str
@@ -48,6 +49,7 @@ class ZooKeeperConfig:
     set_acl: bool = False
     auth: tuple[tuple[str, str], ...] = ()
     tls: ZooKeeperTls | None = None
+    has_acls: bool = False
 
     @property
     def servers(self) -> str:
@@ -85,6 +87,7 @@ def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
         else connection_timeout_ms,
         set_acl=settings.zookeeper_set_acl,
         tls=_tls(settings),
+        has_acls=bool(config.authorizer_class_name.strip()),
     )
 
 

@@ -26,7 +26,8 @@ from kwire.cluster.store import (
     StoreError,
     StoreEvent,
 )
-from kwire.cluster.zookeeper import reading, znodes
+from kwire.cluster.zookeeper import acl_znodes, reading, znodes
+from kwire.cluster.zookeeper.acl_following import CHANGES_KEPT_S, AclFollower
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.merging import is_settled, with_configs, with_topics
 from kwire.cluster.zookeeper.session import Operation, OutcomeUnknown, Refused, Session, State
@@ -35,6 +36,7 @@ from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     MarkForDeletion,
@@ -46,8 +48,6 @@ from kwire.metadata.changes import (
 from kwire.metadata.image import NO_CONTROLLER, ClusterImage, ResourceKey, TopicImage
 
 EVERYTHING = "/"
-CHANGES_KEPT_S = 15 * 60
-"""How long a notification of changed configs stays, as in Apache Kafka: for who was away."""
 REFUSED_PAUSE_S = 1.0
 LIST_PAUSE_RATIO = 10
 """The list of all topics changes with each that is made, also by this broker, and ZooKeeper tells
@@ -63,6 +63,7 @@ _SUBJECTS = {
     znodes.CONTROLLER,
     znodes.BROKER_IDS,
     znodes.CONFIG_CHANGES,
+    *acl_znodes.FOLDERS.values(),
     znodes.FEATURE,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
@@ -113,8 +114,9 @@ class Followed(Protocol):
 class Follower:
     """See the module.  `read` and its like want the store's turn."""
 
-    def __init__(self, store: Followed, turn: trio.Lock) -> None:
+    def __init__(self, store: Followed, turn: trio.Lock, *, has_acls: bool) -> None:
         self._store = store
+        self._acls = AclFollower(store) if has_acls else None
         self._session = store.session
         self._turn = turn
         self._marks: set[str] = set()
@@ -179,6 +181,7 @@ class Follower:
             await self._read_all_configs()
         elif znodes.CONFIG_CHANGES in subjects:
             await self._read_config_changes()
+        await self._read_acls(subjects)
         if not self._store.leads:
             return
         named = {each.rpartition("/")[2] for each in subjects if each.count("/") == 3}
@@ -229,6 +232,16 @@ class Follower:
         if features.epoch != image.features.epoch or image.features.agreed is None:
             change = SetFeatures(image.features.epoch, features)
             self._store.publish(image.with_features(features), [change])
+
+    async def _read_acls(self, subjects: set[str]) -> None:
+        if self._acls is None:
+            return
+        if EVERYTHING in subjects:
+            await self._acls.read_all()
+            return
+        for pattern_type, folder in acl_znodes.FOLDERS.items():
+            if folder in subjects:
+                await self._acls.read_changes(pattern_type)
 
     async def _read_all_configs(self) -> None:
         await self._session.children(znodes.CONFIG_CHANGES, watch=True)
@@ -326,6 +339,9 @@ class Follower:
         keys: dict[ResourceKey, None] = {}
         if any(isinstance(change, SetFeatures) for change in changes):
             await self._read_features()
+        if self._acls is not None:
+            listed = [each.pattern for each in changes if isinstance(each, ChangeAcls)]
+            await self._acls.read(dict.fromkeys(listed))
         for change in changes:
             match change:
                 case CreateTopic(topic):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kwire.cluster.store import Place
-from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs
+from kwire.metadata.acls import Acls
+from kwire.metadata.changes import Change, ChangeAcls, CreateTopic, DeleteTopic, SetConfigs
 from kwire.metadata.image import ClusterImage, ResourceKey, TopicImage
 
 
@@ -43,6 +44,18 @@ def with_configs(
         if before != configs:
             changes.append(SetConfigs(resource, name, before, configs))
             image = image.with_configs(resource, name, configs)
+    return image, changes
+
+
+def with_acls(image: ClusterImage, found: Acls) -> tuple[ClusterImage, list[Change]]:
+    """The same of access control lists."""
+    changes: list[Change] = []
+    for pattern, entries in found.items():
+        before = image.acls_on(pattern)
+        if before != entries:
+            coming, going = sorted(entries - before), sorted(before - entries)
+            changes.append(ChangeAcls(pattern, (*coming,), (*going,)))
+            image = image.with_acls(pattern, entries)
     return image, changes
 
 

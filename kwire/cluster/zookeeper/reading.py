@@ -39,11 +39,12 @@ async def cluster_id(session: Session) -> str:
     return znodes.decode_cluster_id(found[0])
 
 
-async def make_persistent_paths(session: Session) -> None:
-    """The chroot, and what every broker makes at its start."""
+async def make_persistent_paths(session: Session, more: Sequence[str] = ()) -> None:
+    """The chroot, what every broker makes at its start, and `more`."""
     await session.make_root()
-    found = await session.get_all(znodes.PERSISTENT_PATHS)
-    for path, each in zip(znodes.PERSISTENT_PATHS, found, strict=True):
+    paths = (*znodes.PERSISTENT_PATHS, *more)
+    found = await session.get_all(paths)
+    for path, each in zip(paths, found, strict=True):
         if each is None:
             await session.make_path(path)
 

@@ -9,7 +9,7 @@ kazoo forgets the watches then.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import trio
@@ -25,7 +25,7 @@ from kwire.cluster.store import (
     StoreEvent,
     Watcher,
 )
-from kwire.cluster.zookeeper import reading, znodes
+from kwire.cluster.zookeeper import acl_znodes, reading, znodes
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
 from kwire.cluster.zookeeper.following import EVERYTHING, Follower, subject_of
 from kwire.cluster.zookeeper.link import log
@@ -46,7 +46,14 @@ from kwire.cluster.zookeeper.writing import (
     applied,
     possible,
 )
-from kwire.metadata.changes import Change, Conflict, DeleteTopic, RegisterBroker, SetConfigs
+from kwire.metadata.changes import (
+    Change,
+    ChangeAcls,
+    Conflict,
+    DeleteTopic,
+    RegisterBroker,
+    SetConfigs,
+)
 from kwire.metadata.delta import ClusterDelta, delta_of
 from kwire.metadata.image import (
     NO_CONTROLLER,
@@ -97,7 +104,7 @@ class ZooKeeperStore:
         self._watchers: list[Watcher] = []
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._turn = trio.Lock()
-        self._follower = Follower(self, self._turn)
+        self._follower = Follower(self, self._turn, has_acls=config.has_acls)
         self._was_suspended = False
 
     # -- its life
@@ -118,7 +125,8 @@ class ZooKeeperStore:
                 self.close()
 
     async def _load(self) -> None:
-        await reading.make_persistent_paths(self.session)
+        paths = acl_znodes.PERSISTENT_PATHS if self._config.has_acls else ()
+        await reading.make_persistent_paths(self.session, paths)
         cluster_id = await reading.cluster_id(self.session)
         self._image = ClusterImage(cluster_id)
         await self._follower.read({EVERYTHING})
@@ -436,10 +444,8 @@ class ZooKeeperStore:
             self.leave_office(self._image.controller_id, self._image.controller_epoch)
             raise Fenced(f"broker {self._broker_id} is the controller no longer") from refused
         if isinstance(refused.reason, NoNodeError):  # the first of its kind, or of a user's clients
-            for change in step.completed:
-                if isinstance(change, SetConfigs):
-                    path = znodes.config_path((change.resource, change.name))
-                    await self.session.make_path(path.rpartition("/")[0])
+            for path in _written_for(step.completed):
+                await self.session.make_path(path.rpartition("/")[0])
         await self._follower.read_again(changes)
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
@@ -473,6 +479,15 @@ class ZooKeeperStore:
         """Those asked for in ZooKeeper that cannot be: nobody is to try them again."""
         async with self._turn:
             await self._follower.drop_reassignments(set(places))
+
+
+def _written_for(changes: Iterable[Change]) -> Iterator[str]:
+    """Paths of what users set: the folders above may not be there."""
+    for change in changes:
+        if isinstance(change, SetConfigs):
+            yield znodes.config_path((change.resource, change.name))
+        elif isinstance(change, ChangeAcls):
+            yield from (acl_znodes.acl_path(change.pattern), acl_znodes.change_path(change.pattern))
 
 
 def _configs_of(topic: str) -> ResourceKey:

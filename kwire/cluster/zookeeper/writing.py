@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kwire.cluster.zookeeper import znodes
+from kwire.cluster.zookeeper import acl_znodes, znodes
 from kwire.cluster.zookeeper.session import SEQUENTIAL, Operation, Session
+from kwire.metadata.acls import ResourcePattern
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     DeleteTopic,
@@ -44,8 +46,9 @@ TOPIC_CHANGES = (CreateTopic, AddPartitions, AlterPartition, MarkForDeletion, De
 """What the controller alone decides."""
 
 
-Noted = tuple[str | ResourceKey, int | None]
-"""A topic, or what is configured, and the version of its znode; None if it is gone."""
+Noted = tuple[str | ResourceKey | ResourcePattern, int | None]
+"""A topic, what is configured, or what has access control lists, and the version of its znode; None
+if it is gone."""
 
 _Key = TypeVar("_Key")
 
@@ -63,6 +66,7 @@ class Versions:
 
     topics: dict[str, int] = field(default_factory=dict)
     configs: dict[ResourceKey, int] = field(default_factory=dict)
+    acls: dict[ResourcePattern, int] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     """Paths of partitions that have no state, and of the folders of such: a controller was
     interrupted there."""
@@ -72,6 +76,8 @@ class Versions:
         for key, version in noted:
             if isinstance(key, str):
                 _put(self.topics, key, version)
+            elif isinstance(key, ResourcePattern):
+                _put(self.acls, key, version)
             else:
                 _put(self.configs, key, version)
 
@@ -157,7 +163,9 @@ class Writer:
         self._session, self._image = session, image
         self._fence, self._knows_topics = fence, knows_topics
         self._children = {name: set(folders) for name, folders in children.items()}
-        self._versions = Versions(dict(versions.topics), dict(versions.configs), versions.made)
+        self._versions = Versions(
+            dict(versions.topics), dict(versions.configs), dict(versions.acls), versions.made
+        )
         self._noted: list[Noted] = []
         self._assigned: set[str] = set()
 
@@ -211,6 +219,8 @@ class Writer:
                 yield from self._gone(name)
             case SetConfigs(resource, name, _, configs):
                 yield self._set((resource, name), configs)
+            case ChangeAcls():
+                yield self._listed(change)
             case SetFeatures(expected_epoch, features):
                 yield [self._agreed(expected_epoch, features)]
             case _:
@@ -257,8 +267,8 @@ class Writer:
         group.append(self._session.create(path, content))
         yield group
 
-    def _note(self, key: str | ResourceKey, version: int | None) -> None:
-        noted = (key, version)
+    def _note(self, key: str | ResourceKey | ResourcePattern, version: int | None) -> None:
+        noted: Noted = (key, version)
         self._noted.append(noted)
         self._versions.note([noted])
 
@@ -308,6 +318,24 @@ class Writer:
             group.insert(0, self._session.check(znodes.topic_path(key[1])))
         told = znodes.encode_config_change(key)
         return [*group, self._session.create(znodes.CONFIG_CHANGE, told, SEQUENTIAL)]
+
+    def _listed(self, change: ChangeAcls) -> list[Operation]:
+        """All entries of a pattern; the znode goes with the last of them."""
+        session, pattern = self._session, change.pattern
+        path, version = acl_znodes.acl_path(pattern), self._versions.acls.get(pattern)
+        entries = change.apply_to(self._image).acls_on(pattern)
+        content = acl_znodes.encode_acls(entries)
+        if version is None:
+            self._note(pattern, 0)
+            written = session.create(path, content)
+        elif entries:
+            self._note(pattern, version + 1)
+            written = session.set_data(path, content, version)
+        else:
+            self._note(pattern, None)
+            written = session.delete(path, version)
+        told = acl_znodes.encode_change(pattern)
+        return [written, session.create(acl_znodes.change_path(pattern), told, SEQUENTIAL)]
 
 
 def _assignment_of(state: PartitionImage) -> znodes.Assignment:

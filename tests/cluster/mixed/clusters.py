@@ -19,6 +19,7 @@ from kwire.client.errors import ClientError
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.testing import BrokerProcess, ZooKeeperProcess
+from kwire.testing.ports import free_port
 
 PATIENCE_S = 120.0
 SETTINGS = {
@@ -63,7 +64,9 @@ class Mixed:
         kinds: Sequence[str],
         settings: Mapping[str, str],
         disks: Sequence[str],
+        own: Callable[[int, int], Mapping[str, str]] = lambda _broker_id, _port: {},
     ) -> None:
+        self._own = own
         self._zookeeper, self._chroot = zookeeper, chroot
         self._directory, self._settings, self._disks = directory, settings, disks
         self.brokers = {number: self._made(number, kind) for number, kind in enumerate(kinds, 1)}
@@ -72,7 +75,8 @@ class Mixed:
     def _made(self, broker_id: int, kind: str, port: int = 0) -> AnyBroker:
         directory, connect = self._directory / str(broker_id), self._zookeeper.connect(self._chroot)
         log_dirs = ",".join(str(directory / disk) for disk in self._disks)
-        settings = {"log.dirs": log_dirs, **self._settings}
+        port = port or free_port()
+        settings = {"log.dirs": log_dirs, **self._settings, **self._own(broker_id, port)}
         if kind == APACHE:
             return ZooKeeperBroker(directory, connect, broker_id, port=port, settings=settings)
         own = {"broker.id": str(broker_id), "zookeeper.connect": connect}
@@ -275,13 +279,14 @@ def mixed(
     settings: Mapping[str, str] | None = None,
     later: Sequence[int] = (),
     disks: Sequence[str] = ("data",),
+    own: Callable[[int, int], Mapping[str, str]] = lambda _broker_id, _port: {},
 ) -> Iterator[Mixed]:
     """Brokers 1 and up, of these kinds, that run, each with `disks` in its directory.
 
-    Those of `later` are left to the test.
+    Those of `later` are left to the test.  `own` are settings by a broker's id and its port.
     """
     given = {**SETTINGS, **(settings or {})}
-    cluster = Mixed(zookeeper, directory, chroot, kinds, given, disks)
+    cluster = Mixed(zookeeper, directory, chroot, kinds, given, disks, own)
     with ExitStack() as stack:
         # Without a goodbye: what it has to do in a cluster that ends is no part of the test.
         stack.callback(lambda: [broker.kill() for broker in cluster.brokers.values()])

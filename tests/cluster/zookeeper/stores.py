@@ -35,9 +35,10 @@ async def opened(
     *,
     session_timeout_ms: int = 30_000,
     connection_timeout_ms: int = 120_000,
+    has_acls: bool = False,
 ) -> AsyncIterator[Observed]:
     """A store that runs for this block; its session has ended behind it."""
-    config = ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms)
+    config = ZooKeeperConfig(connect, session_timeout_ms, connection_timeout_ms, has_acls=has_acls)
     async with running(config, broker_id) as store:
         yield store
 
@@ -93,7 +94,7 @@ def leading_stores(connect: str) -> Callable[[], Leading]:
     stores: list[Leading | None] = [None]
 
     def open_next() -> Leading:
-        store = Leading(ZooKeeperConfig(connect, 30_000, 120_000), stores[-1])
+        store = Leading(ZooKeeperConfig(connect, 30_000, 120_000, has_acls=True), stores[-1])
         stores.append(store)
         trio.lowlevel.spawn_system_task(store.live)
         return store

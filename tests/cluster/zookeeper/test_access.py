@@ -230,16 +230,20 @@ async def test_a_secured_start_is_that_of_apache_kafka(
         "zookeeper.ssl.truststore.type": "PEM",
     }
     apache = ZooKeeperBroker(tmp_path, secured.connect(f"{unique}/a"), settings=settings)
-    config = ZooKeeperConfig(secured.connect(f"{unique}/b"), set_acl=True, tls=secured.tls)
-    follow = ZooKeeperConfig(secured.connect(f"{unique}/a"), set_acl=True, tls=secured.tls)
+    config, follow = (
+        ZooKeeperConfig(
+            secured.connect(f"{unique}/{each}"), set_acl=True, tls=secured.tls, has_acls=True
+        )
+        for each in "ba"
+    )
     with apache:
         async with running(follow, 7) as onlooker, running(config) as store:
             await store.register(onlooker.image.brokers[1])
             assert await store.campaign()
             theirs, ours = (secured.tree(f"/{unique}/{each}") for each in "ab")
-            others = {path for path in theirs if path.startswith(("/kafka-acl", "/delegation"))}
+            others = {path for path in theirs if path.startswith("/delegation")}
             assert ours == {path: each for path, each in theirs.items() if path not in others}
-            # Of the authorizer and of tokens, whose paths only a broker makes that has them.
+            # Of tokens, whose paths only a broker makes that has them.
             assert "/delegation_token/tokens" in others
             for path in others:
                 access = {each.id.scheme for each in store.session._acl(path)}

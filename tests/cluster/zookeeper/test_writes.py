@@ -17,10 +17,19 @@ from kwire.cluster.store import (
     SessionLost,
 )
 from kwire.cluster.zookeeper import znodes
+from kwire.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
+    ChangeAcls,
     Conflict,
     CreateTopic,
     DeleteTopic,
@@ -59,6 +68,9 @@ def commit(*changes: Change) -> Act:
 
 SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
 LOST: dict[str, tuple[bytes, Act, ClusterImage]] = {}
+ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)
+PATTERN = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+PREFIX = ResourcePattern(ResourceType.GROUP, PatternType.PREFIXED, "g")
 BASE = ClusterImage("").with_topics([TOPIC]).with_configs(TOPIC_RESOURCE, "t", {"a": "1"})
 
 
@@ -97,6 +109,18 @@ _lost(
     after=BASE.with_configs(TOPIC_RESOURCE, "t", {"a": "2"}),
 )
 _lost(
+    "access",
+    b"/kafka-acl/Topic/t",
+    ChangeAcls(PATTERN, (ENTRY,)),
+    after=BASE.with_acls(PATTERN, frozenset([ENTRY])),
+)
+_lost(
+    "no access",
+    b"/kafka-acl-extended/prefixed/Group/g",
+    ChangeAcls(PREFIX, (), (ENTRY,)),
+    after=BASE,
+)
+_lost(
     "first configs",
     b"/config/brokers/<default>",
     SetConfigs(znodes.BROKER_RESOURCE, "", {}, {"log.cleaner.threads": "2"}),
@@ -111,15 +135,17 @@ async def test_a_change_whose_outcome_is_unknown_is_made_once(
 ) -> None:
     part, act, expected = LOST[what]
     async with proxied(zookeeper.port) as proxy:
-        async with opened(proxy.connect(unique)) as store:
+        async with opened(proxy.connect(unique), has_acls=True) as store:
             await leading(store)
             await store.commit([CreateTopic(TOPIC, {"a": "1"})])
+            if "no access" in what:
+                await store.commit([ChangeAcls(PREFIX, (ENTRY,))])
             proxy.lose(part, reply=reply)
             await act(store)
             assert proxy.lost.is_set()
             _same(store.image, expected)
             await store.resign()
-        async with opened(zookeeper.connect(f"/{unique}"), 2) as other:
+        async with opened(zookeeper.connect(f"/{unique}"), 2, has_acls=True) as other:
             assert await other.campaign()
             _same(other.image, expected)
 
@@ -128,6 +154,7 @@ def _same(image: ClusterImage, expected: ClusterImage) -> None:
     assert topics_of(image) == topics_of(expected)
     assert image.configs == expected.configs
     assert image.deleting == expected.deleting
+    assert image.acls == expected.acls
 
 
 @pytest.mark.parametrize("reply", [True, False], ids=["reply", "request"])

@@ -1,0 +1,120 @@
+"""Following the access control lists, where there is an authorizer: see `following`.
+
+A list that cannot be understood is not passed over, for it may deny something: without it no broker
+starts, and one that runs keeps the list it had.  So Apache Kafka's AclAuthorizer has it, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final, Protocol
+
+from kwire.cluster.store import StoreError
+from kwire.cluster.zookeeper import acl_znodes
+from kwire.cluster.zookeeper.link import log
+from kwire.cluster.zookeeper.merging import with_acls
+from kwire.cluster.zookeeper.session import OutcomeUnknown, Refused, Session
+from kwire.cluster.zookeeper.writing import Versions
+from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, PatternType, ResourcePattern
+from kwire.metadata.changes import Change
+from kwire.metadata.image import ClusterImage
+
+CHANGES_KEPT_S: Final = 15 * 60
+"""How long a notification stays, as in Apache Kafka: for who was away."""
+_DAMAGED = (ValueError, TypeError, LookupError, AttributeError)
+
+
+class Followed(Protocol):
+    """What the follower is to its store (kwire.cluster.zookeeper.store)."""
+
+    session: Session
+    versions: Versions
+
+    @property
+    def image(self) -> ClusterImage:
+        """As of now."""
+
+    def publish(self, after: ClusterImage, changes: Iterable[Change]) -> None:
+        """The image is `after`, by changes of what these are about."""
+
+
+class AclFollower:
+    """See the module.  All wants the store's turn, and raises StoreError."""
+
+    def __init__(self, store: Followed) -> None:
+        self._store = store
+        self._heard: dict[str, set[str]] = {folder: set() for folder in acl_znodes.FOLDERS.values()}
+        """Notifications of what has been read since, by folder."""
+        self._is_loaded = False
+
+    async def read_all(self) -> None:
+        for folder in self._heard:
+            self._heard[folder] = set(await self._store.session.children(folder, watch=True))
+        paths = [*acl_znodes.TYPE_PATHS]
+        names = await self._store.session.children_of_all(paths)
+        there = [
+            ResourcePattern(*acl_znodes.TYPE_PATHS[path], name)
+            for path, found in zip(paths, names, strict=True)
+            for name in found
+        ]
+        await self.read(dict.fromkeys(chain(there, self._store.image.acls)))
+        self._is_loaded = True
+
+    async def read_changes(self, pattern_type: PatternType) -> None:
+        """Read what notifications are about that were not heard yet, and remove the oldest."""
+        session, folder = self._store.session, acl_znodes.FOLDERS[pattern_type]
+        names = await session.children(folder, watch=True)
+        new = [f"{folder}/{name}" for name in names if name not in self._heard[folder]]
+        changed: dict[ResourcePattern, None] = {}
+        for path, found in zip(new, await session.get_all(new), strict=True):
+            if found is None:
+                continue
+            try:
+                changed[acl_znodes.decode_change(found[0], pattern_type)] = None
+            except _DAMAGED as problem:
+                log.warning("%s is damaged: %r", path, problem)
+        await self.read(changed)
+        self._heard[folder] = set(names)
+        if new:
+            await self._purge([f"{folder}/{name}" for name in names])
+
+    async def read(self, patterns: Iterable[ResourcePattern]) -> None:
+        """Publish what is there now of these."""
+        store, wanted = self._store, list(patterns)
+        paths = list(map(acl_znodes.acl_path, wanted))
+        found: dict[ResourcePattern, frozenset[AccessControlEntry]] = {}
+        for pattern, path, each in zip(
+            wanted, paths, await store.session.get_all(paths), strict=True
+        ):
+            if each is None:
+                found[pattern] = NO_ENTRIES
+                store.versions.acls.pop(pattern, None)
+                continue
+            store.versions.acls[pattern] = each[1].version
+            try:
+                found[pattern] = acl_znodes.decode_acls(each[0])
+            except _DAMAGED as problem:
+                self._not_understood(path, problem)
+        store.publish(*with_acls(store.image, found))
+
+    def _not_understood(self, path: str, problem: Exception) -> None:
+        said = f"{path} in ZooKeeper is no access control list that can be understood: {problem!r}"
+        if not self._is_loaded:
+            raise StoreError(said)
+        log.error("%s; what it said before holds", said)
+
+    async def _purge(self, paths: Sequence[str]) -> None:
+        """In the order of their numbers, up to the first that is young."""
+        session = self._store.session
+        for path in paths:
+            stat = await session.exists(path)
+            if stat is None:
+                continue
+            if time.time() - stat.ctime / 1000 <= CHANGES_KEPT_S:
+                return
+            try:
+                await session.multi([session.delete(path)])
+            except (Refused, OutcomeUnknown) as problem:
+                log.debug("a notification was not removed: %s", problem)

@@ -1,0 +1,147 @@
+"""Clusters of kwire and Apache Kafka whose brokers log in to each other, and who may do what there.
+
+Each broker has a listener that asks nobody who they are, for a test's own work, and one of SASL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from kazoo.client import KazooClient
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kwire.codecs.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.codecs.primitives import Message
+from kwire.conformance.wire.peer import Peer, Reply
+from kwire.metadata.acls import AclOperation
+from kwire.metadata.entities import USER, entity_key
+from kwire.security.sasl.scram import ScramClient, credential_of, salted_password
+from kwire.testing import ZooKeeperProcess
+from kwire.testing.ports import free_port
+from tests.cluster.mixed.clusters import PATIENCE_S, Mixed, mixed
+
+SCRAM, SCRAM_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+MODULES: Final = "org.apache.kafka.common.security"
+ADMIN: Final = 'username="admin" password="admin-secret"'
+SETTINGS: Final = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "SASL",
+    "sasl.enabled.mechanisms": f"PLAIN,{SCRAM},{SCRAM_512}",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        f'{MODULES}.plain.PlainLoginModule required {ADMIN} user_admin="admin-secret";'
+    ),
+    **{
+        f"listener.name.sasl.{mechanism.lower()}.sasl.jaas.config": f"{MODULES}.scram"
+        f".ScramLoginModule required {ADMIN};"
+        for mechanism in (SCRAM, SCRAM_512)
+    },
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",
+}
+PASSWORD: Final = "pencil"
+NONE: Final[frozenset[str]] = frozenset()
+
+
+class Secured:
+    """A mixed cluster, and its brokers' SASL listeners."""
+
+    def __init__(self, cluster: Mixed, ports: Mapping[int, int], connect: str) -> None:
+        self.cluster, self.ports, self._connect = cluster, ports, connect
+
+    def sasl_address(self, broker_id: int) -> str:
+        return f"127.0.0.1:{self.ports[broker_id]}"
+
+    def rights(
+        self, broker_id: int, user: str, topic: str, mechanism: str = SCRAM
+    ) -> frozenset[str]:
+        """What a user may do with a topic by that broker alone; nothing where it is not shown."""
+        with closing(Peer(("127.0.0.1", self.ports[broker_id]))) as peer:
+            log_in(peer, user, mechanism)
+            named = MetadataRequestTopic(name=topic)
+            asked = MetadataRequest([named], include_topic_authorized_operations=True)
+            reply = ask(peer, asked, 9)
+            assert isinstance(reply, MetadataResponse)
+        found = reply.topics[0]
+        if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return NONE
+        assert not found.error_code, ErrorCode(found.error_code)
+        bits = found.topic_authorized_operations
+        return frozenset(each.name for each in AclOperation if bits & 1 << each)
+
+    @contextmanager
+    def znodes(self) -> Iterator[KazooClient]:
+        """A client below the cluster's own path."""
+        client = KazooClient(self._connect)
+        client.start(timeout=PATIENCE_S)
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
+
+
+@contextmanager
+def secured(
+    zookeeper: ZooKeeperProcess,
+    directory: Path,
+    chroot: str,
+    *kinds: str,
+    between: str = "PLAIN",
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Secured]:
+    """`between` is the mechanism by which brokers log in to each other."""
+    ports: dict[int, int] = {}
+
+    def own(broker_id: int, port: int) -> dict[str, str]:
+        sasl = ports.setdefault(broker_id, free_port())
+        listeners = f"PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl}"
+        return {"listeners": listeners, "advertised.listeners": listeners}
+
+    connect = zookeeper.connect(chroot)
+    if between != "PLAIN":
+        _make_admin(zookeeper, chroot, between)
+    given = {**SETTINGS, "sasl.mechanism.inter.broker.protocol": between, **(settings or {})}
+    with mixed(zookeeper, directory, chroot, *kinds, settings=given, own=own) as cluster:
+        yield Secured(cluster, ports, connect)
+
+
+def _make_admin(zookeeper: ZooKeeperProcess, chroot: str, mechanism: str) -> None:
+    """Before there is a broker, as `kafka-configs --zookeeper` does."""
+    salt = b"salt" * 6
+    salted = salted_password(mechanism, "admin-secret", salt, 4096)
+    text = credential_of(mechanism, salted, salt, 4096).text
+    client = KazooClient(zookeeper.address)
+    client.start(timeout=PATIENCE_S)
+    path = f"{chroot}/config/{entity_key({USER: 'admin'})[1]}"
+    said = f'{{"version":1,"config":{{"{mechanism}":"{text}"}}}}'
+    client.create(path, said.encode(), makepath=True)
+    client.stop()
+    client.close()
+
+
+def ask(peer: Peer, request: Message, version: int) -> Message:
+    assert request.API_KEY is not None
+    peer.send(request.API_KEY, version, request.encode(version))
+    outcome = peer.receive(PATIENCE_S)
+    assert isinstance(outcome, Reply), outcome
+    return outcome.message
+
+
+def log_in(peer: Peer, user: str, mechanism: str = SCRAM, password: str = PASSWORD) -> None:
+    """Raises AssertionError where the broker refuses."""
+    ask(peer, SaslHandshakeRequest(mechanism), 1)
+    client = ScramClient(mechanism, user, password, "kwire0nonce")
+    token: bytes | None = client.first()
+    while token is not None:
+        reply = ask(peer, SaslAuthenticateRequest(token), 2)
+        assert isinstance(reply, SaslAuthenticateResponse)
+        assert not reply.error_code, reply.error_message
+        token = client.respond(bytes(reply.auth_bytes))
