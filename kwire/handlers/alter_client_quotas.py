@@ -16,7 +16,6 @@ Version notes: v1 is flexible.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 from collections.abc import Awaitable, Sequence
 
@@ -94,12 +93,9 @@ async def _change(entity: Entity, entry: RequestEntryData) -> QuotaChange:
 async def _is_address(name: str) -> bool:
     """Or a host that has one: the name service is asked where it is none."""
     try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        try:
-            await trio.socket.getaddrinfo(name, None)
-        except (OSError, UnicodeError):
-            return False
+        await trio.socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError):
+        return False
     return True
 
 

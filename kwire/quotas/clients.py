@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from kwire.metadata.entities import CLIENT_ID, USER, Entity, entity_key
 from kwire.metadata.image import ClusterImage, ResourceKey
+from kwire.quotas.kinds import value_of
 from kwire.quotas.rates import Rate, Windows, throttle_ms
 
 IDLE_MS: Final = 3_600_000
@@ -64,16 +65,9 @@ def bound_of(image: ClusterImage, quota: str, user: str, client_id: str) -> Boun
     """What a client is held to; None where nothing is set."""
     for key, who in candidates(user, client_id):
         text = image.configs_of(*key).get(quota)
-        if text is not None and (value := _number(text)) is not None:
+        if text is not None and (value := value_of(text)) is not None:
             return Bound(value, who)
     return None
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 class ClientRates:

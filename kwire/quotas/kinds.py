@@ -96,13 +96,16 @@ def _rounded(value: float) -> Iterator[tuple[str, str]]:
 
 def values_of(configs: Mapping[str, str]) -> dict[str, float]:
     """The quotas among what is set on an entity: users have credentials beside them."""
-    found = {}
-    for quota in configs.keys() & QUOTAS:
-        try:
-            found[quota] = float(configs[quota])
-        except ValueError:  # somebody's hand in ZooKeeper; Kafka would not start with it
-            continue
-    return found
+    found = ((quota, value_of(configs[quota])) for quota in configs.keys() & QUOTAS)
+    return {quota: value for quota, value in found if value is not None}
+
+
+def value_of(text: str) -> float | None:
+    """A quota as it is kept; None for no number, which Apache Kafka would not start with."""
+    try:
+        return float(text)
+    except ValueError:  # somebody's hand in ZooKeeper
+        return None
 
 
 def invalid(message: str) -> Refusal:
