@@ -117,9 +117,7 @@ class Peers:
 
 def _tls_of(owner: PeerOwner) -> PeerTls | None:
     """Where the listener between brokers has it.  Raises ConfigError where it cannot be used."""
-    config = owner.config
-    protocols = {each.listener: each.security_protocol for each in config.advertised_listeners}
-    if not protocols.get(config.inter_broker_listener, "").endswith("SSL"):
+    if not owner.config.inter_broker_protocol.endswith("SSL"):
         return None
     from kwire.peers.tls import PeerTls
 

@@ -176,10 +176,7 @@ class Authenticator:
                 "authentication.",
                 _illegal_state(request, frame),
             )
-        versions = range(
-            SaslAuthenticateRequest.MIN_VERSION, SaslAuthenticateRequest.MAX_VERSION + 1
-        )
-        if request.api_version not in versions:
+        if request.api_version not in _AUTHENTICATE_VERSIONS:
             raise InvalidFrame(f"SaslAuthenticate version {request.api_version} is not served")
         body = SaslAuthenticateRequest.decode(frame, request.api_version, request.position)
         try:
