@@ -186,3 +186,12 @@ _RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
+
+
+def put_error(response: object, error: ErrorCode) -> bool:
+    """Have a response say `error` of the whole request; False if it has no place for that."""
+    if not hasattr(response, "error_code"):
+        return False
+    # Not every response has the field, so the type checker cannot be asked.
+    setattr(response, "error_code", error)  # noqa: B010 - see above
+    return True

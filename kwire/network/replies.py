@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.api_keys import ApiKey, response_header_version
+from kwire.codecs.errors import ErrorCode, put_error
 from kwire.codecs.primitives import Frame, Message
 from kwire.context import Context, InvalidFrame
 
@@ -21,11 +22,23 @@ _EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
 _EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
 
 
-def encode_reply(binding: Binding, correlation_id: int, response: Message) -> Frame:
+class Form(NamedTuple):
+    """As much of a Binding as a reply takes, for a request that no handler is bound to."""
+
+    write: Callable[[Frame, Any], None]
+    flexible_response: bool
+
+
+def form_of(response: Message, api_key: int, api_version: int) -> Form:
+    flexible = response_header_version(api_key, api_version) >= 1
+    return Form(response.WRITERS[api_version], flexible)
+
+
+def encode_reply(form: Form | Binding, correlation_id: int, response: Message) -> Frame:
     """The whole reply: size, response header, body."""
     frame = Frame()
-    frame += _EMPTY_FLEXIBLE_REPLY if binding.flexible_response else _EMPTY_REPLY
-    binding.write(frame, response)
+    frame += _EMPTY_FLEXIBLE_REPLY if form.flexible_response else _EMPTY_REPLY
+    form.write(frame, response)
     size_bytes = frame.wire_size if frame.regions else len(frame)
     _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
     return frame
@@ -35,11 +48,8 @@ def unsupported_api_versions(correlation_id: int) -> Frame:
     """What an ApiVersions of a version from the future is answered."""
     from kwire.handlers.api_versions import unsupported_version
 
-    frame = Frame()
-    frame += _EMPTY_REPLY
-    unsupported_version().write(frame, 0)
-    _REPLY.pack_into(frame, 0, len(frame) - 4, correlation_id)
-    return frame
+    response = unsupported_version()
+    return encode_reply(form_of(response, ApiKey.API_VERSIONS, 0), correlation_id, response)
 
 
 def failed(binding: Binding, context: Context) -> Message:
@@ -57,8 +67,6 @@ def failed(binding: Binding, context: Context) -> Message:
         context.connection_id,
     )
     response = binding.response_class()
-    if not hasattr(response, "error_code"):
+    if not put_error(response, ErrorCode.UNKNOWN_SERVER_ERROR):
         raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
-    # Not every response has the field, so the type checker cannot be asked.
-    setattr(response, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)  # noqa: B010 - see above
     return response

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.api_keys import ApiKey, request_header_version
+from kwire.codecs.errors import ErrorCode, put_error
 from kwire.codecs.messages import request_class, response_class
 from kwire.codecs.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -27,6 +27,7 @@ from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest, SaslHands
 from kwire.codecs.primitives import Frame, Message
 from kwire.context import CloseConnection, InvalidFrame
 from kwire.network.header import FLEXIBLE_HEADER, skip_tagged_fields
+from kwire.network.replies import encode_reply, form_of
 from kwire.security.listener_sasl import Mechanism
 from kwire.security.sasl.exchange import (
     AuthenticationError,
@@ -36,7 +37,6 @@ from kwire.security.sasl.exchange import (
 )
 
 _HEADER = struct.Struct(">hhih")  # api key, api version, correlation id, client id length
-_REPLY = struct.Struct(">ii")  # size, correlation id
 _KIND = "User"
 _HANDSHAKE_VERSIONS = range(SaslHandshakeRequest.MIN_VERSION, SaslHandshakeRequest.MAX_VERSION + 1)
 _AUTHENTICATE_VERSIONS = range(
@@ -265,16 +265,10 @@ def _illegal_state(request: _Request, frame: memoryview) -> Frame:
     """The answer to a request that has no place in a login, in its own form as far as that goes."""
     request_class(request.api_key).decode(frame, request.api_version, request.position)
     response = response_class(request.api_key)()
-    if hasattr(response, "error_code"):
-        # Not every response has the field, so the type checker cannot be asked.
-        setattr(response, "error_code", ErrorCode.ILLEGAL_SASL_STATE)  # noqa: B010 - see above
+    put_error(response, ErrorCode.ILLEGAL_SASL_STATE)
     return _reply(request, response)
 
 
 def _reply(request: _Request, response: Message) -> Frame:
-    frame = Frame()
-    header = response_header_version(request.api_key, request.api_version)
-    frame += bytes(_REPLY.size + (header >= 1))
-    response.write(frame, request.api_version)
-    _REPLY.pack_into(frame, 0, len(frame) - 4, request.correlation_id)
-    return frame
+    form = form_of(response, request.api_key, request.api_version)
+    return encode_reply(form, request.correlation_id, response)

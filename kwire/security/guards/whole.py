@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, put_error
 from kwire.codecs.messages import response_class
 from kwire.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kwire.security.guards.refusals import REFUSALS
@@ -55,5 +55,5 @@ def refused(access: Access, request: Message, error: ErrorCode, operation: AclOp
         )
         return refusal
     response = response_class(api_key)()
-    setattr(response, "error_code", error)  # noqa: B010 - all others have the field
+    put_error(response, error)  # those without the field are in REFUSALS
     return response
