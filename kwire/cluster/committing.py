@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from logging import Logger
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kwire.cluster.store import Fenced, NotController, StoreError
 from kwire.codecs.errors import ErrorCode
@@ -16,6 +16,9 @@ from kwire.metadata.refusal import Refusal
 if TYPE_CHECKING:
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
+    from kwire.metadata.image import ClusterImage
+
+T = TypeVar("T")
 
 NOT_THE_CONTROLLER = "This is not the correct controller for this cluster."
 
@@ -32,6 +35,15 @@ class Asked(Protocol):
 
     async def ask_controller(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
         """Raises NotController, StoreError."""
+
+
+class Watching(Protocol):
+    """See kwire.broker.Broker."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool: ...
 
 
 class ConfigCommitter(Committer, ControllerHost, Protocol):
@@ -69,6 +81,15 @@ async def ask_for_client(
     except StoreError as problem:
         log.error("%s: %s", otherwise, problem)
         raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(problem)) from None
+
+
+async def still_missing(
+    broker: Watching, missing: Callable[[ClusterImage], Sequence[T]], timeout_ms: int
+) -> Sequence[T]:
+    """What is `missing` from what this broker tells clients, after so long at the most."""
+    if await broker.until(lambda image: not missing(image), timeout_ms):
+        return ()
+    return missing(broker.image)
 
 
 async def commit_configs(broker: ConfigCommitter, changes: Sequence[Change], log: Logger) -> None:

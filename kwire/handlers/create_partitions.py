@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
+from kwire.cluster.committing import commit_for_client, still_missing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -79,9 +79,9 @@ async def _create(
 ) -> CreatePartitionsResponse:
     refusal = await commit_for_client(broker, outcomes, log, "partitions are not created")
     made = [each.change for each in outcomes if each.change is not None]
-    if refusal is None and made:
-        await broker.until(lambda image: not _missing(image, made), timeout_ms)
-        late = {change.topic for change in _missing(broker.image, made)}
+    if refusal is None:
+        missing = await still_missing(broker, lambda image: _missing(image, made), timeout_ms)
+        late = {change.topic for change in missing}
         for growth, outcome in zip(wanted, outcomes, strict=True):
             if growth.topic in late:
                 outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)

@@ -27,7 +27,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Sequence
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
+from kwire.cluster.committing import commit_for_client, still_missing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
@@ -94,11 +94,11 @@ async def _create(
             topics=[_refused(topic.name, refusal) for topic in wanted] + repeated
         )
     made = [each.change.topic for each in outcomes if each.change is not None]
-    if made and not await broker.until(lambda image: not _missing(image, made), timeout_ms):
-        late = {topic.name for topic in _missing(broker.image, made)}
-        for outcome in outcomes:
-            if outcome.change is not None and outcome.change.topic.name in late:
-                outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
+    missing = await still_missing(broker, lambda image: _missing(image, made), timeout_ms)
+    late = {topic.name for topic in missing}
+    for outcome in outcomes:
+        if outcome.change is not None and outcome.change.topic.name in late:
+            outcome.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return CreateTopicsResponse(
         topics=_results(broker, wanted, outcomes) + repeated, throttle_time_ms=owed_ms(budget)
     )

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Awaitable, Iterable
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
+from kwire.cluster.committing import commit_for_client, still_missing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.delete_topics import (
     DeletableTopicResult,
@@ -73,9 +73,8 @@ async def _delete(
     if refusal is not None:
         return DeleteTopicsResponse(responses=[_result(topic, refusal) for topic in asked])
     gone = [each for each in wanted if each.refusal is None]
-    if gone and not await broker.until(lambda image: not _left(image, gone), timeout_ms):
-        for each in _left(broker.image, gone):
-            each.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
+    for each in await still_missing(broker, lambda image: _left(image, gone), timeout_ms):
+        each.refusal = Refusal(ErrorCode.REQUEST_TIMED_OUT)
     return DeleteTopicsResponse(
         responses=[_result(topic, topic.refusal) for topic in results],
         throttle_time_ms=owed_ms(budget),

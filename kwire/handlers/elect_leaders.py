@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterable
 
 from kwire.broker import Broker
-from kwire.cluster.committing import ask_for_client
+from kwire.cluster.committing import ask_for_client, still_missing
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -56,12 +56,11 @@ async def handle(
         if each.error_code == ErrorCode.NONE
     }
 
-    def late(image: ClusterImage) -> list[Place]:
+    def missing(image: ClusterImage) -> list[Place]:
         return [each for each in elected if not _is_led(image, each, request.election_type)]
 
-    if elected and not await broker.until(lambda image: not late(image), request.timeout_ms):
-        for place in late(broker.image):
-            elected[place].error_code = ErrorCode.REQUEST_TIMED_OUT
+    for place in await still_missing(broker, missing, request.timeout_ms):
+        elected[place].error_code = ErrorCode.REQUEST_TIMED_OUT
     return reply
 
 

@@ -10,6 +10,11 @@ import trio
 from kwire.broker import Broker
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -95,6 +100,22 @@ async def test_its_waiting_fetches_are_told_and_the_other_directory_goes_on(
             kept.index: (ErrorCode.NONE, broker.node_id, 0, []),
             lost.index: (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER, 1, [broker.node_id]),
         }
+
+
+async def test_a_topic_without_all_of_its_leaders_grows_all_the_same(tmp_path: Path) -> None:
+    settings = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    async with running_broker(tmp_path, settings) as broker:
+        client = await RawClient.connect(broker)
+        topic = CreatableTopic(name=TOPIC, num_partitions=2, replication_factor=1)
+        await client.ask(CreateTopicsRequest([topic], 5000), 5, CreateTopicsResponse)
+        lost = broker.partitions[TOPIC][1]
+        directory = next(d for d in broker.logs.online_dirs if d.path == lost.log.dir.parent)
+        broker.logs.dirs.dir_failed(directory, OSError(errno.EIO, "Input/output error"))
+        await until(lambda: broker.image.topics[TOPIC].partitions[1].leader == NO_LEADER)
+        request = CreatePartitionsRequest([CreatePartitionsTopic(TOPIC, 3, None)], 5000)
+        reply = await client.ask(request, 3, CreatePartitionsResponse)
+        assert [each.error_code for each in reply.results] == [ErrorCode.NONE]
+        assert broker.partitions[TOPIC][2].leader == broker.node_id
 
 
 async def told_of(client: RawClient) -> dict[int, tuple[int, int, int, list[int]]]:
