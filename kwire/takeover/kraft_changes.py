@@ -33,9 +33,11 @@ from kwire.metadata.changes import (
     CreateTopic,
     DeleteTopic,
     SetConfigs,
+    SetToken,
 )
 from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
+from kwire.takeover import tokens
 from kwire.takeover.users import credential_records, lacking_in_log
 
 NO_LEADER = -1
@@ -83,14 +85,19 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
             yield RemoveTopicRecord(topic_id), 0
         case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
             yield from _configs(resource, name, expected, configs)
-        case SetConfigs() | ChangeAcls():
+        case SetConfigs() | ChangeAcls() | SetToken():
             yield from _of_access(change, kraft)
 
 
-def _of_access(change: SetConfigs | ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
+def _of_access(
+    change: SetConfigs | ChangeAcls | SetToken, kraft: KraftMetadata
+) -> Iterator[Versioned]:
     """Who may come in, and who may do what."""
     if isinstance(change, ChangeAcls):
         yield from _acls(change, kraft)
+    elif isinstance(change, SetToken):
+        for token_record in tokens.token_records(change, kraft):
+            yield token_record, 0
     elif change.resource == ENTITY_RESOURCE:
         for record in credential_records(change, kraft):
             yield record, 0
@@ -202,6 +209,7 @@ def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iter
     yield from _lacking_configs(kraft, image)
     yield from lacking_in_log(image, kraft)
     yield from acl_changes(acls_in(kraft), image.acls)
+    yield from tokens.lacking_in_log(image, kraft)
 
 
 def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:

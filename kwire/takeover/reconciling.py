@@ -21,7 +21,7 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
-from kwire.takeover import users
+from kwire.takeover import tokens, users
 from kwire.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
@@ -75,6 +75,8 @@ def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
     for change in acl_changes(image.acls, acls_in(kraft)):
         kind, _, on = change.pattern
         yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)
+    for token in tokens.from_log(image, kraft):
+        yield Finding(f"delegation token {token.token_id} changed", token)
 
 
 def from_logs(known: TopicImage, found: TopicImage, image: ClusterImage) -> Iterator[Finding]:

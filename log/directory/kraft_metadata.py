@@ -19,6 +19,7 @@ from struct import error as StructError
 from kwire.codecs.batches import CorruptBatch, Record, records
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
@@ -26,6 +27,7 @@ from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.codecs.messages.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
+from kwire.codecs.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.remove_user_scram_credential_record import (
     RemoveUserScramCredentialRecord,
@@ -87,6 +89,8 @@ class KraftMetadata:
     """By their ids: who may do what."""
     credentials: dict[tuple[str, int], UserScramCredentialRecord] = field(default_factory=dict)
     """By user and number of the mechanism: what is logged in by."""
+    tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
+    """By their ids."""
     broker_epochs: dict[int, int] = field(default_factory=dict)
     """Node id to the epoch of its last registration."""
     _names: dict[bytes, str] = field(default_factory=dict)
@@ -122,7 +126,7 @@ class KraftMetadata:
         else:
             self._apply_of_cluster(record)
 
-    def _apply_of_cluster(self, record: Message | Registration) -> None:
+    def _apply_of_access(self, record: Message | Registration) -> None:
         if isinstance(record, AccessControlEntryRecord):
             self.acls[record.id] = record
         elif isinstance(record, RemoveAccessControlEntryRecord):
@@ -131,12 +135,20 @@ class KraftMetadata:
             self.credentials[record.name, record.mechanism] = record
         elif isinstance(record, RemoveUserScramCredentialRecord):
             self.credentials.pop((record.name, record.mechanism), None)
-        elif isinstance(record, ProducerIdsRecord):
+        elif isinstance(record, DelegationTokenRecord):
+            self.tokens[record.token_id] = record
+        elif isinstance(record, RemoveDelegationTokenRecord):
+            self.tokens.pop(record.token_id, None)
+
+    def _apply_of_cluster(self, record: Message | Registration) -> None:
+        if isinstance(record, ProducerIdsRecord):
             self.next_producer_id = max(self.next_producer_id, record.next_producer_id)
         elif isinstance(record, FeatureLevelRecord):
             self.features[record.name] = record.feature_level
         elif isinstance(record, Registration):
             self.broker_epochs[record.broker_id] = record.broker_epoch
+        else:
+            self._apply_of_access(record)
 
     def _set_config(self, record: ConfigRecord) -> None:
         key = record.resource_type, record.resource_name

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
 from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.codecs.messages.partition_change_record import PartitionChangeRecord
 from kwire.codecs.messages.partition_record import PartitionRecord
@@ -19,6 +20,7 @@ from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.codecs.messages.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
+from kwire.codecs.messages.remove_delegation_token_record import RemoveDelegationTokenRecord
 from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
 from kwire.codecs.messages.remove_user_scram_credential_record import (
     RemoveUserScramCredentialRecord,
@@ -37,11 +39,13 @@ _KINDS: dict[int, type[Message]] = {
     for kind in (
         AccessControlEntryRecord,
         ConfigRecord,
+        DelegationTokenRecord,
         FeatureLevelRecord,
         PartitionChangeRecord,
         PartitionRecord,
         ProducerIdsRecord,
         RemoveAccessControlEntryRecord,
+        RemoveDelegationTokenRecord,
         RemoveTopicRecord,
         RemoveUserScramCredentialRecord,
         TopicRecord,

@@ -179,7 +179,7 @@ def changed(
 def held(addresses: Addresses) -> dict[str, Any]:
     """All that is told, by what was asked."""
     for port in addresses.values():
-        _wait_until_open(port)
+        wait_until_open(port)
     play = Play(addresses)
     try:
         return dict(_tell(play))
@@ -187,7 +187,7 @@ def held(addresses: Addresses) -> dict[str, Any]:
         play.close()
 
 
-def _wait_until_open(port: int) -> None:
+def wait_until_open(port: int) -> None:
     """Apache Kafka opens its listeners one after the other."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
