@@ -8,6 +8,11 @@ with ZooKeeperProcess(tmp_path / "zookeeper") as zookeeper:
         cluster.brokers[2].start()
         cluster.wait_until_members()
 
+    with ClusterProcess(tmp_path, zookeeper.connect("/test"), cuttable=True) as cluster:
+        cluster.cut(2)
+        ...
+        cluster.heal()
+
 The brokers end with the process that started them.
 """
 
@@ -24,6 +29,8 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from kwire.testing.host import HERE, Host
+from kwire.testing.lines import Wiring
+from kwire.testing.ports import free_port
 from kwire.testing.process import POLL_S, START_TIMEOUT_S, BrokerProcess, BrokerStartError
 
 METADATA_V1: Final = bytes.fromhex("0000000e 0003 0001 00000000 ffff 00000000")
@@ -44,7 +51,9 @@ class ClusterProcess:
     `zookeeper_connect` is the setting of that name; a chroot of its own makes a cluster of its own.
     `settings` are those of all brokers, before those chosen here: replicas of everything on up to
     three brokers.  `racks` are one for each broker; `ports` too, if not free ones, and `hosts`, if
-    they do not all run here.
+    they do not all run here.  Where it is `cuttable`, brokers can be cut off from each other and
+    from ZooKeeper, while clients reach them (kwire.testing.lines says how): it takes brokers that
+    run here, and settings that leave listeners alone.
     """
 
     def __init__(
@@ -58,17 +67,22 @@ class ClusterProcess:
         ports: Sequence[int] = (),
         first_id: int = 1,
         hosts: Sequence[Host] = (),
+        cuttable: bool = False,
     ) -> None:
         self.brokers: dict[int, BrokerProcess] = {}
+        self._wiring = Wiring(self._pids) if cuttable else None
         for number in range(count):
             broker_id = first_id + number
+            port = ports[number] if ports else free_port()
             own = {"broker.id": str(broker_id), "zookeeper.connect": zookeeper_connect}
+            if self._wiring is not None:
+                own |= self._wiring.settings_of(broker_id, port, zookeeper_connect)
             if racks:
                 own["broker.rack"] = racks[number]
             self.brokers[broker_id] = BrokerProcess(
                 Path(directory, f"broker-{broker_id}"),
                 {**replicated(count), **own, **(settings or {})},
-                port=ports[number] if ports else 0,
+                port=port,
                 host=hosts[number] if hosts else HERE,
             )
 
@@ -87,6 +101,8 @@ class ClusterProcess:
 
         Raises BrokerStartError; then none runs.
         """
+        if self._wiring is not None and not self.running:
+            self._wiring.open()
         try:
             started = [broker for broker in self.brokers.values() if not broker.running]
             for broker in started:
@@ -131,12 +147,43 @@ class ClusterProcess:
 
     def stop(self) -> dict[int, int]:
         """Have all shut down cleanly, one after the other; returns their exit statuses."""
-        return {broker_id: self.brokers[broker_id].stop() for broker_id in self.running}
+        try:
+            return {broker_id: self.brokers[broker_id].stop() for broker_id in self.running}
+        finally:
+            self._close_lines()
 
     def kill(self) -> None:
         """End all at once (SIGKILL)."""
         for broker in self.brokers.values():
             broker.kill()
+        self._close_lines()
+
+    def _close_lines(self) -> None:
+        if self._wiring is not None:
+            self._wiring.close()
+
+    # -- the network, where it is `cuttable`
+
+    def cut(self, broker_id: int, *others: int) -> None:
+        """Have this broker and these, else all, hear nothing of each other."""
+        for other in others or self.brokers.keys() - {broker_id}:
+            self._cuttable.cut(broker_id, other)
+
+    def cut_from_zookeeper(self, broker_id: int) -> None:
+        """Have this broker hear nothing of ZooKeeper, nor that of it: its session expires."""
+        self._cuttable.cut_from_zookeeper(broker_id)
+
+    def heal(self) -> None:
+        """Undo all cuts; what was on its way arrives."""
+        self._cuttable.mend()
+
+    def _pids(self) -> dict[int, int]:
+        return {each: self.brokers[each].pid for each in self.running}
+
+    @property
+    def _cuttable(self) -> Wiring:
+        assert self._wiring is not None, "made without cuttable=True"
+        return self._wiring
 
     def __enter__(self) -> ClusterProcess:
         self.start()

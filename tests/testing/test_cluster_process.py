@@ -129,3 +129,34 @@ def test_what_a_broker_says_of_its_cluster() -> None:
     )
     assert _read_membership(reply) == (frozenset({1, 3}), 3)
     assert membership(free_port()) is None
+
+
+def test_brokers_are_cut_off_and_found_again(tmp_path: Path, zookeeper: ZooKeeperProcess) -> None:
+    """From the others, where the leader has them leave the ISR; and from ZooKeeper."""
+    connect, settings = zookeeper.connect("/cut"), {**BRISK, "replica.lag.time.max.ms": "2000"}
+    with ClusterProcess(tmp_path, connect, settings=settings, cuttable=True) as cluster:
+        leader = cluster.wait_until_members()
+        victim, other = (each for each in cluster.brokers if each != leader)
+        with Cluster(cluster.bootstrap, timeout_s=60) as client:
+            create_topic(client, "t", assignment=[[leader, victim, other]])
+            cluster.cut(victim)
+            _until_in_sync(client, {leader, other})
+            assert membership(cluster.brokers[victim].port) is not None, "clients reach it"
+            cluster.heal()
+            _until_in_sync(client, {leader, other, victim})
+        cluster.cut_from_zookeeper(victim)
+        assert cluster.wait_until_members([leader, other]) == leader
+        cluster.heal()
+        assert cluster.wait_until_members() == leader
+
+
+def _until_in_sync(client: Cluster, brokers: set[int]) -> None:
+    deadline = time.monotonic() + 120
+    while (found := _in_sync(client)) != brokers:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def _in_sync(client: Cluster) -> set[int]:
+    (state,) = partitions_of([client.topic("t")]).values()
+    return set(state.isr_nodes)

@@ -1,0 +1,127 @@
+"""Lines that are cut and mended, and who it is that calls."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from kwire.testing.lines import HERE, Line, process_of
+from kwire.testing.ports import free_port
+
+PATIENCE_S = 60.0
+
+
+class Ends:
+    """Both ends of calls over a line: who calls says first, with one byte, who he is."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._target = stack.enter_context(socket.create_server((HERE, 0)))
+        self._target.settimeout(PATIENCE_S)
+        self.line = Line(self._target.getsockname()[:2], self._caller_of)
+        self.line.open()
+        stack.callback(self.line.close)
+
+    def _caller_of(self, link: socket.socket) -> int:
+        return link.recv(1)[0]
+
+    def call(self, caller: int) -> socket.socket:
+        link = self._stack.enter_context(
+            closing(socket.create_connection((HERE, self.line.port), PATIENCE_S))
+        )
+        link.sendall(bytes([caller]))
+        return link
+
+    def accept(self) -> socket.socket:
+        link = self._stack.enter_context(closing(self._target.accept()[0]))
+        link.settimeout(PATIENCE_S)
+        return link
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    with ExitStack() as stack:
+        yield Ends(stack)
+
+
+def test_what_is_said_while_it_is_cut_comes_when_it_is_mended(ends: Ends) -> None:
+    near, far = ends.call(1), ends.accept()
+    near.sendall(b"before")
+    assert far.recv(64) == b"before"
+    ends.line.cut(1)
+    near.sendall(b"asked")
+    far.sendall(b"answered")
+    other, others_far = ends.call(2), ends.accept()
+    other.sendall(b"of another")
+    assert others_far.recv(64) == b"of another"
+    for end in near, far:
+        end.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            end.recv(64)
+        end.settimeout(PATIENCE_S)
+    ends.line.mend()
+    assert far.recv(64) == b"asked"
+    assert near.recv(64) == b"answered"
+
+
+def test_a_call_that_is_made_while_it_is_cut(ends: Ends) -> None:
+    ends.line.cut(1)
+    near = ends.call(1)
+    near.sendall(b"hello")
+    ends.line.mend()
+    assert ends.accept().recv(64) == b"hello"
+
+
+def test_an_end_is_passed_on(ends: Ends) -> None:
+    near, far = ends.call(1), ends.accept()
+    near.shutdown(socket.SHUT_WR)
+    assert far.recv(64) == b""
+    far.sendall(b"still")
+    assert near.recv(64) == b"still"
+    far.close()
+    assert near.recv(64) == b""
+
+
+def test_who_is_not_there_ends_a_call() -> None:
+    line = Line((HERE, free_port()), lambda link: link.recv(1)[0])
+    line.open()
+    with (
+        closing(line),
+        closing(socket.create_connection((HERE, line.port), PATIENCE_S)) as near,
+    ):
+        near.sendall(b"\1")
+        assert near.recv(64) == b""
+
+
+def test_a_line_that_is_closed_ends_calls_and_opens_again(ends: Ends) -> None:
+    near, far = ends.call(1), ends.accept()
+    ends.line.cut(1)
+    near.sendall(b"lost")
+    ends.line.close()
+    assert near.recv(64) == b""
+    ends.line.open()
+    again = ends.call(1)
+    again.sendall(b"once more")
+    assert ends.accept().recv(64) == b"once more"
+    assert far.recv(64) in (b"", b"lost")
+
+
+def test_whose_process_it_is_that_calls() -> None:
+    with (
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as another,
+        closing(socket.create_server((HERE, 0))) as server,
+        closing(socket.create_connection(server.getsockname())) as near,
+        closing(server.accept()[0]) as far,
+    ):
+        assert process_of(far, {7: another.pid, 8: os.getpid()}) == 8
+        with pytest.raises(ConnectionError, match="has gone"):
+            process_of(far, {7: another.pid})
+        near.close()
+        assert far.recv(1) == b""
+        with pytest.raises(ConnectionError, match="has"):
+            process_of(far, {8: os.getpid()})
