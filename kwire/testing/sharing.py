@@ -236,6 +236,29 @@ class SharedClusterProcess:
         for broker in self.brokers.values():
             broker.running = True
 
+    @property
+    def holder_pid(self) -> int:
+        """The process that shares the metadata: the first that the cluster's own has forked."""
+        assert self._process is not None, "the cluster is not running"
+        pid = self._process.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+    def pause_holder(self) -> None:
+        """Have it stand still (SIGSTOP): nothing of the metadata can change."""
+        os.kill(self.holder_pid, signal.SIGSTOP)
+
+    def resume_holder(self) -> None:
+        os.kill(self.holder_pid, signal.SIGCONT)
+
+    def lose_holder(self) -> None:
+        """Kill it (SIGKILL): all brokers stop, and the cluster's process ends; `start` it anew."""
+        os.kill(self.holder_pid, signal.SIGKILL)
+        assert self._process is not None, "the cluster is not running"
+        try:
+            self._process.wait(PATIENCE_S)
+        finally:
+            self._end(signal.SIGKILL)
+
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
         """As of `ClusterProcess`: the controller, once these know of just each other and of it."""
         wanted = frozenset(self.running if ids is None else ids)

@@ -29,3 +29,13 @@ def test_brokers_come_and_go(tmp_path: Path) -> None:
         assert cluster.brokers[1].stop() == 0, "also where it has just been started"
         assert cluster.brokers[1].bootstrap in cluster.bootstrap
     assert cluster.running == []
+
+
+def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
+    with SharedClusterProcess(tmp_path, 2) as cluster:
+        cluster.pause_holder()
+        cluster.resume_holder()
+        cluster.lose_holder()
+        assert cluster.running == []
+        cluster.start()
+        assert cluster.wait_until_members() in (1, 2)

@@ -17,13 +17,14 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kwire.conformance.chaos.cluster.members import Ground, Members
 from kwire.conformance.chaos.cluster.plan import Fault, FaultKind
 from kwire.conformance.chaos.history import NEMESIS, Event, Recorder, Type
-from kwire.testing import BrokerProcess, ZooKeeperProcess
+from kwire.testing import BrokerProcess, SharedClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import membership
 from kwire.testing.sharing import SharedBroker
 
 Undo: TypeAlias = Callable[[], None]
 Broker: TypeAlias = BrokerProcess | SharedBroker
 ZOOKEEPER = "zookeeper"
+HOLDER = "holder"
 ZOOKEEPER_TIMEOUT_S = 3.0
 POLL_S = 0.02
 
@@ -205,6 +206,39 @@ class Nemesis:
 
         return undo
 
+    # -- the process that shares the metadata, which a cluster of one machine has
+
+    def _pause_holder(self, fault: Fault, victim: int) -> Undo | None:
+        cluster = self._sharing
+        if not self._take(HOLDER):
+            return None
+        cluster.pause_holder()
+
+        def undo() -> None:
+            self._give_back(HOLDER)
+            cluster.resume_holder()
+
+        return undo
+
+    def _kill_holder(self, fault: Fault, victim: int) -> Undo | None:
+        cluster, names = self._sharing, [HOLDER, *map(str, self._brokers)]
+        if not self._take(*names):
+            return None
+        for broker in self._brokers.values():
+            self._bury(broker)
+        cluster.lose_holder()
+
+        def undo() -> None:
+            self._give_back(*names)
+            cluster.start()
+
+        return undo
+
+    @property
+    def _sharing(self) -> SharedClusterProcess:
+        assert isinstance(self._members.cluster, SharedClusterProcess)
+        return self._members.cluster
+
     # -- the network
 
     def _cut(self, fault: Fault, victim: int) -> Undo | None:
@@ -292,4 +326,6 @@ class Nemesis:
         FaultKind.RESIGN: _resign,
         FaultKind.DISK: _fill_disk,
         FaultKind.CLOCK: _step_clock,
+        FaultKind.HOLDER_PAUSE: _pause_holder,
+        FaultKind.HOLDER_KILL: _kill_holder,
     }

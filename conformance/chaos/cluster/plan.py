@@ -50,6 +50,10 @@ class FaultKind(StrEnum):
     """The znode of the controller is deleted, as an administrator may do."""
     DISK = "disk"
     CLOCK = "clock"
+    HOLDER_PAUSE = "holder pause"
+    """The process that shares the metadata stands still."""
+    HOLDER_KILL = "holder kill"
+    """It is killed, which ends all brokers; the cluster is started again."""
 
 
 DURATION_S = {
@@ -69,6 +73,8 @@ DURATION_S = {
     FaultKind.RESIGN: (0.0, 0.0),
     FaultKind.DISK: (0.3, 2.0),
     FaultKind.CLOCK: (0.5, 6.0),
+    FaultKind.HOLDER_PAUSE: (0.2, 4.0),
+    FaultKind.HOLDER_KILL: (0.0, 1.0),
 }
 """Shortest and longest; a broker's session lasts from 1 to 3 seconds."""
 
@@ -79,8 +85,13 @@ OF_ONE_MACHINE = (
     FaultKind.RESTART,
     FaultKind.DISK,
     FaultKind.CLOCK,
+    FaultKind.HOLDER_PAUSE,
+    FaultKind.HOLDER_KILL,
 )
 """What can befall brokers of one machine: it has one clock, and no network between them."""
+
+HOLDERS = (FaultKind.HOLDER_PAUSE, FaultKind.HOLDER_KILL)
+"""What befalls the process that shares the metadata: with ZooKeeper there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +135,9 @@ def draw(
     rng = stream_of(seed, "plan")
     load_s = round(rng.uniform(LOAD_S_MIN, LOAD_S_MAX), 3)
     store = stream_of(seed, "store").choice(stores)
-    if store is Store.SHARED:
-        kinds = [kind for kind in kinds if kind in OF_ONE_MACHINE]
+    is_shared = store is Store.SHARED
+    kinds = [each for each in kinds if each in OF_ONE_MACHINE or not is_shared]
+    kinds = [each for each in kinds if each not in HOLDERS or is_shared]
     return ClusterPlan(
         seed=seed,
         workload=stream_of(seed, "workload").choice(workloads),
