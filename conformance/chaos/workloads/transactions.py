@@ -91,7 +91,13 @@ class Transactor(Generic[P]):
     """One producer and its transactional id, for as long as nobody fences it.
 
     `name` is its process in the history. After anything but success `usable` says whether it may
-    go on; it is not if the outcome was fatal.
+    go on; it is not if the outcome was fatal, nor after an abort with records on their way.
+
+    For librdkafka (2.16) takes those to be nowhere: the next transaction gets their sequence
+    numbers. Where they are in the log and only the answer was lost, what has the same numbers is
+    taken for a repetition, is acknowledged at their offsets, and is gone with them, however it is
+    committed. Apache Kafka (4.3.1) does no other than kwire there. Who begins as new has a new
+    epoch.
     """
 
     def __init__(
@@ -124,8 +130,7 @@ class Transactor(Generic[P]):
                 asked = True
                 error = self._end(commit=True)
             else:
-                error = self._end(commit=False)
-                self.usable = error is None
+                self._abort()
                 return Type.FAIL, "aborted on purpose"
         except (KafkaException, BufferError) as failure:
             error = failure.args[0]
@@ -137,9 +142,18 @@ class Transactor(Generic[P]):
         """After an error; an abort that works says that there was no commit."""
         said = error if isinstance(error, str) else error.name()
         fatal = not isinstance(error, str) and error.fatal()
-        self.usable = not fatal and self._end(commit=False) is None
-        known = not asked or self.usable
+        self.usable = False
+        is_aborted = not fatal and self._abort()
+        known = not asked or is_aborted
         return (Type.FAIL if known else Type.INFO), said
+
+    def _abort(self) -> bool:
+        """Whether it works; `usable` then, unless records were on their way."""
+        producer = self.producer
+        on_their_way = isinstance(producer, confluent_kafka.Producer) and len(producer) > 0
+        is_aborted = self._end(commit=False) is None
+        self.usable = is_aborted and not on_their_way
+        return is_aborted
 
     def _end(self, *, commit: bool) -> KafkaError | None:
         begun = self._recorder.invoke(
