@@ -55,6 +55,8 @@ class SharedBroker:
         self.running = False
         """Whether it was started and not killed since; it may have died in between."""
         self._killed_pid = 0
+        self._revived_at = 0
+        """How long the log was when it was last told to start again."""
 
     @property
     def bootstrap(self) -> str:
@@ -73,18 +75,37 @@ class SharedBroker:
     @property
     def ended(self) -> int | None:
         """-1 for a process that has ended by itself; None if it runs, or is being started."""
-        if not self.running or self.pid == self._killed_pid or _lives(self.pid):
+        if not self.running or (self._is_starting and not self._start_has_failed):
             return None
-        return -1
+        return None if _lives(self.pid) else -1
+
+    @property
+    def _is_starting(self) -> bool:
+        return self.pid == self._killed_pid
+
+    @property
+    def _start_has_failed(self) -> bool:
+        """Whether the process that was started last has ended before it was ready."""
+        who = rf"broker {self.broker_id} "
+        ends = rf"{who}is started again.*{who}(ended with status|was ended by)"
+        return re.search(ends, self.log[self._revived_at :], re.DOTALL) is not None
+
+    def revived(self) -> None:
+        """It is told to start, unless it runs."""
+        if not self.running:
+            self._revived_at = len(self.log)
+        self.running = True
 
     def pause(self) -> None:
         """Stand still (SIGSTOP): connections stay open and nothing is answered."""
         self._await_start()
-        os.kill(self.pid, signal.SIGSTOP)
+        if _lives(self.pid):
+            os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        os.kill(self.pid, signal.SIGCONT)
+        if _lives(self.pid):
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the process at once (SIGKILL)."""
@@ -97,6 +118,9 @@ class SharedBroker:
         if not self.running:
             return 0
         self._await_start()
+        if self.ended is not None:
+            self.running = False
+            return 1
         told = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
         before = len(told.findall(self.log))
         self.end(signal.SIGTERM)
@@ -105,9 +129,12 @@ class SharedBroker:
         return 0 if ends[-1] == "ended with status 0" else 1
 
     def _await_start(self) -> None:
-        """Where it is being started: until its new process is known.  Raises BrokerStartError."""
+        """Where it is being started: until its new process is known, or has ended by itself.
+
+        Raises BrokerStartError.
+        """
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.pid == self._killed_pid:
+        while self._is_starting and not self._start_has_failed:
             if time.monotonic() > deadline:
                 raise BrokerStartError(f"not ready within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
@@ -232,9 +259,9 @@ class SharedClusterProcess:
     def revive(self) -> None:
         """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up."""
         assert self._process is not None, "the cluster is not running"
-        os.kill(self._process.pid, signal.SIGHUP)
         for broker in self.brokers.values():
-            broker.running = True
+            broker.revived()
+        os.kill(self._process.pid, signal.SIGHUP)
 
     @property
     def holder_pid(self) -> int:

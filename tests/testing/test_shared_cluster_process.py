@@ -31,6 +31,23 @@ def test_brokers_come_and_go(tmp_path: Path) -> None:
     assert cluster.running == []
 
 
+def test_a_broker_whose_start_fails(tmp_path: Path) -> None:
+    with SharedClusterProcess(tmp_path, 2) as cluster:
+        broker = cluster.brokers[2]
+        broker.kill()
+        moved = broker.data_dir.rename(tmp_path / "moved")
+        broker.data_dir.write_text("no directory")
+        broker.spawn()
+        broker.pause()  # waits for it to be there, or not
+        assert broker.ended == -1
+        assert broker.stop() == 1
+        broker.data_dir.unlink()
+        moved.rename(broker.data_dir)
+        broker.start()
+        assert broker.running
+        cluster.wait_until_members([1, 2])
+
+
 def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as cluster:
         cluster.pause_holder()

@@ -43,6 +43,10 @@ class Nemesis:
         self._recorder = recorder
         self._busy: set[str] = set()
         """Processes that are down or stand still, by their names."""
+        self._full: set[int] = set()
+        """Brokers whose disks are full."""
+        self._starved: set[int] = set()
+        """Those that were started so: a broker that finds no room at its start ends."""
         self._pending: list[tuple[float, int, Undo]] = []
         self._order = itertools.count()
 
@@ -63,10 +67,8 @@ class Nemesis:
         """
         while self._pending:
             heapq.heappop(self._pending)[2]()
-        for broker in self._brokers.values():
-            self._bury(broker)
-            if not broker.running:
-                broker.spawn()
+        for number in self._brokers:
+            self._revive(number)
         for broker in self._brokers.values():
             broker.wait_until_up()
         self._ground.zookeeper.wait_until_up()
@@ -114,12 +116,25 @@ class Nemesis:
                     return known.controller_id
         return fault.victim
 
-    def _bury(self, broker: Broker) -> None:
+    def _bury(self, number: int) -> None:
         """A broker that has ended without being told to."""
+        broker = self._brokers[number]
         status = broker.ended
         if status is not None:
-            self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=status)
+            f = "starved" if number in self._starved else "died"
+            self._recorder.note(NEMESIS, f, broker=broker.bootstrap, status=status)
             broker.kill()
+
+    def _spawn(self, number: int) -> None:
+        broker = self._brokers[number]
+        if not broker.running:
+            (self._starved.add if number in self._full else self._starved.discard)(number)
+            broker.spawn()
+
+    def _revive(self, number: int) -> None:
+        """Start a broker that has ended by itself."""
+        self._bury(number)
+        self._spawn(number)
 
     # -- processes
 
@@ -144,13 +159,13 @@ class Nemesis:
         if not victims or not self._take(*names):
             return None
         for number in victims:
-            self._bury(self._brokers[number])
+            self._bury(number)
             self._brokers[number].kill()
 
         def undo() -> None:
             self._give_back(*names)
             for number in victims:
-                self._brokers[number].spawn()
+                self._spawn(number)
 
         return undo
 
@@ -162,7 +177,7 @@ class Nemesis:
         if not self._take(str(victim)):
             return None
         broker, statuses = self._brokers[victim], list[int]()
-        self._bury(broker)
+        self._bury(victim)
         clean = [[0]]
         if membership(broker.port, broker.host.address) is None:
             clean.append([-signal.SIGTERM])
@@ -171,10 +186,10 @@ class Nemesis:
 
         def undo() -> None:
             stopping.join()
-            if statuses not in clean:
+            if statuses not in clean and victim not in self._starved:
                 self._recorder.note(NEMESIS, "died", broker=broker.bootstrap, status=statuses)
             self._give_back(str(victim))
-            broker.spawn()
+            self._spawn(victim)
 
         return undo
 
@@ -222,10 +237,10 @@ class Nemesis:
 
     def _kill_holder(self, fault: Fault, victim: int) -> Undo | None:
         cluster, names = self._sharing, [HOLDER, *map(str, self._brokers)]
-        if not self._take(*names):
-            return None
-        for broker in self._brokers.values():
-            self._bury(broker)
+        if self._full or not self._take(*names):
+            return None  # a cluster in which a broker finds no room does not start
+        for number in self._brokers:
+            self._bury(number)
         cluster.lose_holder()
 
         def undo() -> None:
@@ -302,7 +317,18 @@ class Nemesis:
         broker = self._brokers[victim]
         if str(victim) in self._busy or broker.ended is not None:
             return None  # where the disk's size is a limit of the process, there must be one
-        return self._members.disks[victim].fill(broker.pid, fault.room_bytes)
+        if membership(broker.port, broker.host.address) is None:
+            self._starved.add(victim)
+        self._full.add(victim)
+        make_room = self._members.disks[victim].fill(broker.pid, fault.room_bytes)
+
+        def undo() -> None:
+            make_room()
+            self._full.discard(victim)
+            if str(victim) not in self._busy:
+                self._revive(victim)
+
+        return undo
 
     def _step_clock(self, fault: Fault, victim: int) -> Undo | None:
         clock = self._members.clocks[victim]
