@@ -43,6 +43,7 @@ MODULES = {
     "BrokerHeartbeatResponse": "broker_heartbeat",
     "BrokerRegistrationRequest": "broker_registration",
     "BrokerRegistrationResponse": "broker_registration",
+    "ClientQuotaRecord": "client_quota_record",
     "ConfigRecord": "config_record",
     "ConsumerGroupCurrentMemberAssignmentKey": "coordinator.consumer_group_current_member_assignment",
     "ConsumerGroupCurrentMemberAssignmentValue": "coordinator.consumer_group_current_member_assignment",

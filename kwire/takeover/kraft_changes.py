@@ -2,8 +2,8 @@
 
 A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
 or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
-one in the next epoch; after a kill by what led last alone.  What kwire does not know (quotas,
-features) is not touched.
+one in the next epoch; after a kill by what led last alone.  What kwire does not know (features)
+is not touched.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kwire.metadata.changes import (
 from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
 from kwire.takeover import tokens
-from kwire.takeover.users import credential_records, lacking_in_log
+from kwire.takeover.entities import lacking_in_log, records_of_entity
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
@@ -92,14 +92,14 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
 def _of_access(
     change: SetConfigs | ChangeAcls | SetToken, kraft: KraftMetadata
 ) -> Iterator[Versioned]:
-    """Who may come in, and who may do what."""
+    """Who may come in, who may do what, and how much."""
     if isinstance(change, ChangeAcls):
         yield from _acls(change, kraft)
     elif isinstance(change, SetToken):
         for token_record in tokens.token_records(change, kraft):
             yield token_record, 0
     elif change.resource == ENTITY_RESOURCE:
-        for record in credential_records(change, kraft):
+        for record in records_of_entity(change, kraft):
             yield record, 0
 
 

@@ -21,7 +21,7 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
-from kwire.takeover import tokens, users
+from kwire.takeover import entities, tokens
 from kwire.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
@@ -69,9 +69,9 @@ def from_kraft(
 
 
 def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
-    """Who may come in, and who may do what."""
-    for user, login in users.from_log(image, kraft):
-        yield Finding(f"what user {user} logs in by changed", login)
+    """Who may come in, who may do what, and how much."""
+    for changed in entities.from_log(image, kraft):
+        yield Finding(changed.says, changed.change)
     for change in acl_changes(image.acls, acls_in(kraft)):
         kind, _, on = change.pattern
         yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)

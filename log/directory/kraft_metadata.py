@@ -18,6 +18,7 @@ from struct import error as StructError
 
 from kwire.codecs.batches import CorruptBatch, Record, records
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
+from kwire.codecs.messages.client_quota_record import ClientQuotaRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
@@ -52,6 +53,9 @@ _CHECKPOINT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _VOTERS_KEY = bytes((0, 0, 0, 6))
 """Version and type of the control record that names the voters."""
 _NO_LEADER_CHANGE = -2
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Pairs of a kind (`user`, `client-id`, `ip`) and a name, None for the default, by kind."""
 
 
 @dataclass(slots=True)
@@ -91,6 +95,8 @@ class KraftMetadata:
     """By user and number of the mechanism: what is logged in by."""
     tokens: dict[str, DelegationTokenRecord] = field(default_factory=dict)
     """By their ids."""
+    quotas: dict[QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    """What is set on users, client ids and addresses: values by the names of quotas."""
     broker_epochs: dict[int, int] = field(default_factory=dict)
     """Node id to the epoch of its last registration."""
     _names: dict[bytes, str] = field(default_factory=dict)
@@ -139,6 +145,8 @@ class KraftMetadata:
             self.tokens[record.token_id] = record
         elif isinstance(record, RemoveDelegationTokenRecord):
             self.tokens.pop(record.token_id, None)
+        elif isinstance(record, ClientQuotaRecord):
+            self._set_quota(record)
 
     def _apply_of_cluster(self, record: Message | Registration) -> None:
         if isinstance(record, ProducerIdsRecord):
@@ -149,6 +157,16 @@ class KraftMetadata:
             self.broker_epochs[record.broker_id] = record.broker_epoch
         else:
             self._apply_of_access(record)
+
+    def _set_quota(self, record: ClientQuotaRecord) -> None:
+        entity = tuple(sorted((each.entity_type, each.entity_name) for each in record.entity))
+        values = self.quotas.setdefault(entity, {})
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if not values:
+            del self.quotas[entity]
 
     def _set_config(self, record: ConfigRecord) -> None:
         key = record.resource_type, record.resource_name

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
+from kwire.codecs.messages.client_quota_record import ClientQuotaRecord
 from kwire.codecs.messages.config_record import ConfigRecord
 from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
@@ -38,6 +39,7 @@ _KINDS: dict[int, type[Message]] = {
     kind.API_KEY: kind
     for kind in (
         AccessControlEntryRecord,
+        ClientQuotaRecord,
         ConfigRecord,
         DelegationTokenRecord,
         FeatureLevelRecord,

@@ -19,7 +19,7 @@ from tests.conftest import finish
 from tests.security.test_apache_sasl import apache_settings
 from tests.security.test_apache_tokens import settings
 from tests.security.token_play import Play, create, describe, made, wait_until_open
-from tests.takeover.test_users import ME, follow, kraft_at, write
+from tests.takeover.test_entities import ME, follow, kraft_at, write
 
 TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b,ü", "User:"), 1, 3, 2)
 LATER = DelegationToken("t", "User:a", "User:r", ("User:b,ü", "User:"), 1, 3, 3)

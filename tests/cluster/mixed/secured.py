@@ -6,29 +6,19 @@ Each broker has a listener that asks nobody who they are, for a test's own work,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from kazoo.client import KazooClient
 
-from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kwire.codecs.messages.sasl_authenticate import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
-from kwire.codecs.primitives import Message
-from kwire.conformance.wire.peer import Peer, Reply
-from kwire.metadata.acls import AclOperation
 from kwire.metadata.entities import USER, entity_key
-from kwire.security.sasl.scram import ScramClient, credential_of, salted_password
+from kwire.security.sasl.scram import credential_of, salted_password
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.ports import free_port
 from tests.cluster.mixed.clusters import PATIENCE_S, Mixed, mixed
+from tests.security.scram_client import SCRAM, SCRAM_512, rights
 
-SCRAM, SCRAM_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 MODULES: Final = "org.apache.kafka.common.security"
 ADMIN: Final = 'username="admin" password="admin-secret"'
 SETTINGS: Final = {
@@ -59,22 +49,9 @@ class Secured:
     def sasl_address(self, broker_id: int) -> str:
         return f"127.0.0.1:{self.ports[broker_id]}"
 
-    def rights(
-        self, broker_id: int, user: str, topic: str, mechanism: str = SCRAM
-    ) -> frozenset[str]:
+    def rights(self, broker_id: int, user: str, topic: str) -> frozenset[str]:
         """What a user may do with a topic by that broker alone; nothing where it is not shown."""
-        with closing(Peer(("127.0.0.1", self.ports[broker_id]))) as peer:
-            log_in(peer, user, mechanism)
-            named = MetadataRequestTopic(name=topic)
-            asked = MetadataRequest([named], include_topic_authorized_operations=True)
-            reply = ask(peer, asked, 9)
-            assert isinstance(reply, MetadataResponse)
-        found = reply.topics[0]
-        if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            return NONE
-        assert not found.error_code, ErrorCode(found.error_code)
-        bits = found.topic_authorized_operations
-        return frozenset(each.name for each in AclOperation if bits & 1 << each)
+        return rights(self.ports[broker_id], user, topic, PASSWORD)
 
     @contextmanager
     def znodes(self) -> Iterator[KazooClient]:
@@ -125,23 +102,3 @@ def _make_admin(zookeeper: ZooKeeperProcess, chroot: str, mechanism: str) -> Non
     client.create(path, said.encode(), makepath=True)
     client.stop()
     client.close()
-
-
-def ask(peer: Peer, request: Message, version: int) -> Message:
-    assert request.API_KEY is not None
-    peer.send(request.API_KEY, version, request.encode(version))
-    outcome = peer.receive(PATIENCE_S)
-    assert isinstance(outcome, Reply), outcome
-    return outcome.message
-
-
-def log_in(peer: Peer, user: str, mechanism: str = SCRAM, password: str = PASSWORD) -> None:
-    """Raises AssertionError where the broker refuses."""
-    ask(peer, SaslHandshakeRequest(mechanism), 1)
-    client = ScramClient(mechanism, user, password, "kwire0nonce")
-    token: bytes | None = client.first()
-    while token is not None:
-        reply = ask(peer, SaslAuthenticateRequest(token), 2)
-        assert isinstance(reply, SaslAuthenticateResponse)
-        assert not reply.error_code, reply.error_message
-        token = client.respond(bytes(reply.auth_bytes))
