@@ -16,7 +16,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.server")
 
+Prepare = Callable[[Broker], Awaitable[None]]
+"""What is done with a broker before anybody is let in."""
+
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _YOUNG_GENERATION = 20_000
@@ -48,17 +51,19 @@ def run(
     *,
     exit_on_eof: bool = False,
     metadata: Path | None = None,
+    prepare: Prepare | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
     `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
     `metadata`: who holds that of the cluster listens there (kwire.startup.open_broker).
+    `prepare` has its turn when all is there and nobody is let in yet.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata)
+        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata, prepare)
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
     finally:
@@ -78,6 +83,7 @@ async def _run_until_told(
     on_ready: Callable[[Broker], None] | None,
     exit_on_eof: bool,
     metadata: Path | None,
+    prepare: Prepare | None,
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -85,7 +91,7 @@ async def _run_until_told(
         async def serve_to_the_end(
             task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
         ) -> None:
-            await serve(config, stop, metadata, task_status)
+            await serve(config, stop, metadata, task_status, prepare=prepare)
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(_stop_on_signal, stop)
@@ -138,6 +144,8 @@ async def serve(
     stop: trio.Event,
     metadata: Path | None = None,
     task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
+    *,
+    prepare: Prepare | None = None,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
     with ExitStack() as sockets:
@@ -152,6 +160,8 @@ async def serve(
             trio.open_nursery() as background,
             open_broker(config, background, metadata) as broker,
         ):
+            if prepare is not None:
+                await prepare(broker)
             server = ConnectionServer(broker)
             await server.logins.begin(background)
             background.start_soon(server.reap)

@@ -27,6 +27,7 @@ COMMANDS = {
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
+    "certs": "Make certificates to develop with.",
     "log": "Look into the files of a log directory, and check them.",
     "cluster": "Look after a cluster of several brokers.",
     "ping": "Tell whether a cluster answers.",
@@ -35,6 +36,9 @@ COMMANDS = {
 }
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""
+
+FOLDERS = {"certs": "securing"}
+"""Of commands whose modules stand in a folder of their own."""
 
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
@@ -53,7 +57,8 @@ class LazyCommands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"kwire.cli.{cmd_name}").command
+        folder = f"{FOLDERS[cmd_name]}." if cmd_name in FOLDERS else ""
+        command: click.Command = import_module(f"kwire.cli.{folder}{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -18,6 +18,7 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.server import Prepare
     from kwire.settings import BrokerConfig
 
 DATA_DIR = "kwire-data"
@@ -60,6 +61,7 @@ log = logging.getLogger("kwire.serve")
     metavar="N",
     help="A cluster of N brokers on this machine, at N ports from --port on.",
 )
+@click.option("--secure", is_flag=True, help="TLS and passwords, with one user made: admin.")
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 def command(
@@ -69,6 +71,7 @@ def command(
     port: int | None,
     log_level: str,
     brokers: int | None,
+    secure: bool,
     exit_on_eof: bool,
     container: bool,
 ) -> None:
@@ -83,12 +86,15 @@ def command(
       kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
       kwire serve server.properties --set log.retention.hours=1
       kwire serve --brokers 3                           localhost:9092, 9093 and 9094
+      kwire serve --secure                              TLS and SCRAM; ready client.properties
     \b
     Clients in other containers or on other machines: listen on all interfaces, and advertise an
     address that they can reach.
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    if secure and (brokers is not None or properties is not None or container):
+        raise click.UsageError("--secure is for one broker with settings by --set only")
     if brokers is not None:
         if properties is not None or container:
             raise click.UsageError("--brokers takes settings by --set only")
@@ -98,6 +104,10 @@ def command(
         serve_several(brokers, dict(settings), data, port, exit_on_eof=exit_on_eof)
         return
     try:
+        if secure:
+            start_logging(log_level)
+            serve_secured(dict(settings), data, port, exit_on_eof=exit_on_eof)
+            return
         serve(properties, dict(settings), data, port, log_level, container, exit_on_eof)
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
@@ -129,6 +139,22 @@ def serve(
         run(None, developed(overrides), {}, exit_on_eof=exit_on_eof)
     else:
         run(Path(properties), overrides, {}, exit_on_eof=exit_on_eof)
+
+
+def serve_secured(
+    settings: dict[str, str], data: str | None, port: int | None, *, exit_on_eof: bool
+) -> None:
+    """As kwire.cli.securing.secured has it."""
+    from kwire.cli.securing.secured import preparing, secured_settings
+
+    given = with_shorthands(settings, data, None)
+    folder = given.get("log.dirs") or given.get("log.dir") or DATA_DIR
+    try:
+        secured, wanted = secured_settings(given, folder, port)
+    except (OSError, ValueError) as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+    run(None, developed(wanted), {}, exit_on_eof=exit_on_eof, prepare=preparing(secured))
 
 
 def developed(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -163,6 +189,7 @@ def run(
     *,
     container: bool = False,
     exit_on_eof: bool = False,
+    prepare: Prepare | None = None,
 ) -> None:
     """Load the configuration, serve, and tell in one sentence where that cannot be."""
     from kwire.cluster.store import StoreError
@@ -181,7 +208,7 @@ def run(
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
-        run_server(config, on_ready, exit_on_eof=exit_on_eof)
+        run_server(config, on_ready, exit_on_eof=exit_on_eof, prepare=prepare)
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error

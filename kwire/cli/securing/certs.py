@@ -1,0 +1,130 @@
+"""`kwire certs`: certificates to develop with, for brokers and clients."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.output import json_option, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from kwire.security.tls.making import DevelopmentAuthority, Issued
+
+FOLDER = "kwire-certs"
+DAYS = 365
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def folder_option(command: C) -> C:
+    return click.option(
+        "--dir",
+        "folder",
+        default=FOLDER,
+        show_default=True,
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Where the authority is, and what it signs.",
+    )(command)
+
+
+def making_options(command: C) -> C:
+    for option in (
+        click.option("--p12", is_flag=True, help="A PKCS12 keystore, instead of PEM."),
+        click.option(
+            "--days", type=click.IntRange(1), default=DAYS, show_default=True, help="How long."
+        ),
+        folder_option,
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("certs")
+def command() -> None:
+    """Make certificates to develop with: an authority, keystores of brokers and clients.
+
+    Each comes with a properties file of the settings that use it, as Kafka names them.  The
+    authority is made with the first certificate; ca.pem is what the others are to trust.
+
+    \b
+      kwire certs broker localhost my-host 10.0.0.7     for a broker that is reached so
+      kwire certs client alice                          for a client: User:CN=alice
+      kwire certs client alice --p12 --days 30
+      kwire certs list
+    """
+
+
+@command.command("broker")
+@click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
+@click.option("--name", help="What its files are called; by default as its first HOST.")
+@making_options
+def broker(hosts: tuple[str, ...], name: str | None, folder: Path, days: int, p12: bool) -> None:
+    """A keystore of a broker that clients reach by these names and addresses.
+
+    \b
+      kwire certs broker localhost 127.0.0.1
+    """
+    called = name or hosts[0]
+    _tell(_made(folder, called, lambda by: by.broker(called, hosts, days, p12=p12)))
+
+
+@command.command("client")
+@click.argument("name")
+@making_options
+def client(name: str, folder: Path, days: int, p12: bool) -> None:
+    """A keystore of a client, who is `User:CN=NAME` to a broker that asks for it.
+
+    \b
+      kwire certs client alice
+    """
+    _tell(_made(folder, name, lambda by: by.client(name, days, p12=p12)))
+
+
+@command.command("list")
+@folder_option
+@json_option
+def listed(folder: Path, as_json: bool) -> None:
+    """The certificates that are there, and when they end.
+
+    \b
+      kwire certs list --dir kwire-certs
+    """
+    from kwire.security.tls.making import certificates_in
+
+    rows = []
+    for path in sorted(folder.glob("*.pem")):
+        if path.name == "ca-key.pem":
+            continue
+        own = certificates_in(path)[0]
+        rows.append((path.name, own.subject.rfc4514_string(), own.not_valid_after_utc))
+    if as_json:
+        print_json(
+            [{"file": name, "subject": who, "until": end.isoformat()} for name, who, end in rows]
+        )
+        return
+    now = datetime.datetime.now(datetime.UTC)
+    shown = [(name, who, f"{end:%Y-%m-%d}", str((end - now).days)) for name, who, end in rows]
+    print_table(("file", "subject", "until", "days left"), shown)
+
+
+def _made(folder: Path, name: str, make: Callable[[DevelopmentAuthority], Issued]) -> Issued:
+    from kwire.security.tls.making import DevelopmentAuthority
+
+    if not name or "/" in name or name.startswith(".") or name in ("ca", "ca-key"):
+        raise click.UsageError(f"{name!r} cannot be the name of a file here")
+    try:
+        return make(DevelopmentAuthority(folder))
+    except (OSError, ValueError) as problem:
+        say(f"kwire: {problem}")
+        raise SystemExit(EXIT_FAILURE) from problem
+
+
+def _tell(issued: Issued) -> None:
+    keystore = issued.keystore
+    say(f"{keystore}: the key and its certificate")
+    say(f"{keystore.with_name(keystore.stem + '.properties')}: the settings that use it")

@@ -1,0 +1,79 @@
+"""How a client of each kind is told to log in to a secured broker: pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kwire.security.tls.making import properties_text
+
+MECHANISM: Final = "SCRAM-SHA-512"
+_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where a broker is, whom it is to trust, and who comes."""
+
+    bootstrap: str
+    authority: Path
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"<Login of {self.user} at {self.bootstrap}>"
+
+
+def java(login: Login) -> dict[str, str]:
+    """For Java clients and Apache Kafka's tools (`--command-config`), and kwire's own commands."""
+    return {
+        "bootstrap.servers": login.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": MECHANISM,
+        "sasl.jaas.config": (
+            f'{_MODULE} required username="{login.user}" password="{login.password}";'
+        ),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(login.authority),
+    }
+
+
+def librdkafka(login: Login) -> dict[str, str]:
+    """For librdkafka: confluent-kafka, kcat and many others."""
+    return {
+        "bootstrap.servers": login.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": MECHANISM,
+        "sasl.username": login.user,
+        "sasl.password": login.password,
+        "ssl.ca.location": str(login.authority),
+    }
+
+
+def kafka_python(login: Login) -> dict[str, str]:
+    """Keyword arguments of kafka-python's clients."""
+    return {
+        "bootstrap_servers": login.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": MECHANISM,
+        "sasl_plain_username": login.user,
+        "sasl_plain_password": login.password,
+        "ssl_cafile": str(login.authority),
+    }
+
+
+def spark(login: Login) -> dict[str, str]:
+    """Options of Spark's Kafka source and sink."""
+    return {f"kafka.{name}": value for name, value in java(login).items()}
+
+
+def files(login: Login) -> dict[str, str]:
+    """The content of each file by its name."""
+    return {
+        "client.properties": properties_text(java(login)),
+        "librdkafka.properties": properties_text(librdkafka(login)),
+        "kafka-python.json": json.dumps(kafka_python(login), indent=2) + "\n",
+        "spark.json": json.dumps(spark(login), indent=2) + "\n",
+    }

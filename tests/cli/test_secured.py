@@ -1,0 +1,227 @@
+"""`kwire serve --secure`: clients of all kinds come in by the files that it writes, no others."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer, KafkaProducer
+
+from kwire.cli.app import app
+from kwire.security.tls.making import DevelopmentAuthority, certificates_in
+from kwire.settings.properties import read_properties
+
+WAIT_S = 60
+Settings = dict[str, str | int | float | bool]
+JavaClass = Callable[..., CompletedProcess[str]]
+TOKENS = ["--set", "delegation.token.secret.key=a secret of the broker's"]
+
+
+class Running:
+    """The broker, and what it said until it was ready."""
+
+    def __init__(self, data: Path, *arguments: str) -> None:
+        self.folder = data.with_name(f"{data.name}-secure")
+        words = ["serve", "--secure", "--port", "0", "--data", str(data), *arguments]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kwire.cli", *words], stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stderr is not None
+        self.said = ""
+        for line in self._process.stderr:
+            self.said += line
+            if " is ready." in line:
+                return
+        raise AssertionError(self.said)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self.said += self._process.communicate(timeout=120)[1]
+
+    def properties(self, name: str) -> dict[str, str]:
+        return read_properties(self.folder / name)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("secured") / "data", *TOKENS)
+    yield running
+    running.stop()
+
+
+def test_librdkafka(secured: Running, unique: str) -> None:
+    settings = secured.properties("librdkafka.properties")
+    producer = Producer(settings)
+    producer.produce(unique, b"hello")
+    assert producer.flush(WAIT_S) == 0
+    group = {"group.id": unique, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, **group})
+    consumer.subscribe([unique])
+    message = consumer.poll(WAIT_S)
+    assert message is not None
+    assert message.value() == b"hello"
+    consumer.close()
+
+
+def test_kafka_python(secured: Running, unique: str) -> None:
+    settings = json.loads((secured.folder / "kafka-python.json").read_text())
+    producer = KafkaProducer(**settings)
+    producer.send(unique, b"hello").get(WAIT_S)
+    producer.close()
+    consumer = KafkaConsumer(unique, auto_offset_reset="earliest", group_id=None, **settings)
+    assert next(iter(consumer)).value == b"hello"
+    consumer.close()
+
+
+def failure(settings: Settings) -> int:
+    """Why a client does not come in."""
+    errors: list[KafkaError] = []
+    watched: Any = {**settings, "error_cb": errors.append}
+    client = AdminClient(watched)
+    while not errors:
+        client.poll(0.1)
+    return errors[0].code()
+
+
+def test_a_wrong_password_and_a_strangers_certificate(secured: Running, tmp_path: Path) -> None:
+    right = secured.properties("librdkafka.properties")
+    strangers = DevelopmentAuthority(tmp_path).path
+    assert failure({**right, "sasl.password": "wrong"}) == KafkaError._AUTHENTICATION
+    assert failure({**right, "ssl.ca.location": str(strangers)}) == KafkaError._SSL
+
+
+def test_only_its_owner_may_read_what_is_secret(secured: Running) -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in secured.folder.iterdir()}
+    assert modes.pop("ca.pem") == 0o644
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(secured.folder.stat().st_mode) == 0o700
+    password = secured.properties("librdkafka.properties")["sasl.password"]
+    assert password in (secured.folder / "client.properties").read_text()
+    assert password not in secured.said
+
+
+def test_spark_is_told_the_same_as_java(secured: Running) -> None:
+    spark = json.loads((secured.folder / "spark.json").read_text())
+    java = secured.properties("client.properties")
+    assert spark == {f"kafka.{name}": value for name, value in java.items()}
+
+
+def tool(java_class: JavaClass, name: str, properties: Path, *arguments: str) -> str:
+    bootstrap = read_properties(properties)["bootstrap.servers"]
+    given = ["--bootstrap-server", bootstrap, "--command-config", str(properties)]
+    done = java_class(f"org.apache.kafka.tools.{name}", [*given, *arguments])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_apache_kafkas_tools_and_a_token_that_they_make(
+    secured: Running, java_class: JavaClass, tmp_path: Path, unique: str
+) -> None:
+    """kafka-delegation-tokens makes a token, by which kafka-topics logs in as its owner."""
+    properties = secured.folder / "client.properties"
+    tool(java_class, "TopicCommand", properties, "--create", "--topic", unique)
+    hour = ["--max-life-time-period", "3600000"]
+    made = tool(
+        java_class, "DelegationTokenCommand", properties, "--create", *hour,
+        "--renewer-principal", "User:bob",
+    )  # fmt: skip
+    found = re.search(r"^(\S{22})\s+(\S{86}==)\s+User:admin\s+User:admin\s+\S*User:bob", made, re.M)
+    assert found is not None, made
+    token_id, hmac = found.groups()
+    assert unique in tool(
+        java_class, "TopicCommand", by_token(properties, token_id, hmac, tmp_path), "--list"
+    )
+    describe = ["--describe", "--owner-principal", "User:admin"]
+    described = tool(java_class, "DelegationTokenCommand", properties, *describe)
+    assert token_id in described
+    renewal = ["--renew", "--renew-time-period", "-1", "--hmac", hmac]
+    assert "Completed renew operation" in tool(
+        java_class, "DelegationTokenCommand", properties, *renewal
+    )
+    ending = ["--expire", "--expiry-time-period", "-1", "--hmac", hmac]
+    assert "Completed expire operation" in tool(
+        java_class, "DelegationTokenCommand", properties, *ending
+    )
+    assert token_id not in tool(java_class, "DelegationTokenCommand", properties, *describe)
+
+
+def by_token(properties: Path, token_id: str, hmac: str, directory: Path) -> Path:
+    """The properties of who has a token."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    line = f'{module} username="{token_id}" password="{hmac}" tokenauth="true";'
+    path = directory / "token.properties"
+    settings = {**read_properties(properties), "sasl.jaas.config": line}
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return path
+
+
+def is_served(running: Running) -> bool:
+    settings: Settings = {**running.properties("librdkafka.properties")}
+    return bool(AdminClient(settings).list_topics(timeout=WAIT_S).brokers)
+
+
+@pytest.mark.slow
+def test_it_stays_the_same_broker(tmp_path: Path) -> None:
+    """Also with a new certificate, where the last one ends soon, and after its folder is lost."""
+    data = tmp_path / "data"
+    running = Running(data)
+    password = (running.folder / "password").read_text()
+    running.stop()
+    authority = DevelopmentAuthority(running.folder)
+    authority.broker("broker", ["localhost"], days=10)
+    running = Running(data)
+    try:
+        own = certificates_in(running.folder / "broker.pem")[0]
+        assert (own.not_valid_after_utc - own.not_valid_before_utc).days == 365
+        assert (running.folder / "password").read_text() == password
+        assert is_served(running)
+    finally:
+        running.stop()
+    for path in running.folder.iterdir():
+        path.unlink()
+    running = Running(data)
+    try:
+        assert (running.folder / "password").read_text() != password
+        assert is_served(running)
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [["--brokers", "3"], ["--set", "listeners=PLAINTEXT://:0"], ["--set", "super.users=User:a"]],
+    ids=" ".join,
+)
+def test_what_does_not_go_together(tmp_path: Path, more: list[str]) -> None:
+    words = ["serve", "--secure", "--data", str(tmp_path / "d"), *more]
+    assert CliRunner().invoke(app, words).exit_code == 2
+    assert not (tmp_path / "d-secure").exists()
+
+
+def test_tls_alone_is_not_enough(secured: Running) -> None:
+    """Who speaks TLS and does not log in is told nothing."""
+    host, port = secured.properties("client.properties")["bootstrap.servers"].split(":")
+    context = ssl.create_default_context(cafile=str(secured.folder / "ca.pem"))
+    request = bytes.fromhex("00000010 0003 0009 00000001 0004 74657374 00 01".replace(" ", ""))
+    with (
+        socket.create_connection((host, int(port)), WAIT_S) as plain,
+        context.wrap_socket(plain, server_hostname=host) as wrapped,
+    ):
+        wrapped.sendall(request)
+        assert wrapped.recv(100) == b""
