@@ -28,6 +28,7 @@ COMMANDS = {
     "configs": "Show and change settings of topics, brokers and groups.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
     "certs": "Make certificates to develop with.",
+    "doctor": "Say what a broker's settings leave open.",
     "log": "Look into the files of a log directory, and check them.",
     "cluster": "Look after a cluster of several brokers.",
     "ping": "Tell whether a cluster answers.",
@@ -37,7 +38,7 @@ COMMANDS = {
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""
 
-FOLDERS = {"certs": "securing"}
+FOLDERS = {"certs": "securing", "doctor": "securing"}
 """Of commands whose modules stand in a folder of their own."""
 
 BOOTSTRAP_DEFAULT = "localhost:9092"
