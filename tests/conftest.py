@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import signal
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -48,7 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seeds once; workers of xdist are given the controller's options, so these too."""
+    """Draw the seeds once; workers of xdist are given the controller's options, so these too.
+
+    A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("seed", "order"):
         if getattr(config.option, name) == "random":
             setattr(config.option, name, str(int.from_bytes(os.urandom(4))))

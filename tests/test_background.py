@@ -1,0 +1,28 @@
+"""The tests may run as a background job, whose shell has it ignore Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_what_a_test_starts_can_be_interrupted() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as started:
+        started.send_signal(signal.SIGINT)
+    assert started.returncode == -signal.SIGINT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_in_the_background_too(workers: str) -> None:
+    again = f"{Path(__file__).relative_to(ROOT)}::test_what_a_test_starts_can_be_interrupted"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "--timeout=60", again]
+    shell = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    done = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
