@@ -79,5 +79,5 @@ def three_brokers(
 def await_known(cluster: Cluster, name: str) -> None:
     """Brokers hear of a topic a little after it is made: the one that is asked first has, too."""
     host, port = cluster.bootstrap[0]
-    with Cluster(f"{host}:{port}", timeout_s=60) as first:
+    with Cluster(f"{host}:{port}", timeout_s=240) as first:
         first.retrying(lambda: first.topic(name), unknown_topic_grace_s=60)

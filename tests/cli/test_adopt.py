@@ -63,7 +63,7 @@ def ends(cluster: Cluster) -> set[int]:
 def single(tmp_path: Path) -> BrokerProcess:
     """A node that was filled, and has stopped."""
     broker = BrokerProcess(tmp_path / "single", {"node.id": "7"})
-    with broker, Cluster(broker.bootstrap, timeout_s=60) as cluster:
+    with broker, Cluster(broker.bootstrap, timeout_s=240) as cluster:
         fill(cluster)
     return broker
 
@@ -87,7 +87,7 @@ def test_a_single_node_goes_on_in_a_cluster(
 ) -> None:
     connect = zookeeper.connect("/adopt")
     words = ("cluster", "adopt", "--zookeeper", connect, str(single.data_dir))
-    with single, Cluster(single.bootstrap, timeout_s=60) as cluster:
+    with single, Cluster(single.bootstrap, timeout_s=240) as cluster:
         before = observed(cluster)
         assert "is in use" in kwire(*words, status=1).stderr
 
@@ -111,7 +111,7 @@ def test_a_single_node_goes_on_in_a_cluster(
     member = BrokerProcess(
         single.directory, {"broker.id": "7", "zookeeper.connect": connect}, port=single.port
     )
-    with member, Cluster(member.bootstrap, timeout_s=60) as cluster:
+    with member, Cluster(member.bootstrap, timeout_s=240) as cluster:
         assert observed(cluster) == before
         assert ends(cluster) == {1}
         produce(cluster)
@@ -120,7 +120,7 @@ def test_a_single_node_goes_on_in_a_cluster(
     settings = {"log.dirs": str(single.data_dir)}
     with (
         ZooKeeperBroker(tmp_path / "apache", connect, 7, settings=settings) as apache,
-        Cluster(apache.bootstrap, timeout_s=60) as cluster,
+        Cluster(apache.bootstrap, timeout_s=240) as cluster,
     ):
         assert observed(cluster) == before
         assert ends(cluster) == {2}

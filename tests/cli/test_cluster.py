@@ -32,7 +32,7 @@ PATIENCE_S = 240.0
 @pytest.fixture
 def cluster(three_brokers: Brokers) -> Iterator[Cluster]:
     addresses = ",".join(broker.bootstrap for broker in three_brokers.values())
-    with Cluster(addresses, timeout_s=60) as found:
+    with Cluster(addresses, timeout_s=240) as found:
         yield found
 
 
@@ -147,7 +147,7 @@ def test_a_follower_that_lags_is_named(
 ) -> None:
     """On Apache Kafka alone: it is held back by a throttle, which kwire's followers do not obey."""
     address = zookeeper_cluster[1].bootstrap
-    with Cluster(address, timeout_s=60) as cluster, topic(cluster, unique, [[1, 3]]):
+    with Cluster(address, timeout_s=240) as cluster, topic(cluster, unique, [[1, 3]]):
         zookeeper_cluster[3].stop()
         fill(cluster, unique, 0, 3_000_000)
         throttle(cluster, unique, "1")
@@ -238,6 +238,6 @@ def test_a_follower_tells_where_its_log_ends(
         producer = Producer(cluster)
         producer.send(unique, b"v", partition=0)
         producer.flush()
-        follower = Connection("127.0.0.1", three_brokers[2].port, client_id="test", timeout_s=60)
+        follower = Connection("127.0.0.1", three_brokers[2].port, client_id="test", timeout_s=240)
         assert own_end_offsets(follower, [place]) == {place: 1}
         follower.close()

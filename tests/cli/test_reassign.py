@@ -34,12 +34,12 @@ from tests.cli.conftest import OneBroker, await_known
 Kwire = Callable[..., CompletedProcess[str]]
 Brokers = Mapping[int, OneBroker]
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @pytest.fixture
 def cluster(three_brokers: Brokers) -> Iterator[Cluster]:
-    with Cluster(three_brokers[1].bootstrap, timeout_s=60) as found:
+    with Cluster(three_brokers[1].bootstrap, timeout_s=240) as found:
         yield found
 
 

@@ -84,7 +84,7 @@ def test_ctrl_c_before_it_is_ready(tmp_path: Path) -> None:
     )
     with open(path, "w"):  # when the broker has opened it too
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=240)
     assert said.split("\n")[-2] == "kwire: interrupted before the broker was ready"
     assert process.returncode == 130
 

@@ -21,7 +21,7 @@ Kwire = Callable[..., CompletedProcess[str]]
 pytestmark = pytest.mark.slow  # each command is a process: 0.15 s
 
 KWIRE = [sys.executable, "-m", "kwire.cli"]
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def in_a_shell(line: str, status: int = 0) -> str:

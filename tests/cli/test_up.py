@@ -119,7 +119,7 @@ def test_a_cluster_goes_on_where_it_was_stopped(up: Up, kwire: Kwire, tmp_path: 
     status = kwire("cluster", "status", "-b", first.bootstrap).stdout
     assert "3 brokers" in status
     assert "all is well" in status
-    with Cluster(first.bootstrap, timeout_s=60) as cluster:
+    with Cluster(first.bootstrap, timeout_s=240) as cluster:
         producer = Producer(cluster)
         producer.send("t", b"v", partition=0)
         producer.flush()
@@ -133,7 +133,7 @@ def test_a_cluster_goes_on_where_it_was_stopped(up: Up, kwire: Kwire, tmp_path: 
 
     again = up("--racks", "a,b")
     place = TopicPartition("t", 0)
-    with Cluster(again.bootstrap, timeout_s=60) as cluster:
+    with Cluster(again.bootstrap, timeout_s=240) as cluster:
         assert end_offsets(cluster, [place]) == {place: 1}
     assert again.end(signal.SIGTERM) == 0
 

@@ -309,7 +309,7 @@ storage, and segments are not made at their full size beforehand."""
 async def test_it_takes_effect(open_admin: OpenAdmin, name: str) -> None:
     async with open_admin() as admin:
         await admin.create(new_topic(NAME))
-        with trio.fail_after(60):
+        with trio.fail_after(240):
             await EFFECTS[name](LiveTopic(admin))
 
 

@@ -31,7 +31,7 @@ async def accept_while(
 
     wait: Callable[..., Awaitable[None]] = closing
     monkeypatch.setattr(owner, name, wait)
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with trio.open_nursery() as nursery:
             await a_server().accept(listening, "PLAINTEXT", nursery)
 

@@ -35,7 +35,7 @@ from kwire.settings import ConfigError, ConfigResourceType, load
 from kwire.testing import BrokerProcess
 from tests.inside import RawClient, running_broker
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 TWO_LISTENERS = {
     "listeners": "PLAINTEXT://127.0.0.1:0,EXTRA://127.0.0.1:0",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTRA:PLAINTEXT",

@@ -168,7 +168,7 @@ async def test_a_round_is_run_in_a_thread_and_finished_on_the_loop_job_by_job(
     node = make_node()
     node.create("t", cleanup_policy="compact")
     with_cleaner(node, cleaner := Cleaner([only := Round()]))
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with cleaning_of(node):
             while not cleaner.done:  # noqa: ASYNC110 - a fact of the stand-in
                 await trio.sleep(0.001)
@@ -186,7 +186,7 @@ async def test_as_many_rounds_as_threads_and_the_next_when_one_is_over(
     go = threading.Semaphore(0)
     first, others = Round(go), [Round(threading.Semaphore(0)), Round()]
     with_cleaner(node, cleaner := Cleaner([first, *others]))
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with cleaning_of(node):
             while len(cleaner.asked_at) < 2:  # noqa: ASYNC110 - a fact of the stand-in
                 await trio.sleep(0.001)

@@ -32,7 +32,7 @@ def apache(
 async def until_both_are(controller: Controller, begin: int, end: int) -> None:
     """Wait until the log of either begins and ends there."""
     for number in (APACHE, KWIRE):
-        with trio.fail_after(60):
+        with trio.fail_after(240):
             while await ends_of(controller, number) != (begin, end):  # noqa: ASYNC110 - a broker is asked
                 await trio.sleep(0.01)
 

@@ -19,7 +19,7 @@ from kwire.security.sasl.scram import ScramClient
 DELAY_MS = 3000
 """`connection.failed.authentication.delay.ms` of the brokers that are compared."""
 LATE_S = DELAY_MS / 1000 - 0.1
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 Addresses = dict[str, int]
 """Ports of 127.0.0.1 by the name of the listener."""

@@ -24,7 +24,7 @@ from tests.conftest import finish
 from tests.security.sasl_client import PLAIN_LINE
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-WAIT_S = 60
+WAIT_S = 240
 JavaClass = Callable[..., CompletedProcess[str]]
 LISTENER = "listener.name.sasl"
 

@@ -34,7 +34,7 @@ from tests.log.interchange.filling import GROUPS, OPEN_TIMEOUT_MS, SETTINGS, unt
 from tests.log.interchange.observed import Seen, differences, observe
 from tests.log.interchange.soundness import epochs_out_of_order
 
-WAIT_S = 60.0
+WAIT_S = 240.0
 TOPICS_MAX = 6
 RECORDS_MAX = 12
 STEPS = 8

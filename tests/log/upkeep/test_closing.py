@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = b"0123456789abcdef"
 THREADS = 3
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 Opened = Callable[[Files], LogManager]
 

@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's own
 ]
 
-SMALL = Bounds(records=50, patience_s=30.0)
+SMALL = Bounds(records=50, patience_s=180.0)
 
 
 @pytest.fixture(scope="module")

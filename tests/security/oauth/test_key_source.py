@@ -25,7 +25,7 @@ from tests.inside import until
 from tests.security.jwt_dialogues import jwk
 
 HOUR_MS = 3_600_000
-PATIENCE_S = 30.0
+PATIENCE_S = 240.0
 
 
 class Issuer:
