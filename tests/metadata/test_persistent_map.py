@@ -66,3 +66,7 @@ def test_a_change_copies_next_to_nothing() -> None:
     for after in (before.having([(77, 0)]), before.without([77])):
         shared = sum(a is b for a, b in zip(before._buckets, after._buckets, strict=True))
         assert shared == len(before._buckets) - 1
+
+
+def test_a_key_that_is_named_twice_goes_once() -> None:
+    assert sorted(PersistentMap([("a", 1), ("b", 2)]).without(["a", "a"]).items()) == [("b", 2)]

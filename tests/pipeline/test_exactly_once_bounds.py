@@ -108,6 +108,23 @@ def test_what_cannot_be_written_in_time_is_told(
     assert target.records() == []
 
 
+def test_what_fails_for_good_is_told_as_the_target_says_it(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that may take longer than the cluster allows, and a commit that it refuses."""
+    with pytest.raises(WriteError, match="timeout"):
+        target.write(numbered(3), bounds=replace(SMALL, timeout_s=36_000.0))
+
+    def refused(client: Client) -> None:
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not for you"))
+
+    monkeypatch.setattr(Client, "commit", refused)
+    with pytest.raises(WriteError, match="not for you"):
+        target.write(numbered(3))
+    target.writer().release([(target.topic, 0)])
+    assert target.records() == []
+
+
 @pytest.mark.parametrize(("bounds", "written"), [(WHOLE, 0), (replace(SMALL, records=2), 6)])
 def test_a_record_that_is_refused_is_named(target: Target, bounds: Bounds, written: int) -> None:
     """A compacted topic takes no record without a key, however often it is sent."""
