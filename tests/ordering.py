@@ -22,6 +22,7 @@ SESSIONS = {
         "tests/pipeline/archiving/test_archive.py",
         "tests/pipeline/archiving/test_archive_command.py",
         "tests/pipeline/querying/test_query.py",
+        "tests/pipeline/replaying/test_replay.py",
         "tests/spark/connector/",
         "tests/spark/test_workers_python.py",
     ),
@@ -30,7 +31,6 @@ SESSIONS = {
         "tests/pipeline/audit/test_audit_command.py",
         "tests/pipeline/audit/test_compare.py",
         "tests/pipeline/mirroring/test_mirror.py",
-        "tests/pipeline/replaying/test_replay.py",
         "tests/pipeline/test_following.py",
     ),
 }

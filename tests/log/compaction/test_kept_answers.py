@@ -162,6 +162,7 @@ def apache_cleaner(apache_kafka_libs: Path) -> Iterator[ApacheCleaner]:
         yield cleaner
 
 
+@pytest.mark.long
 def test_apache_kafka_still_leaves_that(
     apache_cleaner: ApacheCleaner, tmp_path: Path, rewrite: bool
 ) -> None:
