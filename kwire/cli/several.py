@@ -50,6 +50,8 @@ OF_EVERY_MEMBER: Final = (
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
+HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
+"""Signals that say what is to be done."""
 
 
 def settings_of(
@@ -145,8 +147,11 @@ class Cluster:
     # -- the children
 
     def _fork(self, broker_id: int, work: Callable[[int], None]) -> None:
+        # What is sent to the child at once is not for this process: until it has its own, all wait.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
             self._pids[broker_id] = pid
             return
         status = EXIT_FAILURE
@@ -165,8 +170,9 @@ class Cluster:
     def _become_child(self) -> None:
         """Standard input ends when the parent does; Ctrl-C on a terminal is the parent's affair."""
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+        for number in HEARD:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         os.setpgid(0, 0)
         os.dup2(self._alive[0], 0)
         for descriptor in (*self._alive, self._ready[0], *self._signals):
@@ -213,7 +219,7 @@ class Cluster:
         for end in self._signals:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP):
+        for number in HEARD:
             signal.signal(number, lambda *_: None)
 
     def _watch(self, exit_on_eof: bool) -> int:
@@ -278,9 +284,10 @@ class Cluster:
                 return 0
             if number == signal.SIGHUP:
                 for broker_id in sorted(self._configs.keys() & self._missing):
-                    log.info("broker %d is started again", broker_id)
                     self._missing.discard(broker_id)
                     self._fork(broker_id, self._broker)
+                    pid = self._pids[broker_id]
+                    log.info("broker %d is started again, process %d", broker_id, pid)
         return None
 
     def _reap(self) -> list[tuple[int, str]]:

@@ -37,7 +37,8 @@ from kwire.testing.process import (
     hold_lifeline,
 )
 
-_READY: Final = re.compile(r"broker (\d+) is ready at \S+, process (\d+)")
+_PROCESS: Final = re.compile(r"broker (\d+) is (?:ready at \S+|started again), process (\d+)")
+_STATUSES: Final = {"ended with status 0": 0, "was ended by SIGTERM": -signal.SIGTERM}
 _ALL_READY: Final = "brokers are ready"
 
 
@@ -55,8 +56,6 @@ class SharedBroker:
         self.running = False
         """Whether it was started and not killed since; it may have died in between."""
         self._killed_pid = 0
-        self._revived_at = 0
-        """How long the log was when it was last told to start again."""
 
     @property
     def bootstrap(self) -> str:
@@ -64,7 +63,7 @@ class SharedBroker:
 
     @property
     def pid(self) -> int:
-        """The process that was last told to be ready."""
+        """The process that was last told of."""
         return self._cluster.pid_of(self.broker_id)
 
     @property
@@ -75,26 +74,9 @@ class SharedBroker:
     @property
     def ended(self) -> int | None:
         """-1 for a process that has ended by itself; None if it runs, or is being started."""
-        if not self.running or (self._is_starting and not self._start_has_failed):
+        if not self.running or self.pid == self._killed_pid or _lives(self.pid):
             return None
-        return None if _lives(self.pid) else -1
-
-    @property
-    def _is_starting(self) -> bool:
-        return self.pid == self._killed_pid
-
-    @property
-    def _start_has_failed(self) -> bool:
-        """Whether the process that was started last has ended before it was ready."""
-        who = rf"broker {self.broker_id} "
-        ends = rf"{who}is started again.*{who}(ended with status|was ended by)"
-        return re.search(ends, self.log[self._revived_at :], re.DOTALL) is not None
-
-    def revived(self) -> None:
-        """It is told to start, unless it runs."""
-        if not self.running:
-            self._revived_at = len(self.log)
-        self.running = True
+        return -1
 
     def pause(self) -> None:
         """Stand still (SIGSTOP): connections stay open and nothing is answered."""
@@ -114,7 +96,10 @@ class SharedBroker:
             self.end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """Have it shut down cleanly, and the others go on; 0 if it says that it did."""
+        """Have it shut down cleanly, and the others go on; 0 if it says that it did.
+
+        -15 if it was ended by the signal (SIGTERM), as one is that has not begun to serve.
+        """
         if not self.running:
             return 0
         self._await_start()
@@ -126,17 +111,14 @@ class SharedBroker:
         self.end(signal.SIGTERM)
         while len(ends := told.findall(self.log)) == before:
             time.sleep(POLL_S)
-        return 0 if ends[-1] == "ended with status 0" else 1
+        return _STATUSES.get(ends[-1], 1)
 
     def _await_start(self) -> None:
-        """Where it is being started: until its new process is known, or has ended by itself.
-
-        Raises BrokerStartError.
-        """
+        """Where it is being started: until its new process is known.  Raises BrokerStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self._is_starting and not self._start_has_failed:
+        while self.pid == self._killed_pid:
             if time.monotonic() > deadline:
-                raise BrokerStartError(f"not ready within {START_TIMEOUT_S} s:\n{self.log}")
+                raise BrokerStartError(f"no process within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
 
     def end(self, number: signal.Signals) -> None:
@@ -217,7 +199,7 @@ class SharedClusterProcess:
     def pid_of(self, broker_id: int) -> int:
         """The process of a broker, as was told last."""
         told = self.log.encode()[self._log_start :].decode(errors="replace")
-        pids = {int(each[1]): int(each[2]) for each in _READY.finditer(told)}
+        pids = {int(each[1]): int(each[2]) for each in _PROCESS.finditer(told)}
         return pids[broker_id]
 
     def command(self) -> list[str]:
@@ -260,7 +242,7 @@ class SharedClusterProcess:
         """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up."""
         assert self._process is not None, "the cluster is not running"
         for broker in self.brokers.values():
-            broker.revived()
+            broker.running = True
         os.kill(self._process.pid, signal.SIGHUP)
 
     @property
