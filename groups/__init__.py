@@ -4,6 +4,7 @@ Nothing here knows a socket, a file, a clock or chance: time and ids are argumen
 one partition of `__consumer_offsets`; reading order is
 
     limits        what the broker's settings allow
+    surroundings  what groups look at outside: topics, settings of a group
     record_format, records    what `__consumer_offsets` holds, byte for byte Apache Kafka's
     timers        what groups wait for
     effects       what a decision comes to, before any of it has happened
@@ -13,6 +14,7 @@ one partition of `__consumer_offsets`; reading order is
     pending_offsets, txn_offsets    those of transactions: committed, and not yet ended
     machine       the way in: one partition's groups, the operations on offsets, `apply`, the timers
     classic/      the classic protocol (JoinGroup, SyncGroup ...), with its own operations
+    consumer/     the consumer protocol (KIP-848): the coordinator deals out the partitions
 
 The contract between a machine and what drives it is kwire.coordinator's.
 """

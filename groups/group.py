@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_groups import ListedGroup
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -30,9 +32,13 @@ class Group(Protocol):
 
     # -- may it be done?  NONE, or why not
 
-    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode: ...
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode: ...
 
-    def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> ErrorCode: ...
+    def check_transactional_commit(
+        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+    ) -> ErrorCode: ...
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode: ...
 
     def check_offset_delete(self) -> ErrorCode: ...
 

@@ -24,3 +24,5 @@ class GroupLimits:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * 60 * 1000
     offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_regex_refresh_interval_ms: int = 600_000

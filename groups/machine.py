@@ -4,14 +4,16 @@ Operations validate, decide and give Effects (see `effects`); `apply` is called 
 live and on load; `fetch_offsets` and `list_groups` only look.
 
 What is here is common to all kinds of groups: their offsets, and their end.  The requests of a
-kind are methods of the kind (`classic`), which shares the groups of the machine.  A group exists
-from its first record on: one of its kind, or, for a simple group, that of an offset committed
-without a generation.
+kind are methods of the kind (`classic`, `consumer`), which shares the groups of the machine.  A
+group exists from its first record on: one of its kind, or, for a simple group, that of an offset
+committed without a generation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_groups import ListedGroup
@@ -24,6 +26,7 @@ from kwire.codecs.messages.offset_delete import (
 )
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.codecs.primitives import ZERO_UUID
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups import offsets, txn_offsets
 from kwire.groups.classic.kind import Classic
@@ -33,7 +36,11 @@ from kwire.groups.kind import Groups, Kind
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import Offsets
 from kwire.groups.records import OffsetCommit, decode, offset_tombstone
+from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer, Timer
+
+if TYPE_CHECKING:
+    from kwire.groups.consumer.kind import Consumer
 
 UNKNOWN_GROUP_IS_NOT_FOUND_SINCE = 9  # OffsetCommit
 """Before, a commit to a group that does not exist was told ILLEGAL_GENERATION (KIP-848)."""
@@ -42,19 +49,40 @@ UNKNOWN_GROUP_IS_NOT_FOUND_SINCE = 9  # OffsetCommit
 class GroupMachine:
     """See the module."""
 
-    def __init__(self, limits: GroupLimits) -> None:
+    def __init__(self, limits: GroupLimits, surroundings: Surroundings = NOWHERE) -> None:
         self.limits = limits
+        self.surroundings = surroundings
         self.groups: Groups = {}
         self.offsets = Offsets()
-        self.classic = Classic(self.groups, limits)
-        kinds: list[Kind] = [self.classic]
-        self._kinds = {kind.type_name: kind for kind in kinds}
-        self._kind_of_record = {
-            record_type: kind for kind in kinds for record_type in kind.record_types
-        }
+        self.classic = Classic(
+            self.groups, limits, lambda group: self._kind(group).tombstones(group)
+        )
+        self._kinds: dict[str, Kind] = {}
+        self._kind_of_record: dict[type[MachineRecord], Kind] = {}
+        self._add(self.classic)
+
+    def _add(self, kind: Kind) -> None:
+        self._kinds[kind.type_name] = kind
+        self._kind_of_record.update(dict.fromkeys(kind.record_types, kind))
+
+    @cached_property
+    def consumer(self) -> Consumer:
+        """Groups of KIP-848; their code is imported with the first of their records or requests."""
+        from kwire.groups.consumer.kind import Consumer
+
+        kind = Consumer(self.groups, self.limits, self.surroundings)
+        self._add(kind)
+        return kind
 
     def _kind(self, group: Group) -> Kind:
         return self._kinds[group.type_name]
+
+    def _kind_of(self, record: MachineRecord) -> Kind:
+        kind = self._kind_of_record.get(type(record))
+        if kind is None:
+            assert isinstance(record, self.consumer.record_types), record
+            kind = self.consumer
+        return kind
 
     # -- the log
 
@@ -66,7 +94,7 @@ class GroupMachine:
             self.offsets.apply(record)
             self._begin_simple_group(record)
         else:
-            self._kind_of_record[type(record)].apply(record)
+            self._kind_of(record).apply(record)
 
     def apply_pending(self, record: MachineRecord, producer_id: int) -> None:
         """The same for a record of a transaction that is not ended yet: an offset."""
@@ -114,7 +142,7 @@ class GroupMachine:
         if group is None:
             error = _check_commit_without_group(request, api_version)
         else:
-            error = group.check_commit(request)
+            error = group.check_commit(request, api_version)
         if error is not ErrorCode.NONE:
             return Effects.reply(ticket, offsets.commit_error(request, error))
         records, response = offsets.commit(request, self.limits.offset_metadata_max_bytes, now_ms)
@@ -128,7 +156,7 @@ class GroupMachine:
     ) -> Effects:
         group = self.groups.get(request.group_id)
         if group is not None:
-            error = group.check_transactional_commit(request)
+            error = group.check_transactional_commit(request, self._topic_id)
         else:
             simple = request.generation_id < 0
             error = ErrorCode.NONE if simple else ErrorCode.ILLEGAL_GENERATION
@@ -142,7 +170,15 @@ class GroupMachine:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> OffsetFetchResponseGroup:
+        group = self.groups.get(request.group_id)
+        error = ErrorCode.NONE if group is None else group.check_fetch(request)
+        if error is not ErrorCode.NONE:
+            return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
         return offsets.fetch(self.offsets, request, require_stable)
+
+    def _topic_id(self, name: str) -> bytes:
+        topic = self.surroundings.image.topics.get(name)
+        return ZERO_UUID if topic is None else topic.id
 
     def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket, now_ms: int) -> Effects:
         group = self.groups.get(request.group_id)

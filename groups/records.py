@@ -5,6 +5,7 @@
     0     group, topic, partition  LegacyOffsetCommitValue  never (brokers before 0.9)
     1     group, topic, partition  OffsetCommitValue        4, or 1 with an expiry time
     2     kwire.groups.classic.records
+    3-8, 16    kwire.groups.consumer.records
 
 Version 4 of OffsetCommitValue carries the topic's id; version 1 is the only one that can say when
 an offset expires, which clients of OffsetCommit v2-4 may ask for.  The bytes that all share are in
@@ -24,6 +25,7 @@ from kwire.groups.record_format import VALUE_PREFIX, VERSION, UnreadableRecord, 
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
+CONSUMER_GROUP = frozenset({3, 4, 5, 6, 7, 8, 16})
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
@@ -64,7 +66,9 @@ class OffsetCommit:
         )
 
 
-_DECODERS: dict[int, Callable[[bytes, bytes | None], MachineRecord]] = {
+Decoder = Callable[[bytes, bytes | None], MachineRecord]
+
+_DECODERS: dict[int, Decoder] = {
     LEGACY_OFFSET_COMMIT: OffsetCommit.decode,
     OFFSET_COMMIT: OffsetCommit.decode,
     GROUP_METADATA: GroupMetadata.decode,
@@ -79,13 +83,26 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
     """
     if key is None or len(key) < 2:
         raise UnreadableRecord("a record of __consumer_offsets without a key")
-    decoder = _DECODERS.get(VERSION.unpack_from(key)[0])
+    record_type = VERSION.unpack_from(key)[0]
+    decoder = _DECODERS.get(record_type)
+    if decoder is None:
+        decoder = _decoder_of_consumer_group(record_type)
     if decoder is None:
         return None
     try:
         return decoder(key, value)
     except DecodeError as error:
         raise UnreadableRecord(f"a record of __consumer_offsets cannot be read: {error}") from error
+
+
+def _decoder_of_consumer_group(record_type: int) -> Decoder | None:
+    """Imported with the first of them: many brokers have none."""
+    if record_type not in CONSUMER_GROUP:
+        return None
+    from kwire.groups.consumer.records import RECORDS
+
+    _DECODERS.update({record.TYPE: record.decode for record in RECORDS})
+    return _DECODERS[record_type]
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:

@@ -135,6 +135,7 @@ class Broker:
     def groups(self) -> GroupCoordinator:
         """Imported and made when first needed, by a group or by what groups left on disk."""
         from kwire.coordinators.groups import GroupCoordinator
+        from kwire.coordinators.surroundings import BrokerSurroundings
 
         topic = self.image.topics.get(GROUP_METADATA_TOPIC)
         configured = self.config.offsets_topic_num_partitions
@@ -143,6 +144,7 @@ class Broker:
             partitions=configured if topic is None else len(topic.partitions),
             timers=self.timers,
             now_ms=self.now_ms,
+            surroundings=BrokerSurroundings(self),
         )
         if self._nursery is not None:
             coordinator.start(self._nursery)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -44,6 +45,8 @@ class Context:
     """Whether its client logged in by a delegation token."""
     joins_groups: bool = False
     """Whether a JoinGroup came this way."""
+    may_describe: Callable[[str], bool] | None = None
+    """Which topics the sender of this request may know of, where somebody asks; None: all."""
     told_missing: dict[str, float] | None = None
     """Topics that Metadata made for this client while it told it that they are not there, with the
     time, on trio's clock, until which it says so: see kwire.handlers.metadata."""

@@ -93,6 +93,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.HEARTBEAT, 0, 4, on(READ, GROUP)),
     Route(ApiKey.LEAVE_GROUP, 0, 5, on(READ, GROUP)),
     Route(ApiKey.SYNC_GROUP, 0, 5, on(READ, GROUP)),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, on(READ, GROUP, "groups")),
+    Route(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, on(DESCRIBE, GROUP, "groups")),
     Route(ApiKey.DESCRIBE_GROUPS, 0, 6, on(DESCRIBE, GROUP, "groups")),
     Route(ApiKey.LIST_GROUPS, 0, 5, on(DESCRIBE, GROUP, "groups")),
     Route(ApiKey.SASL_HANDSHAKE, 0, 1, NOTHING),

@@ -228,6 +228,10 @@ REQUESTS: Final[dict[str, Make]] = {
         GROUP, 1, "member", protocol_type="consumer", protocol_name="range"
     ),
     "describe_groups": _describe_groups,
+    "consumer_group_heartbeat": lambda of, version: of.ConsumerGroupHeartbeatRequest(
+        GROUP, "member", 1, subscribed_topic_names=[TOPIC]
+    ),
+    "consumer_group_describe": lambda of, version: of.ConsumerGroupDescribeRequest([GROUP], True),
     "list_groups": lambda of, version: of.ListGroupsRequest(),
     "api_versions": lambda of, version: of.ApiVersionsRequest("matrix", "1"),
     "create_topics": _create_topics,
@@ -286,6 +290,7 @@ _VERSIONS: Final = {
     "produce": (3, 13), "fetch": (4, 18), "list_offsets": (1, 11), "metadata": (0, 13),
     "offset_commit": (2, 10), "offset_fetch": (1, 10), "find_coordinator": (0, 6),
     "join_group": (0, 9), "heartbeat": (0, 4), "leave_group": (0, 5), "sync_group": (0, 5),
+    "consumer_group_heartbeat": (0, 1), "consumer_group_describe": (0, 1),
     "describe_groups": (0, 6), "list_groups": (0, 5), "api_versions": (0, 4),
     "create_topics": (2, 7), "delete_topics": (1, 6), "delete_records": (0, 2),
     "init_producer_id": (0, 5), "offset_for_leader_epoch": (2, 4),

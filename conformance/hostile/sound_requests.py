@@ -36,6 +36,7 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
 )
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.create_acls import AclCreation, CreateAclsRequest
 from kwire.codecs.messages.create_delegation_token import (
     CreatableRenewers,
@@ -120,6 +121,7 @@ from kwire.conformance.wire.cases.build import (
     sync,
 )
 from kwire.conformance.wire.cases.build import TOPIC as TOPIC_ACLS
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, Topic, int], Message]
@@ -203,6 +205,12 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.HEARTBEAT: lambda stage, topic, version: HeartbeatRequest(stage.name("g"), 1, "m-1"),
     ApiKey.LEAVE_GROUP: _leave_group,
     ApiKey.SYNC_GROUP: lambda stage, topic, version: sync(stage.name("g"), "m-1"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda stage, topic, version: join_consumer_group(
+        stage.name("g"), "m-1", topic
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda stage, topic, version: ConsumerGroupDescribeRequest(
+        [stage.name("g")]
+    ),
     ApiKey.DESCRIBE_GROUPS: lambda stage, topic, version: DescribeGroupsRequest([stage.name("g")]),
     ApiKey.LIST_GROUPS: lambda stage, topic, version: ListGroupsRequest(),
     ApiKey.API_VERSIONS: lambda stage, topic, version: ApiVersionsRequest("hostile", "1.0"),

@@ -117,6 +117,9 @@ FIELDS = (
             "DescribeLogDirsResponse.results.topics.partitions",
             "ListGroupsResponse.groups",
             "ListConfigResourcesResponse.config_resources",
+            "ConsumerGroupDescribeResponse.groups",
+            "ConsumerGroupDescribeResponse.groups.members",
+            "ConsumerGroup*Response.*assignment.topic_partitions",
             "DescribeGroupsResponse.groups.members",
             "JoinGroupResponse.members",
             "DescribeConfigsResponse.results.configs",
@@ -188,6 +191,11 @@ class Text(NamedTuple):
 
 TEXTS = (
     Text(re.compile(r"within \[-?\d+, -?\d+\]"), "within [before, after]", "made from the clock"),
+    Text(
+        re.compile(r"(is not a valid regular expression: ).*\."),
+        r"\1(why)",
+        "RE2 in C++ has other words than RE2/J",
+    ),
 )
 
 

@@ -16,7 +16,7 @@ when the decision has happened.  Members are immutable, so forks share them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +29,7 @@ from kwire.codecs.messages.coordinator.group_metadata import (
 )
 from kwire.codecs.messages.list_groups import ListedGroup
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.codecs.primitives import DecodeError
 from kwire.coordinator.effects import Ticket
@@ -169,7 +170,7 @@ class ClassicGroup:
             group_type=CLASSIC_TYPE,
         )
 
-    def check_commit(self, request: OffsetCommitRequest) -> ErrorCode:
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
         generation_id = request.generation_id_or_member_epoch
         if self.state is ClassicState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -184,7 +185,9 @@ class ClassicGroup:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def check_transactional_commit(self, request: TxnOffsetCommitRequest) -> ErrorCode:
+    def check_transactional_commit(
+        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+    ) -> ErrorCode:
         """KIP-447: a producer that names no member may commit to any group, as before v3."""
         generation_id = request.generation_id
         if self.state is ClassicState.DEAD:
@@ -198,6 +201,10 @@ class ClassicGroup:
             return error
         same = generation_id == self.generation_id
         return ErrorCode.NONE if same else ErrorCode.ILLEGAL_GENERATION
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
+        """Members of the classic protocol do not say who they are."""
+        return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
         if self.state is ClassicState.DEAD:

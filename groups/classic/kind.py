@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -21,6 +23,7 @@ from kwire.groups.classic.records import GroupMetadata, group_tombstone
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SessionTimer, SyncTimer
 from kwire.groups.effects import Effects, Ticket
+from kwire.groups.group import Group
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.timers import GroupTimer
@@ -35,9 +38,16 @@ class Classic:
     type_name = CLASSIC_TYPE
     record_types: tuple[type[MachineRecord], ...] = (GroupMetadata,)
 
-    def __init__(self, groups: Groups, limits: GroupLimits) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        limits: GroupLimits,
+        tombstones_of: Callable[[Group], list[MachineRecord]],
+    ) -> None:
+        """`tombstones_of` deletes a group of another kind, whose place one of this kind takes."""
         self._groups = groups
         self._limits = limits
+        self._tombstones_of = tombstones_of
 
     def _find(self, group_id: str) -> ClassicGroup | None:
         group = self._groups.get(group_id)
@@ -61,12 +71,17 @@ class Classic:
         if group is not None:
             decision = self._decision(group, now_ms)
             return Join(decision, request, caller, ticket, new_member_id).decide()
+        other = self._groups.get(request.group_id)
+        if other is not None and other.check_delete() is not ErrorCode.NONE:
+            return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if request.member_id:
             error = join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return Effects.reply(ticket, error)
         group = ClassicGroup(request.group_id, state_timestamp_ms=now_ms)
         decision = self._decision(group, now_ms)
         effects = Join(decision, request, caller, ticket, new_member_id).decide()
+        if other is not None:
+            effects.records += self._tombstones_of(other)
         effects.records.append(group.to_record({}))  # the group exists, whatever comes of the join
         return effects
 
@@ -99,8 +114,9 @@ class Classic:
             return _described(group)
         described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
         if api_version >= NOT_FOUND_IS_AN_ERROR_SINCE:
+            what = "is not a classic group" if group_id in self._groups else "not found"
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"Group {group_id} not found."
+            described.error_message = f"Group {group_id} {what}."
         return described
 
     # -- the kind
@@ -112,7 +128,8 @@ class Classic:
     def apply(self, record: GroupMetadata) -> None:
         group_id = record.key.group
         if record.value is None:
-            self._groups.pop(group_id, None)
+            if self._find(group_id) is not None:
+                del self._groups[group_id]
         else:
             self._groups[group_id] = ClassicGroup.from_record(group_id, record.value)
 

@@ -3,5 +3,11 @@
 Reading order is
 
     records                  what `__consumer_offsets` says of such a group
-    assignors/               who is to have which partitions
+    assignors/, target       who is to have which partitions
+    member, group            what the records come to
+    metadata_hash            how a group sees that a topic has changed
+    reconciliation           how a member gets from what it has to what it is to have
+    patterns                 subscriptions by a regular expression
+    decision, heartbeat, leaving, describing   the requests
+    kind                     the way in: requests, `apply`, timers
 """

@@ -36,10 +36,16 @@ class Pattern:
         try:
             self._compiled = re2.compile(text, options)
         except re2.error as error:
-            raise InvalidPattern(str(error)) from error
+            raise InvalidPattern(_text(error)) from error
         finally:
             re2.purge()  # or it would remember the last 128 that anybody has sent
 
     def matches(self, text: str) -> bool:
         """Whether the whole of `text` is matched."""
         return self._compiled.fullmatch(text) is not None
+
+
+def _text(error: Exception) -> str:
+    """RE2 gives its sentence as bytes."""
+    said = error.args[0] if error.args else ""
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

@@ -21,6 +21,13 @@ import trio
 
 from kwire.codecs.batches import Compression
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kwire.codecs.messages.describe_groups import DescribedGroup
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -31,6 +38,7 @@ from kwire.codecs.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kwire.codecs.uuids import uuid_text
 from kwire.coordinators.promise import Promise
 from kwire.coordinators.runtime import CoordinatorRuntime
 from kwire.groups import txn_offsets
@@ -41,11 +49,13 @@ from kwire.groups.java import partition_for
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
+from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.log import LogError, Verification
 from kwire.partitions.partition import Partition
 from kwire.timers import Timers
 
 if TYPE_CHECKING:
+    from kwire.groups.consumer.decision import ConsumerCaller
     from kwire.settings import BrokerConfig
 
 T = TypeVar("T")
@@ -60,11 +70,20 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
     )
 
 
 def new_uuid() -> str:
     return str(uuid.uuid4())
+
+
+def new_kafka_uuid() -> str:
+    """As Kafka's Uuid.randomUuid is written; none begins with a dash."""
+    while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
+        pass
+    return text
 
 
 class GroupCoordinator:
@@ -80,6 +99,7 @@ class GroupCoordinator:
         commit_timeout_ms: int = 5_000,
         compression: Compression = Compression.NONE,
         new_id: Callable[[], str] = new_uuid,
+        surroundings: Surroundings = NOWHERE,
     ) -> None:
         """`partitions`: of `__consumer_offsets`; `new_id` makes what member ids end with."""
         self.limits = limits
@@ -87,7 +107,7 @@ class GroupCoordinator:
         self._new_id = new_id
         self._nursery: trio.Nursery | None = None
         self.runtime = CoordinatorRuntime(
-            lambda: GroupMachine(limits),
+            lambda: GroupMachine(limits, surroundings),
             timers=timers,
             now_ms=now_ms,
             commit_timeout_ms=commit_timeout_ms,
@@ -96,7 +116,13 @@ class GroupCoordinator:
 
     @classmethod
     def configured(
-        cls, config: BrokerConfig, *, partitions: int, timers: Timers, now_ms: Callable[[], int]
+        cls,
+        config: BrokerConfig,
+        *,
+        partitions: int,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        surroundings: Surroundings,
     ) -> GroupCoordinator:
         return cls(
             limits_of(config),
@@ -105,6 +131,7 @@ class GroupCoordinator:
             now_ms=now_ms,
             commit_timeout_ms=config.offsets_commit_timeout_ms,
             compression=Compression(config.offsets_topic_compression_codec),
+            surroundings=surroundings,
         )
 
     # -- which partitions are led here
@@ -180,6 +207,19 @@ class GroupCoordinator:
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.classic.leave(request, ticket, now_ms),
             _leave_error,
+        )
+
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: ConsumerCaller
+    ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+        """Of a request that was found valid."""
+        new_member_id = "" if request.member_id else new_kafka_uuid()
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.consumer.heartbeat(
+                request, caller, new_member_id, ticket, now_ms
+            ),
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
         )
 
     # -- offsets
@@ -266,6 +306,17 @@ class GroupCoordinator:
                 ticket, machine.classic.describe(group_id, api_version)
             ),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> DescribedConsumerGroup | Promise[DescribedConsumerGroup]:
+        if not group_id:
+            return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.consumer.describe(group_id)),
+            lambda error: DescribedConsumerGroup(group_id=group_id, error_code=error),
         )
 
     def list_groups(

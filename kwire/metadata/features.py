@@ -14,6 +14,8 @@ from typing import Final
 
 METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+"""At 1 the coordinator deals out partitions (KIP-848)."""
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` since which each transaction has an epoch of its own."""
 
@@ -28,6 +30,7 @@ SUPPORTED: Levels = MappingProxyType(
         # From 3.3-IV3 on there is a KRaft log, so data directories that can be taken over.
         METADATA_VERSION: (7, METADATA_VERSION_LEVEL),
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
+        GROUP_VERSION: (0, 1),
     }
 )
 """What this broker knows: a line for each feature, and all else follows from it.
@@ -37,7 +40,6 @@ Unless an administrator wants it otherwise, a feature is in force at its highest
 
 ABSENT = {
     "eligible.leader.replicas.version": "there are no eligible leader replicas (KIP-966)",
-    "group.version": "groups of KIP-848 are not served",
     "kraft.version": "there is no quorum of controllers",
     "share.version": "share groups are not served",
     "streams.version": "streams groups are not served",

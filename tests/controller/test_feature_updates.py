@@ -24,7 +24,9 @@ from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, Topi
 from kwire.metadata.refusal import Refusal
 
 ALL = {METADATA_VERSION: 30, TRANSACTION_VERSION: 2}
-OURS, APACHE = SUPPORTED, dict[str, tuple[int, int]]()
+OURS = {name: SUPPORTED[name] for name in ALL}
+"""Of a broker of this make; two features are enough here."""
+APACHE = dict[str, tuple[int, int]]()
 OLDER = {METADATA_VERSION: (7, 30), TRANSACTION_VERSION: (0, 1)}
 """Of a broker that knows less of a feature."""
 
@@ -157,7 +159,8 @@ def test_of_several_updates_all_are_made_or_none() -> None:
     assert "nothing.version" in refusal(image, down, Update("nothing.version", 1, UPGRADE))
     change = update(image, [down, Update(METADATA_VERSION, 30, UPGRADE)], 1)
     assert change is not None
-    assert change.features.in_force == {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
+    in_force = change.features.in_force
+    assert {name: in_force[name] for name in ALL} == {METADATA_VERSION: 30, TRANSACTION_VERSION: 1}
 
 
 def test_beside_a_broker_that_knows_none_an_administrator_can_have_it_stay_off() -> None:

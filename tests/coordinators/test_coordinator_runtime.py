@@ -162,7 +162,7 @@ async def test_records_of_other_kinds_are_skipped(
         node.create("t")
         node.create(TOPIC, cleanup_policy="compact")
         node.call(commit(7), 8)
-        append(node, b"\0\x03" + b"\0\x01G", b"\0\0" + bytes(4))  # ConsumerGroupMetadata
+        append(node, b"\0\x0b" + b"\0\x01G", b"\0\0" + bytes(4))  # ShareGroupMetadata
         append(node, b"\x7f\xff", None)
         later = OffsetCommit(OffsetCommitKey("G", "t", 0), OffsetCommitValue(offset=8))
         append(node, b"\x7f\xff", None, later.encode())
@@ -453,13 +453,15 @@ def test_each_limit_is_a_setting() -> None:
             "offset.metadata.max.bytes": "15",
             "offsets.retention.minutes": "16",
             "offsets.retention.check.interval.ms": "17",
+            "group.consumer.max.size": "18",
+            "group.consumer.regex.refresh.interval.ms": "19000",
             "transaction.max.timeout.ms": "61000",
             "transactional.id.expiration.ms": "62000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "63",
             "transaction.remove.expired.transaction.cleanup.interval.ms": "64",
         }
     )
-    assert groups.limits_of(config) == GroupLimits(11, 12, 13, 14, 15, 16 * 60_000, 17)
+    assert groups.limits_of(config) == GroupLimits(11, 12, 13, 14, 15, 16 * 60_000, 17, 18, 19_000)
     assert transactions.limits_of(config) == TransactionLimits(61_000, 62_000, 63, 64)
 
 

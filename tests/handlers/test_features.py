@@ -51,12 +51,17 @@ def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
     assert finalized(told(node, version)) == {
         "metadata.version": (30, 30),
         "transaction.version": (2, 2),
+        "group.version": (1, 1),
     }
 
 
 def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
     assert supported(told(node, 3)) == {"metadata.version": (7, 30)}
-    assert supported(told(node, 4)) == {"metadata.version": (7, 30), "transaction.version": (0, 2)}
+    assert supported(told(node, 4)) == {
+        "metadata.version": (7, 30),
+        "transaction.version": (0, 2),
+        "group.version": (0, 1),
+    }
 
 
 def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -> None:

@@ -16,13 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
+from kwire.settings import groups
 from kwire.settings.broker import BrokerConfig
 from kwire.settings.client_metrics_settings import ClientMetricsSettings
 from kwire.settings.definition import Settings
 from kwire.settings.definitions.groups import GroupResourceSettings
 from kwire.settings.definitions.topics import SYNONYMS
+from kwire.settings.rules import BOUNDED
 from kwire.settings.topic_settings import TopicSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,12 +123,29 @@ def acting_topic_settings() -> set[str]:
 
 def acting_broker_settings() -> set[str]:
     of_topics = {each.name for name in acting_topic_settings() for each in SYNONYMS.get(name, ())}
-    return of_topics | {
+    of_groups = behind_group_settings()
+    return (of_topics | of_groups) | {
         name
         for name, definition in BrokerConfig.DEFINITIONS.items()
         if is_read(name, definition.attribute, "kwire")
         or is_field_that_is_used(definition.attribute)
     }
+
+
+def acting_group_settings() -> set[str]:
+    return {
+        name
+        for name, definition in GroupResourceSettings.DEFINITIONS.items()
+        if is_read(name, definition.attribute, "kwire")
+    }
+
+
+def behind_group_settings() -> set[str]:
+    """The defaults and bounds of what a group may set: they act as it does."""
+    acting = acting_group_settings()
+    pairs = (pair for name, pair in BOUNDED.items() if name in acting)
+    bounds = {name for pair in pairs for name in pair if name is not None}
+    return bounds | {groups.SYNONYMS[name] for name in acting}
 
 
 def said_to_act(settings: type[Settings]) -> set[str]:
@@ -149,6 +166,9 @@ def test_topic_settings() -> None:
     assert_true(TopicSettings, acting_topic_settings())
 
 
-@pytest.mark.parametrize("settings", [GroupResourceSettings, ClientMetricsSettings])
-def test_settings_of_what_is_not_served(settings: type[Settings]) -> None:
-    assert said_to_act(settings) == set()
+def test_group_settings() -> None:
+    assert_true(GroupResourceSettings, acting_group_settings())
+
+
+def test_settings_of_what_is_not_served() -> None:
+    assert said_to_act(ClientMetricsSettings) == set()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kwire.codecs.messages.delete_groups import DeletableGroupResult
 from kwire.codecs.messages.describe_groups import DescribedGroup
 from kwire.codecs.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -33,6 +38,11 @@ from kwire.security.operations import GROUP_OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kwire.codecs.messages.consumer_group_describe import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+    )
+    from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from kwire.codecs.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from kwire.codecs.messages.describe_groups import (
         DescribeGroupsRequest,
@@ -75,6 +85,58 @@ def describe_groups(access: Access, request: DescribeGroupsRequest, proceed: Pro
         return response
 
     return then(proceed(request), merge)
+
+
+def consumer_group_heartbeat(
+    access: Access, request: ConsumerGroupHeartbeatRequest, proceed: Proceed
+) -> Response:
+    """Nobody may subscribe to a topic that they may not know; a pattern matches no such topic."""
+    if not access.may(AclOperation.READ, GROUP, request.group_id):
+        return ConsumerGroupHeartbeatResponse(error_code=DENIED)
+    names = request.subscribed_topic_names or ()
+    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, names)) < len(set(names)):
+        return ConsumerGroupHeartbeatResponse(error_code=TOPIC_DENIED)
+    authority, sender = access.authority, copy(access.context)
+    access.context.may_describe = lambda name: authority.allows(
+        sender, AclOperation.DESCRIBE, TOPIC, name, quiet=True
+    )
+    return proceed(request)
+
+
+def consumer_group_describe(
+    access: Access, request: ConsumerGroupDescribeRequest, proceed: Proceed
+) -> Response:
+    allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
+    request.group_ids = allowed
+    refused = [DescribedConsumerGroup(error_code=DENIED, group_id=each) for each in denied]
+
+    def merge(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+        for group in response.groups:
+            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
+                group.authorized_operations = access.authority.operations(
+                    access.context, GROUP_OPERATIONS, GROUP, group.group_id
+                )
+            _hide_unknown_topics(access, group)
+        response.groups = [*refused, *response.groups]
+        return response
+
+    return then(proceed(request), merge)
+
+
+def _hide_unknown_topics(access: Access, group: DescribedConsumerGroup) -> None:
+    """Members are told of only to whom may know all topics that are dealt out to them."""
+    names = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, names)) < len(names):
+        group.error_code = TOPIC_DENIED
+        group.error_message = (
+            "The group has described topic(s) that the client is not authorized to describe."
+        )
+        group.members = []
 
 
 def list_groups(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Response:

@@ -119,6 +119,21 @@ BROKER = {
     "default.replication.factor": "Replicas of a topic that is made without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one fetch response holds.",
+    "group.consumer.assignors": "The assignors that members of a consumer group may ask for "
+    "(`uniform`, `range`); the first is used where none does.",
+    "group.consumer.max.assignment.interval.ms": "The most that `consumer.assignment.interval.ms` "
+    "may be.",
+    "group.consumer.max.heartbeat.interval.ms": "The most that `consumer.heartbeat.interval.ms` "
+    "may be.",
+    "group.consumer.max.session.timeout.ms": "The most that `consumer.session.timeout.ms` may be.",
+    "group.consumer.max.size": "The most members that a consumer group may have.",
+    "group.consumer.min.assignment.interval.ms": "The least that `consumer.assignment.interval.ms` "
+    "may be.",
+    "group.consumer.min.heartbeat.interval.ms": "The least that `consumer.heartbeat.interval.ms` "
+    "may be.",
+    "group.consumer.min.session.timeout.ms": "The least that `consumer.session.timeout.ms` may be.",
+    "group.coordinator.rebalance.protocols": "The protocols of groups that are served; without "
+    "`consumer` there are none of KIP-848.",
     "group.initial.rebalance.delay.ms": "How long a new classic group waits for more members.",
     "group.max.session.timeout.ms": "The longest session timeout of a classic group's member.",
     "group.max.size": "The most members of a classic group.",

@@ -21,7 +21,7 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.effects import (
-    CONSUMER_GROUPS,
+    MIGRATION,
     NO_BUFFERS,
     NO_LINGER,
     ONE_LOOP,
@@ -39,7 +39,7 @@ from kwire.settings.validators import (
 from kwire.settings.values import INT_MAX
 
 
-class ConsumerGroupSettings(Settings, effect=CONSUMER_GROUPS):
+class ConsumerGroupSettings(Settings):
     """Groups whose members are told their partitions by the broker (KIP-848)."""
 
     group_consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
@@ -53,6 +53,7 @@ class ConsumerGroupSettings(Settings, effect=CONSUMER_GROUPS):
         "bidirectional",
         MEDIUM,
         one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        effect=MIGRATION,
     )
     group_consumer_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
     group_consumer_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
@@ -63,7 +64,7 @@ class ConsumerGroupSettings(Settings, effect=CONSUMER_GROUPS):
     group_consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class ConsumerGroupConfigs(Settings, effect=CONSUMER_GROUPS):
+class ConsumerGroupConfigs(Settings):
     """What can be set on such a group."""
 
     consumer_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
@@ -177,7 +178,6 @@ class GroupSettings(ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSetti
         ("classic", "consumer", "streams"),
         MEDIUM,
         members("consumer", "classic", "share", "streams", empty=False),
-        effect=CONSUMER_GROUPS,
     )
     group_coordinator_threads = integer(4, HIGH, at_least(1), effect=ONE_LOOP)
     group_initial_rebalance_delay_ms = integer(3000, MEDIUM)

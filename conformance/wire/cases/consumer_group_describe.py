@@ -1,0 +1,71 @@
+"""ConsumerGroupDescribe: each state, and groups that are not there."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.consumer_group import (
+    group_of,
+    handing_over,
+    heartbeat,
+    join,
+    owning,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.CONSUMER_GROUP_DESCRIBE)
+
+
+@case("each state")
+def states(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=3)
+    request = ConsumerGroupDescribeRequest([group])
+    stage.ask(join(group, "first", topic, rack_id="r", server_assignor="range"))
+    stage.send(request)
+    handing_over(stage, group, topic)
+    stage.send(request)
+    stage.ask(heartbeat(group, "first", 2, owning(topic, 0)))
+    stage.send(request)
+    stage.ask(heartbeat(group, "second", 3))
+    stage.send(request)
+    stage.ask(heartbeat(group, "first", -1))
+    stage.send(request)
+    stage.ask(heartbeat(group, "second", -1))
+    stage.send(request)
+    stage.send(DescribeGroupsRequest([group]))
+    stage.send(ListGroupsRequest(types_filter=["consumer"]))
+
+
+@case("a static member that is away")
+def away(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    stage.ask(join(group, "m", topic, instance_id="i"))
+    stage.ask(heartbeat(group, "m", -2, instance_id="i"))
+    stage.send(ConsumerGroupDescribeRequest([group]))
+
+
+@case("operations")
+def operations(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.ask(join(group, "m", "nowhere"))
+    stage.send(ConsumerGroupDescribeRequest([group, stage.name("none")], True))
+
+
+@case("a classic group")
+def classic(stage: Stage) -> None:
+    stable(stage, stage.name("g"))
+    stage.send(ConsumerGroupDescribeRequest([stage.name("g")]))
+
+
+case.requests(
+    {
+        "no group": lambda stage: ConsumerGroupDescribeRequest([]),
+        "an unknown group": lambda stage: ConsumerGroupDescribeRequest([stage.name("g")]),
+        "the empty group": lambda stage: ConsumerGroupDescribeRequest([""]),
+        "the same group twice": lambda stage: ConsumerGroupDescribeRequest([stage.name("g")] * 2),
+    }
+)

@@ -1,0 +1,172 @@
+"""ConsumerGroupHeartbeat: joining, reconciling, being fenced, leaving, static members, patterns."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import commit, emptied, filled_topic
+from kwire.conformance.wire.cases.consumer_group import (
+    group_of,
+    handing_over,
+    heartbeat,
+    join,
+    owning,
+    until_assigned,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+
+
+@case("one member")
+def alone(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=3)
+    stage.send(join(group, "m", topic))
+    stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
+    stage.send(heartbeat(group, "m", 2, topic_partitions=None))
+    whole = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic.name]}
+    stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1, 2), **whole))
+    stage.send(join(group, "m", topic))
+    stage.send(heartbeat(group, "m", -1))
+    stage.send(heartbeat(group, "m", -1))
+    stage.send(heartbeat(group, "m", 2))
+
+
+@case("epochs that are not the member's")
+def epochs(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    stage.ask(join(group, "m", topic))
+    for epoch in (3, 5):
+        stage.send(heartbeat(group, "m", epoch, owning(topic, 0, 1)))
+    stage.ask(join(group, "other", topic))
+    stage.ask(heartbeat(group, "m", 2, owning(topic, 0)))
+    stage.send(heartbeat(group, "m", 2, owning(topic, 0)))
+    stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1)))
+    stage.send(heartbeat(group, "m", 2, topic_partitions=None))
+    stage.send(heartbeat(group, "nobody", 2))
+
+
+@case("partitions that go from one member to another")
+def reconciling(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=3)
+    stage.send(join(group, "first", topic))
+    stage.send(join(group, "second", topic))
+    stage.send(heartbeat(group, "second", 3))
+    stage.send(heartbeat(group, "first", 2, owning(topic, 0, 1, 2)))
+    stage.send(heartbeat(group, "first", 2, topic_partitions=None))
+    stage.send(heartbeat(group, "second", 3))
+    stage.send(heartbeat(group, "first", 2, owning(topic, 0)))
+    stage.send(heartbeat(group, "first", 2, owning(topic)))
+    stage.send(heartbeat(group, "second", 3))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(heartbeat(group, "first", 3))
+
+
+@case("a member that leaves while it is to give up")
+def leaving_in_between(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=3)
+    handing_over(stage, group, topic)
+    stage.send(heartbeat(group, "first", -1))
+    stage.send(heartbeat(group, "second", 3))
+
+
+@case("other topics than before")
+def subscriptions(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    other = stage.topic("other", 1)
+    stage.send(join(group, "m", topic, "gone"))
+    names = [topic.name, other.name]
+    stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1), subscribed_topic_names=names))
+    names = [other.name]
+    stage.send(heartbeat(group, "m", 3, owning(topic, 0, 1), subscribed_topic_names=names))
+    stage.send(heartbeat(group, "m", 3, owning(other, 0)))
+    stage.send(heartbeat(group, "m", 4, owning(other, 0), subscribed_topic_names=[]))
+    stage.send(heartbeat(group, "m", 4))
+
+
+@case("members with different topics and an assignor of their own")
+def different(stage: Stage) -> None:
+    group, one, two = group_of(stage), stage.topic("one", 4), stage.topic("two", 2)
+    stage.send(join(group, "a", one, two, server_assignor="range"))
+    stage.send(join(group, "b", two, server_assignor="range"))
+    stage.send(join(group, "c", one, server_assignor="uniform"))
+    stage.send(heartbeat(group, "a", 2))
+    stage.send(heartbeat(group, "b", 3))
+    stage.send(heartbeat(group, "c", 4))
+
+
+@case("static members")
+def static(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    stage.send(join(group, "a", topic, instance_id="i"))
+    stage.send(join(group, "b", topic, instance_id="i"))
+    stage.send(heartbeat(group, "b", 2, instance_id="i"))
+    stage.send(heartbeat(group, "a", 2, instance_id="j"))
+    stage.send(heartbeat(group, "a", -2, instance_id="i"))
+    stage.send(heartbeat(group, "a", 2, instance_id="i"))
+    stage.send(join(group, "b", topic, instance_id="i"))
+    stage.send(heartbeat(group, "a", 2, instance_id="i"))
+    stage.send(heartbeat(group, "a", -1, instance_id="i"))
+    stage.send(heartbeat(group, "b", -1, instance_id="i"))
+    stage.send(heartbeat(group, "b", -1, instance_id="i"))
+
+
+@case("a pattern", since=1)
+def pattern(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic("match", 2)
+    regex = f"{topic.name[:-5]}ma.*"
+    fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
+    stage.send(join(group, "m", **fields))
+    epoch = until_assigned(stage, group, "m", **fields)
+    stage.send(heartbeat(group, "m", epoch, owning(topic, 0, 1)))
+    stage.send(heartbeat(group, "m", epoch, owning(topic, 0, 1), subscribed_topic_regex=""))
+
+
+@case("patterns that are none", since=1)
+def bad_patterns(stage: Stage) -> None:
+    group = group_of(stage)
+    for regex in ("(a", "[", "a**", ""):
+        fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
+        stage.send(join(group, "m", **fields))
+
+
+@case("in the place of a classic group")
+def classic(stage: Stage) -> None:
+    group = group_of(stage)
+    emptied(stage, group)
+    stage.send(heartbeat(group, "m", 2))
+    stage.send(heartbeat(group, "m", -1))
+    stage.send(join(group, "m", stage.topic(partitions=1)))
+    simple = group_of(stage, "simple")
+    stage.ask(commit(simple, filled_topic(stage)))
+    stage.send(join(simple, "m", stage.topic("u")))
+
+
+def _invalid(**fields: object):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a maker
+    return lambda stage: join(
+        str(fields.get("group_id", stage.name("g"))),
+        str(fields.get("member_id", "m")),
+        "t",
+        **{name: value for name, value in fields.items() if name not in ("group_id", "member_id")},
+    )
+
+
+case.requests(
+    {
+        "a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", 2),
+        "leaving a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", -1),
+        "the empty group": _invalid(group_id=""),
+        "no member id and an epoch": lambda stage: heartbeat(stage.name("g"), "", 2),
+        "an empty instance id": _invalid(instance_id=""),
+        "an empty rack": _invalid(rack_id=""),
+        "no rebalance timeout": _invalid(rebalance_timeout_ms=-1),
+        "partitions that it owns when it joins": lambda stage: join(
+            stage.name("g"), "m", "t", topic_partitions=[owning(stage.shared_topic("own"), 0)]
+        ),
+        "nothing said of what it owns when it joins": _invalid(topic_partitions=None),
+        "no topics": _invalid(subscribed_topic_names=None),
+        "an epoch of -3": lambda stage: heartbeat(stage.name("g"), "m", -3),
+        "an epoch of -2 without an instance id": lambda stage: heartbeat(stage.name("g"), "m", -2),
+        "an unknown assignor": _invalid(server_assignor="x"),
+    }
+)

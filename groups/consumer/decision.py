@@ -1,0 +1,178 @@
+"""A decision about one consumer group while it is being made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kwire.codecs.messages.coordinator.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+)
+from kwire.codecs.messages.coordinator.consumer_group_metadata import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from kwire.codecs.messages.coordinator.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+)
+from kwire.codecs.messages.coordinator.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
+from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from kwire.coordinator.effects import TimerKey
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.consumer.group import ConsumerGroup
+from kwire.groups.consumer.member import ConsumerMember
+from kwire.groups.consumer.metadata_hash import MetadataHashes
+from kwire.groups.consumer.records import (
+    CurrentAssignment,
+    Epoch,
+    MemberMetadata,
+    PartitionMetadata,
+    RegularExpression,
+    TargetAssignment,
+)
+from kwire.groups.consumer.timers import MayDescribe, RebalanceTimer, SessionTimer
+from kwire.groups.effects import Effects
+from kwire.groups.limits import GroupLimits
+from kwire.groups.surroundings import Surroundings
+from kwire.groups.timers import GroupTimer
+
+
+class ConsumerCaller(NamedTuple):
+    """Who sends a heartbeat, as far as a group must know."""
+
+    client_id: str
+    client_host: str
+    """As ConsumerGroupDescribe prints it, with Java's leading slash."""
+    may_describe: MayDescribe | None = None
+    """Which topics a pattern of the sender's may match; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a heartbeat comes to nothing, with Apache Kafka's words for it."""
+
+    error: ErrorCode
+    message: str
+
+    def response(self) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
+
+
+class Decision:
+    """The group as it is, and what would follow; nothing has happened yet."""
+
+    __slots__ = ("effects", "group", "hashes", "limits", "now_ms", "surroundings")
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        limits: GroupLimits,
+        surroundings: Surroundings,
+        hashes: MetadataHashes,
+        now_ms: int,
+    ) -> None:
+        self.group = group
+        self.limits = limits
+        self.surroundings = surroundings
+        self.hashes = hashes
+        self.now_ms = now_ms
+        self.effects = Effects()
+
+    def append(self, *records: MachineRecord) -> None:
+        self.effects.records += records
+
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
+        self.effects.timers.append((timer.key, timer, delay_ms))
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self.effects.timers.append((key, None, 0))
+
+    def note(self, text: str) -> None:
+        """Tell the operator; the runtime puts it into the broker's log."""
+        self.effects.notes.append(f"group {self.group.group_id}: {text}")
+
+    # -- sessions
+
+    def expect_heartbeat(self, member_id: str) -> None:
+        """Start the member's session over; it is removed unless it is heard of in time."""
+        group_id = self.group.group_id
+        timeout_ms = self.surroundings.settings(group_id).session_timeout_ms
+        self.set_timer(SessionTimer(group_id, member_id), timeout_ms)
+
+    def expect_revocation(self, member: ConsumerMember) -> None:
+        """It must have given up its partitions within its rebalance timeout."""
+        timer = RebalanceTimer(self.group.group_id, member.member_id, member.epoch)
+        self.set_timer(timer, member.rebalance_timeout_ms)
+
+    def end_revocation(self, member_id: str) -> None:
+        self.cancel_timer(RebalanceTimer(self.group.group_id, member_id, 0).key)
+
+    # -- the epoch
+
+    def metadata_hash(self, topic_names: frozenset[str]) -> int:
+        image = self.surroundings.image
+        return self.hashes.of_group(self.group.group_id, topic_names, image)
+
+    def next_epoch(self, metadata_hash: int) -> int:
+        """Begin the group's next epoch, in which the target is computed anew."""
+        epoch = self.group.epoch + 1
+        self.append(epoch_record(self.group.group_id, epoch, metadata_hash))
+        self.note(f"epoch {epoch} begins")
+        return epoch
+
+    # -- leaving
+
+    def forget_member(self, member_id: str) -> None:
+        """The records that take a member out, and its timers."""
+        group_id = self.group.group_id
+        self.append(
+            CurrentAssignment(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+            TargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+            MemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+        )
+        self.cancel_timer(SessionTimer(group_id, member_id).key)
+        self.end_revocation(member_id)
+
+    def fence(self, gone: Collection[ConsumerMember]) -> None:
+        """Take members out: what they had is for others, in the next epoch."""
+        group = self.group
+        for member in gone:
+            self.forget_member(member.member_id)
+        ids = {member.member_id for member in gone}
+        left = [member for member in group.members.values() if member.member_id not in ids]
+        without = self._forget_patterns(gone, left)
+        self.next_epoch(self.metadata_hash(group.topic_names_of(left, without)))
+
+    def _forget_patterns(
+        self, gone: Iterable[ConsumerMember], left: Iterable[ConsumerMember]
+    ) -> set[str]:
+        """Those that only members had who are gone."""
+        patterns = {member.pattern for member in gone if member.pattern}
+        patterns -= {member.pattern for member in left}
+        without = {pattern for pattern in patterns if pattern is not None}
+        for pattern in sorted(without):
+            self.append(pattern_tombstone(self.group.group_id, pattern))
+        return without
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Epoch:
+    value = ConsumerGroupMetadataValue(epoch, metadata_hash)
+    return Epoch(ConsumerGroupMetadataKey(group_id), value)
+
+
+def partition_metadata_tombstone(group_id: str) -> PartitionMetadata:
+    return PartitionMetadata(ConsumerGroupPartitionMetadataKey(group_id), None)
+
+
+def pattern_tombstone(group_id: str, pattern: str) -> RegularExpression:
+    return RegularExpression(ConsumerGroupRegularExpressionKey(group_id, pattern), None)

@@ -1,0 +1,74 @@
+"""ConsumerGroupDescribe: a group and its members, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import (
+    Assignment as ToldAssignment,
+)
+from kwire.codecs.messages.consumer_group_describe import (
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from kwire.groups.consumer import target
+from kwire.groups.consumer.group import ConsumerGroup
+from kwire.groups.consumer.member import ConsumerMember
+from kwire.metadata.image import ClusterImage
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
+    what = "is not a consumer group" if exists else "not found"
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {what}.",
+    )
+
+
+def described(group: ConsumerGroup, image: ClusterImage, default_assignor: str) -> DescribedGroup:
+    """Topics that are gone meanwhile are left out."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=target.preferred_assignor(group.members.values()) or default_assignor,
+        members=[_member(group, member, image) for member in group.members.values()],
+    )
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> Member:
+    has: dict[bytes, list[int]] = {}
+    for held in (member.assigned, member.revoking):
+        for topic_id, partitions in held.items():
+            has.setdefault(topic_id, []).extend(sorted(partitions))
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        subscribed_topic_regex=member.pattern,
+        assignment=_told(has, image),
+        target_assignment=_told(group.target.get(member.member_id, {}), image),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _told(assignment: Mapping[bytes, Iterable[int]], image: ClusterImage) -> ToldAssignment:
+    names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in assignment)
+    return ToldAssignment(
+        [
+            TopicPartitions(topic_id, name, list(assignment[topic_id]))
+            for topic_id, name in names
+            if name is not None
+        ]
+    )

@@ -1,0 +1,265 @@
+"""A consumer group: everything that its records say of it, and what follows from that.
+
+- `epoch` grows with each change of who is in the group, of what they are subscribed to, and of
+  those topics themselves (`metadata_hash`).
+- `target` says who is to have which partitions as of `target_epoch`, which follows the epoch.
+- Each member gets there on its own (kwire.groups.consumer.reconciliation).
+
+All of it is durable: a decision changes nothing here, only `kwire.groups.consumer.kind` does when
+it applies records.  Sessions and rebalance timeouts begin anew when a partition has been loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.list_groups import ListedGroup
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kwire.groups.consumer.assignors.spec import Assignment
+from kwire.groups.consumer.member import ConsumerMember
+
+CONSUMER_TYPE = "consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
+MEMBER_EPOCHS_SINCE = 9  # OffsetCommit
+
+FIRST_EPOCH = 1
+"""Of a group that nobody is subscribed to anything in, nor was; 0 is a member's that joins."""
+
+
+class ConsumerState(Enum):
+    """Values are the names that ListGroups and ConsumerGroupDescribe print."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    """The target assignment is to be computed for the group's epoch."""
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPattern:
+    """The topics that a regular expression matched, in which image and when (ms)."""
+
+    topic_names: frozenset[str]
+    image_version: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """See the module.  Dicts keep the order in which members came."""
+
+    group_id: str
+    epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Group instance id -> member id."""
+    target_epoch: int = FIRST_EPOCH
+    target_timestamp_ms: int = 0
+    """When the target was computed last; 0: never, or by a broker that did not write it."""
+    target: dict[str, Assignment] = field(default_factory=dict)
+    patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
+    has_partition_metadata: bool = False
+    """Whether there is still a record that brokers before 4.1 wrote."""
+    owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    """(topic id, partition) -> the member that holds it."""
+    _topic_names: frozenset[str] | None = field(default=None, compare=False)
+
+    # -- following its records
+
+    def put(self, member: ConsumerMember) -> None:
+        """A member that is new, or takes the place of the one with its id."""
+        before = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if before is not None:
+            self._release(before)
+        for place in member.held:
+            self.owners[place] = member.member_id
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self._topic_names = None
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._release(member)
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+        self._topic_names = None
+
+    def _release(self, member: ConsumerMember) -> None:
+        for place in member.held:
+            if self.owners.get(place) == member.member_id:
+                del self.owners[place]
+
+    def put_pattern(self, pattern: str, resolved: ResolvedPattern | None) -> None:
+        """None: nobody is subscribed to it any longer."""
+        if resolved is None:
+            self.patterns.pop(pattern, None)
+        else:
+            self.patterns[pattern] = resolved
+        self._topic_names = None
+
+    # -- who is in it
+
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
+        """What a member is to have, or what the static member had whose place it takes."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, member_id)
+        return self.target.get(member_id, {})
+
+    def is_held(self, topic_id: bytes, partition: int) -> bool:
+        return (topic_id, partition) in self.owners
+
+    def subscribers_of(self, pattern: str) -> int:
+        return sum(member.pattern == pattern for member in self.members.values())
+
+    # -- what it is subscribed to
+
+    @property
+    def topic_names(self) -> frozenset[str]:
+        if self._topic_names is None:
+            self._topic_names = self.topic_names_of(self.members.values())
+        return self._topic_names
+
+    def topic_names_of(
+        self, members: Iterable[ConsumerMember], without: Collection[str] = ()
+    ) -> frozenset[str]:
+        """By name and by patterns, of which those in `without` count no longer."""
+        names: set[str] = set()
+        patterns: set[str] = set()
+        for member in members:
+            names |= member.topic_names
+            if member.pattern:
+                patterns.add(member.pattern)
+        for pattern in patterns.difference(without):
+            resolved = self.patterns.get(pattern)
+            if resolved is not None:
+                names |= resolved.topic_names
+        return frozenset(names)
+
+    def topic_names_by(self, member: ConsumerMember) -> frozenset[str]:
+        """What one member is subscribed to."""
+        resolved = self.patterns.get(member.pattern) if member.pattern else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topic_names
+
+    # -- as any group (kwire.groups.group)
+
+    @property
+    def type_name(self) -> str:
+        return CONSUMER_TYPE
+
+    @property
+    def state(self) -> ConsumerState:
+        if not self.members:
+            return ConsumerState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerState.ASSIGNING
+        reconciled = all(m.reconciled_to(self.target_epoch) for m in self.members.values())
+        return ConsumerState.STABLE if reconciled else ConsumerState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    def listed(self) -> ListedGroup:
+        return ListedGroup(
+            group_id=self.group_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            group_state=self.state_name,
+            group_type=CONSUMER_TYPE,
+        )
+
+    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        """A member of an earlier epoch may commit for what it was given by then (KIP-1251)."""
+        epoch = request.generation_id_or_member_epoch
+        if epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
+            return ErrorCode.UNSUPPORTED_VERSION
+        places = ((t.topic_id, p.partition_index) for t in request.topics for p in t.partitions)
+        return _check_epoch(member, epoch, places)
+
+    def check_transactional_commit(
+        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
+    ) -> ErrorCode:
+        """KIP-447: a producer that names no member may commit to any group."""
+        epoch = request.generation_id
+        if epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        if epoch == -1 and not request.member_id and request.group_instance_id is None:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        places = (
+            (topic_id_of(t.name), p.partition_index) for t in request.topics for p in t.partitions
+        )
+        error = _check_epoch(member, epoch, places)
+        stale = error is ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.ILLEGAL_GENERATION if stale else error
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
+        """Who names neither member nor epoch may look."""
+        if request.member_id is None and request.member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(request.member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if member.epoch == request.member_epoch:
+            return ErrorCode.NONE
+        return _stale(member)
+
+    def check_offset_delete(self) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def check_delete(self) -> ErrorCode:
+        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.topic_names
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        return True
+
+    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
+        return commit_timestamp_ms
+
+    @property
+    def goes_with_its_offsets(self) -> bool:
+        return not self.members
+
+
+def _stale(member: ConsumerMember) -> ErrorCode:
+    """As the protocol that the member speaks calls it."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+
+
+def _check_epoch(
+    member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]
+) -> ErrorCode:
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if epoch > member.epoch:
+        return _stale(member)
+    for topic_id, partition in places:
+        since = member.assignment_epoch(topic_id, partition)
+        if since is None or epoch < since:
+            return _stale(member)
+    return ErrorCode.NONE

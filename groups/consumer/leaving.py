@@ -1,0 +1,54 @@
+"""How a member leaves: it says so, for good or, a static one, for a while."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kwire.groups.consumer.decision import Decision, Refusal
+from kwire.groups.consumer.group import ConsumerGroup
+from kwire.groups.consumer.heartbeat import check_static, unknown_member
+from kwire.groups.consumer.member import LEAVE_FOR_A_WHILE_EPOCH, NOTHING_HELD, ConsumerMember
+from kwire.groups.effects import Effects, Ticket
+
+
+def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Effects:
+    member = _leaving(decision.group, request)
+    if isinstance(member, Refusal):
+        return Effects.reply(ticket, member.response())
+    if request.instance_id is not None and request.member_epoch == LEAVE_FOR_A_WHILE_EPOCH:
+        _leave_for_a_while(decision, member)
+    else:
+        decision.note(f"member {member.member_id} leaves")
+        decision.fence([member])
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=request.member_id, member_epoch=request.member_epoch
+    )
+    decision.effects.replies.append((ticket, response))
+    return decision.effects
+
+
+def _leaving(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember | Refusal:
+    member_id, instance_id = request.member_id, request.instance_id
+    if instance_id is None:
+        member = group.members.get(member_id)
+        return member or unknown_member(member_id, group.group_id)
+    holder = group.static_member(instance_id)
+    refusal = check_static(holder, instance_id, member_id)
+    if refusal is not None:
+        return refusal
+    assert holder is not None, "it was found to be a member"
+    return holder
+
+
+def _leave_for_a_while(decision: Decision, member: ConsumerMember) -> None:
+    """Its session goes on: nobody else gets its partitions until that ends."""
+    decision.note(f"member {member.member_id} leaves for a while")
+    assigned = {topic_id: dict.fromkeys(these, 0) for topic_id, these in member.assigned.items()}
+    away = replace(member, epoch=LEAVE_FOR_A_WHILE_EPOCH, assigned=assigned, revoking=NOTHING_HELD)
+    decision.append(away.to_assignment(decision.group.group_id))

@@ -1,0 +1,52 @@
+"""What a consumer group waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.coordinator.effects import TimerKey
+
+MayDescribe = Callable[[str], bool]
+"""Whether who asked may know of a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTimer:
+    """A member was not heard of for the session timeout."""
+
+    group_id: str
+    member_id: str
+
+    @property
+    def key(self) -> TimerKey:
+        return ("session", self.group_id, self.member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceTimer:
+    """The rebalance timeout passed while a member still had to give up partitions."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+    @property
+    def key(self) -> TimerKey:
+        return ("rebalance", self.group_id, self.member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTimer:
+    """The topics that match the group's patterns are to be found, behind the heartbeat's reply.
+
+    By the rights of the member whose heartbeat it was.
+    """
+
+    group_id: str
+    may_describe: MayDescribe | None
+    """None: everything may be known."""
+
+    @property
+    def key(self) -> TimerKey:
+        return ("pattern", self.group_id)

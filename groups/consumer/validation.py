@@ -1,0 +1,69 @@
+"""What a heartbeat is refused for before anybody looks for its group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.groups.consumer.decision import Refusal
+from kwire.groups.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_FOR_A_WHILE_EPOCH,
+    NO_REBALANCE_TIMEOUT,
+)
+
+MEMBERS_NAME_THEMSELVES_SINCE = 1
+
+
+def refused(
+    request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
+) -> Refusal | None:
+    """`assignors`: `group.consumer.assignors`."""
+    sentence = _empty(request, api_version) or _of_epoch(request)
+    if sentence is not None:
+        return Refusal(ErrorCode.INVALID_REQUEST, sentence)
+    name = request.server_assignor
+    if name is not None and name not in assignors:
+        return Refusal(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+    return None
+
+
+def _empty(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str | None:
+    """Before v1 the coordinator chose a member's id."""
+    named = api_version >= MEMBERS_NAME_THEMSELVES_SINCE
+    fields = (
+        ("MemberId", request.member_id or (not named and request.member_epoch == JOIN_EPOCH)),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id != ""),
+        ("RackId", request.rack_id != ""),
+    )
+    return next((f"{name} can't be empty." for name, there in fields if not there), None)
+
+
+def _of_epoch(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    match request.member_epoch:
+        case 0:
+            return _joining(request)
+        case epoch if epoch == LEAVE_FOR_A_WHILE_EPOCH:
+            return None if request.instance_id is not None else "InstanceId can't be null."
+        case epoch if epoch < LEAVE_EPOCH:
+            return "MemberEpoch is invalid."
+    return None
+
+
+def _joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
+    return None

@@ -1,0 +1,44 @@
+"""What groups look at outside their partition: the cluster's topics, and settings of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kwire.metadata.image import ClusterImage
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    """The settings of a group, or the broker's that are their defaults; times in ms."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    """At least so long from one target assignment to the next."""
+    default_assignor: str = "uniform"
+    """Where no member asks for one."""
+
+
+class Surroundings(Protocol):
+    """As they are now: whoever looks twice may see two images."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    def settings(self, group_id: str) -> ConsumerSettings: ...
+
+
+@dataclass(slots=True)
+class FixedSurroundings:
+    """A cluster that changes only where somebody says so."""
+
+    image: ClusterImage
+    consumer_settings: ConsumerSettings = ConsumerSettings()
+
+    def settings(self, group_id: str) -> ConsumerSettings:
+        return self.consumer_settings
+
+
+NOWHERE = FixedSurroundings(ClusterImage(cluster_id=""))
+"""A cluster without topics: for groups that deal out nothing."""

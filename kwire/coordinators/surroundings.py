@@ -1,0 +1,49 @@
+"""What groups look at outside their partition, as a broker has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.groups.surroundings import ConsumerSettings
+from kwire.settings.groups import group_settings
+from kwire.settings.resources import ConfigResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kwire.broker import Broker
+    from kwire.metadata.image import ClusterImage
+    from kwire.settings import BrokerConfig
+
+
+class BrokerSurroundings:
+    """See kwire.groups.surroundings."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[str, tuple[BrokerConfig, Mapping[str, str] | None, ConsumerSettings]] = {}
+        """By group: what was made of which settings."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._broker.image
+
+    def settings(self, group_id: str) -> ConsumerSettings:
+        config = self._broker.config
+        overrides = self._broker.image.configs.get((ConfigResourceType.GROUP, group_id))
+        name = "" if overrides is None else group_id
+        known = self._known.get(name)
+        if known is None or known[0] is not config or known[1] is not overrides:
+            known = config, overrides, _settings(config, overrides or {})
+            self._known[name] = known
+        return known[2]
+
+
+def _settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerSettings:
+    settings = group_settings(config, overrides)
+    return ConsumerSettings(
+        session_timeout_ms=settings.consumer_session_timeout_ms,
+        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        assignment_interval_ms=settings.consumer_assignment_interval_ms,
+        default_assignor=config.group_consumer_assignors[0],
+    )

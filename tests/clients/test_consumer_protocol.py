@@ -1,0 +1,78 @@
+"""Clients on the consumer protocol (KIP-848): Apache's own tools, and librdkafka."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.clients.librdkafka import consumer, create_topic, produce, values, wait_until
+
+pytestmark = pytest.mark.slow
+
+TOOLS = "org.apache.kafka.tools"
+CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
+GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
+FORMATTERS = f"{TOOLS}.consumer"
+PROTOCOL = {"group.protocol": "consumer"}
+
+JavaClass = Callable[..., CompletedProcess[str]]
+
+
+@pytest.mark.java
+def test_apaches_tools(bootstrap: str, java_class: JavaClass, unique: str) -> None:
+    """What one console consumer has committed, the next does not read again; all is shown."""
+
+    def tool(name: str, *arguments: object) -> str:
+        given = ["--bootstrap-server", bootstrap, *map(str, arguments)]
+        done = java_class(name, given)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert " ERROR " not in done.stderr, done.stderr
+        return done.stdout
+
+    create_topic(bootstrap, unique, partitions=2)
+    produce(bootstrap, unique, 10)
+    consume = [CONSUMER, "--include", f"{unique}.*", "--group", unique, "--from-beginning"]
+    consume += ["--consumer-property", "group.protocol=consumer", "--max-messages"]
+    first = tool(*consume, 6).split()
+    assert sorted(first + tool(*consume, 4).split()) == sorted(map(str, range(10)))
+    listed = tool(GROUPS, "--list", "--type", "consumer")
+    assert unique in listed.split()
+    described = tool(GROUPS, "--describe", "--group", unique, "--state")
+    assert "Empty" in described
+    written = tool(
+        CONSUMER, "--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", 5_000,
+        "--formatter", f"{FORMATTERS}.GroupMetadataMessageFormatter",
+    )  # fmt: skip
+    of_group = [line for line in written.splitlines() if f'"{unique}"' in line]
+    assert any('"memberEpoch"' in line for line in of_group), of_group
+    assert any('"subscribedTopicRegex"' in line for line in of_group), of_group
+
+
+def test_members_of_librdkafka_come_and_go(bootstrap: str, unique: str) -> None:
+    """Three share six partitions; two go, one without a word, and nothing is missed."""
+    create_topic(bootstrap, unique, partitions=6)
+    produce(bootstrap, unique, 300)
+    seen = Counter[int]()
+    with ExitStack() as members:
+        made = [members.enter_context(consumer(bootstrap, unique, **PROTOCOL)) for _ in range(3)]
+        for member in made:
+            member.subscribe([unique])
+
+        def shared(among: int, records: int) -> bool:
+            for member in made[:among]:
+                while message := member.poll(0.02):
+                    assert message.error() is None, message.error()
+                    seen.update(values([message]))
+            shares = [len(member.assignment()) for member in made[:among]]
+            return len(seen) == records and shares == [6 // among] * among
+
+        wait_until(lambda: shared(3, 300))
+        made[2].close()
+        wait_until(lambda: shared(2, 300))
+        made[1].close()
+        wait_until(lambda: shared(1, 300))
+    assert sum(seen.values()) >= 300
