@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.settings.error import ConfigError
-
 if TYPE_CHECKING:
     from kwire.security.authority import Authority
     from kwire.security.tokens import TokenBook
@@ -25,15 +23,15 @@ def authorizer(config: BrokerConfig) -> Authority | None:
 
 
 def tokens(config: BrokerConfig) -> TokenBook | None:
-    """What knows of delegation tokens; without a secret there are none.  Raises ConfigError."""
-    secret = config.delegation_token_secret_key or config.explicit.get(OLD_SECRET_SETTING)
-    if not secret:
+    """What knows of delegation tokens; without a secret there are none."""
+    secret = token_secret(config)
+    if secret is None:
         return None
-    if config.zookeeper_connect is not None:
-        raise ConfigError(
-            "delegation.token.secret.key: delegation tokens are not kept in ZooKeeper yet, so a "
-            "member of its cluster cannot honour them"
-        )
     from kwire.security.tokens import TokenBook
 
-    return TokenBook(str(secret))
+    return TokenBook(secret)
+
+
+def token_secret(config: BrokerConfig) -> str | None:
+    """What delegation tokens are made of, if anything."""
+    return config.delegation_token_secret_key or config.explicit.get(OLD_SECRET_SETTING) or None

@@ -6,23 +6,21 @@ starts, and one that runs keeps the list it had.  So Apache Kafka's AclAuthorize
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Set
 from itertools import chain
-from typing import Final, Protocol
+from typing import Protocol
 
 from kwire.cluster.store import StoreError
 from kwire.cluster.zookeeper import acl_znodes
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.merging import with_acls
-from kwire.cluster.zookeeper.session import OutcomeUnknown, Refused, Session
+from kwire.cluster.zookeeper.notifications import purge
+from kwire.cluster.zookeeper.session import Session
 from kwire.cluster.zookeeper.writing import Versions
 from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, PatternType, ResourcePattern
-from kwire.metadata.changes import Change
+from kwire.metadata.changes import Change, ChangeAcls
 from kwire.metadata.image import ClusterImage
 
-CHANGES_KEPT_S: Final = 15 * 60
-"""How long a notification stays, as in Apache Kafka: for who was away."""
 _DAMAGED = (ValueError, TypeError, LookupError, AttributeError)
 
 
@@ -48,6 +46,20 @@ class AclFollower:
         self._heard: dict[str, set[str]] = {folder: set() for folder in acl_znodes.FOLDERS.values()}
         """Notifications of what has been read since, by folder."""
         self._is_loaded = False
+
+    async def follow(self, subjects: Set[str], *, everything: bool) -> None:
+        """Read what has changed."""
+        if everything:
+            await self.read_all()
+            return
+        for pattern_type, folder in acl_znodes.FOLDERS.items():
+            if folder in subjects:
+                await self.read_changes(pattern_type)
+
+    async def read_again(self, changes: Iterable[Change]) -> None:
+        """What these are about."""
+        listed = [each.pattern for each in changes if isinstance(each, ChangeAcls)]
+        await self.read(dict.fromkeys(listed))
 
     async def read_all(self) -> None:
         for folder in self._heard:
@@ -78,7 +90,7 @@ class AclFollower:
         await self.read(changed)
         self._heard[folder] = set(names)
         if new:
-            await self._purge([f"{folder}/{name}" for name in names])
+            await purge(session, [f"{folder}/{name}" for name in names])
 
     async def read(self, patterns: Iterable[ResourcePattern]) -> None:
         """Publish what is there now of these."""
@@ -104,17 +116,3 @@ class AclFollower:
         if not self._is_loaded:
             raise StoreError(said)
         log.error("%s; what it said before holds", said)
-
-    async def _purge(self, paths: Sequence[str]) -> None:
-        """In the order of their numbers, up to the first that is young."""
-        session = self._store.session
-        for path in paths:
-            stat = await session.exists(path)
-            if stat is None:
-                continue
-            if time.time() - stat.ctime / 1000 <= CHANGES_KEPT_S:
-                return
-            try:
-                await session.multi([session.delete(path)])
-            except (Refused, OutcomeUnknown) as problem:
-                log.debug("a notification was not removed: %s", problem)

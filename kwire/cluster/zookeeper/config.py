@@ -6,6 +6,8 @@ import ssl
 from dataclasses import dataclass
 
 from kwire.cluster.store import StoreError
+from kwire.cluster.zookeeper import acl_znodes, token_znodes
+from kwire.security.chosen import token_secret
 from kwire.settings import BrokerConfig, ConfigError
 from kwire.settings.zookeeper import ZooKeeperSettings
 
@@ -40,7 +42,8 @@ class ZooKeeperConfig:
     `connection_timeout_ms` is how long whoever needs ZooKeeper waits until it is reached.
     `auth` are pairs of a scheme and a credential: ("digest", "user:password").
     With `set_acl` only who created a znode may change it.
-    `has_acls`: access control lists (of Kafka's resources) are kept there, too, for an authorizer.
+    `has_acls`: access control lists (of Kafka's resources) are kept there, too, for an authorizer;
+    `has_tokens`: so are delegation tokens, for brokers with a secret.
     """
 
     connect: str
@@ -50,6 +53,13 @@ class ZooKeeperConfig:
     auth: tuple[tuple[str, str], ...] = ()
     tls: ZooKeeperTls | None = None
     has_acls: bool = False
+    has_tokens: bool = False
+
+    @property
+    def access_paths(self) -> tuple[str, ...]:
+        """What must be there for those."""
+        paths = acl_znodes.PERSISTENT_PATHS if self.has_acls else ()
+        return paths + (token_znodes.PERSISTENT_PATHS if self.has_tokens else ())
 
     @property
     def servers(self) -> str:
@@ -88,6 +98,7 @@ def zookeeper_config(config: BrokerConfig) -> ZooKeeperConfig:
         set_acl=settings.zookeeper_set_acl,
         tls=_tls(settings),
         has_acls=bool(config.authorizer_class_name.strip()),
+        has_tokens=token_secret(config) is not None,
     )
 
 

@@ -26,17 +26,19 @@ from kwire.cluster.store import (
     StoreError,
     StoreEvent,
 )
-from kwire.cluster.zookeeper import acl_znodes, reading, znodes
-from kwire.cluster.zookeeper.acl_following import CHANGES_KEPT_S, AclFollower
+from kwire.cluster.zookeeper import acl_znodes, reading, token_znodes, znodes
+from kwire.cluster.zookeeper.acl_following import AclFollower
+from kwire.cluster.zookeeper.config import ZooKeeperConfig
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.merging import is_settled, with_configs, with_topics
+from kwire.cluster.zookeeper.notifications import CHANGES_KEPT_S
 from kwire.cluster.zookeeper.session import Operation, OutcomeUnknown, Refused, Session, State
+from kwire.cluster.zookeeper.token_following import TokenFollower
 from kwire.cluster.zookeeper.writing import Versions
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
-    ChangeAcls,
     CreateTopic,
     DeleteTopic,
     MarkForDeletion,
@@ -64,6 +66,7 @@ _SUBJECTS = {
     znodes.BROKER_IDS,
     znodes.CONFIG_CHANGES,
     *acl_znodes.FOLDERS.values(),
+    token_znodes.CHANGES,
     znodes.FEATURE,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
@@ -114,9 +117,13 @@ class Followed(Protocol):
 class Follower:
     """See the module.  `read` and its like want the store's turn."""
 
-    def __init__(self, store: Followed, turn: trio.Lock, *, has_acls: bool) -> None:
+    def __init__(self, store: Followed, turn: trio.Lock, config: ZooKeeperConfig) -> None:
         self._store = store
-        self._acls = AclFollower(store) if has_acls else None
+        self._of_access: list[AclFollower | TokenFollower] = []
+        if config.has_acls:
+            self._of_access.append(AclFollower(store))
+        if config.has_tokens:
+            self._of_access.append(TokenFollower(store))
         self._session = store.session
         self._turn = turn
         self._marks: set[str] = set()
@@ -181,7 +188,7 @@ class Follower:
             await self._read_all_configs()
         elif znodes.CONFIG_CHANGES in subjects:
             await self._read_config_changes()
-        await self._read_acls(subjects)
+        await self._read_access(subjects)
         if not self._store.leads:
             return
         named = {each.rpartition("/")[2] for each in subjects if each.count("/") == 3}
@@ -233,15 +240,9 @@ class Follower:
             change = SetFeatures(image.features.epoch, features)
             self._store.publish(image.with_features(features), [change])
 
-    async def _read_acls(self, subjects: set[str]) -> None:
-        if self._acls is None:
-            return
-        if EVERYTHING in subjects:
-            await self._acls.read_all()
-            return
-        for pattern_type, folder in acl_znodes.FOLDERS.items():
-            if folder in subjects:
-                await self._acls.read_changes(pattern_type)
+    async def _read_access(self, subjects: set[str]) -> None:
+        for each in self._of_access:
+            await each.follow(subjects, everything=EVERYTHING in subjects)
 
     async def _read_all_configs(self) -> None:
         await self._session.children(znodes.CONFIG_CHANGES, watch=True)
@@ -339,9 +340,9 @@ class Follower:
         keys: dict[ResourceKey, None] = {}
         if any(isinstance(change, SetFeatures) for change in changes):
             await self._read_features()
-        if self._acls is not None:
-            listed = [each.pattern for each in changes if isinstance(each, ChangeAcls)]
-            await self._acls.read(dict.fromkeys(listed))
+        changes = list(changes)
+        for each in self._of_access:
+            await each.read_again(changes)
         for change in changes:
             match change:
                 case CreateTopic(topic):

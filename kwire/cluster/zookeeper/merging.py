@@ -7,8 +7,16 @@ from dataclasses import replace
 
 from kwire.cluster.store import Place
 from kwire.metadata.acls import Acls
-from kwire.metadata.changes import Change, ChangeAcls, CreateTopic, DeleteTopic, SetConfigs
+from kwire.metadata.changes import (
+    Change,
+    ChangeAcls,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    SetToken,
+)
 from kwire.metadata.image import ClusterImage, ResourceKey, TopicImage
+from kwire.metadata.tokens import Tokens
 
 
 def with_topics(
@@ -56,6 +64,17 @@ def with_acls(image: ClusterImage, found: Acls) -> tuple[ClusterImage, list[Chan
             coming, going = sorted(entries - before), sorted(before - entries)
             changes.append(ChangeAcls(pattern, (*coming,), (*going,)))
             image = image.with_acls(pattern, entries)
+    return image, changes
+
+
+def with_tokens(image: ClusterImage, found: Tokens) -> tuple[ClusterImage, list[Change]]:
+    """The same of delegation tokens."""
+    changes: list[Change] = []
+    for token_id, token in found.items():
+        before = image.tokens.get(token_id)
+        if before != token:
+            changes.append(SetToken(token_id, before, token))
+            image = image.with_token(token_id, token)
     return image, changes
 
 

@@ -104,7 +104,7 @@ class ZooKeeperStore:
         self._watchers: list[Watcher] = []
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._turn = trio.Lock()
-        self._follower = Follower(self, self._turn, has_acls=config.has_acls)
+        self._follower = Follower(self, self._turn, config)
         self._was_suspended = False
 
     # -- its life
@@ -125,8 +125,7 @@ class ZooKeeperStore:
                 self.close()
 
     async def _load(self) -> None:
-        paths = acl_znodes.PERSISTENT_PATHS if self._config.has_acls else ()
-        await reading.make_persistent_paths(self.session, paths)
+        await reading.make_persistent_paths(self.session, self._config.access_paths)
         cluster_id = await reading.cluster_id(self.session)
         self._image = ClusterImage(cluster_id)
         await self._follower.read({EVERYTHING})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kwire.cluster.zookeeper import acl_znodes, znodes
+from kwire.cluster.zookeeper import acl_znodes, token_znodes, znodes
 from kwire.cluster.zookeeper.session import SEQUENTIAL, Operation, Session
 from kwire.metadata.acls import ResourcePattern
 from kwire.metadata.changes import (
@@ -25,6 +25,7 @@ from kwire.metadata.changes import (
     MarkForDeletion,
     SetConfigs,
     SetFeatures,
+    SetToken,
     apply,
 )
 from kwire.metadata.election import is_new
@@ -219,8 +220,8 @@ class Writer:
                 yield from self._gone(name)
             case SetConfigs(resource, name, _, configs):
                 yield self._set((resource, name), configs)
-            case ChangeAcls():
-                yield self._listed(change)
+            case ChangeAcls() | SetToken():
+                yield self._of_access(change)
             case SetFeatures(expected_epoch, features):
                 yield [self._agreed(expected_epoch, features)]
             case _:
@@ -319,6 +320,9 @@ class Writer:
         told = znodes.encode_config_change(key)
         return [*group, self._session.create(znodes.CONFIG_CHANGE, told, SEQUENTIAL)]
 
+    def _of_access(self, change: ChangeAcls | SetToken) -> list[Operation]:
+        return self._given(change) if isinstance(change, SetToken) else self._listed(change)
+
     def _listed(self, change: ChangeAcls) -> list[Operation]:
         """All entries of a pattern; the znode goes with the last of them."""
         session, pattern = self._session, change.pattern
@@ -336,6 +340,18 @@ class Writer:
             written = session.delete(path, version)
         told = acl_znodes.encode_change(pattern)
         return [written, session.create(acl_znodes.change_path(pattern), told, SEQUENTIAL)]
+
+    def _given(self, change: SetToken) -> list[Operation]:
+        """A token; nobody looks at the version of its znode, Apache Kafka's brokers neither."""
+        session, path = self._session, token_znodes.token_path(change.token_id)
+        if change.token is None:
+            written = session.delete(path)
+        elif change.expected is None:
+            written = session.create(path, token_znodes.encode_token(change.token))
+        else:
+            written = session.set_data(path, token_znodes.encode_token(change.token))
+        told = change.token_id.encode()
+        return [written, session.create(token_znodes.CHANGE, told, SEQUENTIAL)]
 
 
 def _assignment_of(state: PartitionImage) -> znodes.Assignment:

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kwire.cluster.store import StoreError
-from kwire.cluster.zookeeper import acl_following, acl_znodes
+from kwire.cluster.zookeeper import acl_znodes, notifications
 from kwire.metadata.acls import (
     AccessControlEntry,
     AclOperation,
@@ -192,7 +192,7 @@ async def test_notifications_go_when_they_are_old(
             await store.commit([ChangeAcls(pattern, (entry,))])
         names = client.get_children(folder)
         assert len(names) == 3
-        monkeypatch.setattr(acl_following, "CHANGES_KEPT_S", -60)
+        monkeypatch.setattr(notifications, "CHANGES_KEPT_S", -60)
         client.set("/kafka-acl/Topic/t", acl_znodes.encode_acls(entries[:1]))
         client.create(f"{folder}/acl_changes_", b"TOPIC:t", sequence=True)
         await store.shows(lambda image: image.acls_on(pattern) == {entries[0]})
