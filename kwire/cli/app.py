@@ -26,6 +26,8 @@ COMMANDS = {
     "consume": "Read records of topics.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "users": "Show, add and remove users, and change their passwords.",
+    "acls": "Show, add and remove rules of who may do what.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",

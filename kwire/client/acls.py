@@ -20,7 +20,8 @@ from kwire.codecs.messages.delete_acls import (
 )
 from kwire.codecs.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-ALL_HOSTS: Final = "*"
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The only resource of the kind CLUSTER."""
 
 
 class Resource(IntEnum):

@@ -16,6 +16,18 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
+from kwire.client.acls import (
+    Acl,
+    AclFilter,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+    create_acls,
+    describe_acls,
+)
+from kwire.client.cluster import Cluster
+
 WAIT_S = 120
 """Nothing takes a second of it; the machine may be at work on other things."""
 READY = re.compile(r"broker (\d+) is ready at localhost:(\d+), process (\d+)")
@@ -199,3 +211,25 @@ def test_what_it_does_not_take(options: list[str], words: str, tmp_path: Path) -
     )  # fmt: skip
     assert done.returncode != 0
     assert words in done.stderr
+
+
+def test_rules_hold_at_all_brokers_also_after_a_restart(tmp_path: Path) -> None:
+    acl = Acl(
+        Resource.TOPIC, Pattern.PREFIXED, "t", "User:alice", "*", Operation.READ, Permission.ALLOW
+    )
+    options = (
+        "--set=authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "--set=super.users=User:ANONYMOUS",
+    )
+    for wanted in ([acl], [acl, acl._replace(host="10.0.0.1")]):
+        cluster = Several(tmp_path / "data", *options)
+        try:
+            addresses = cluster.bootstrap.split(",")
+            told = [Cluster(address, timeout_s=WAIT_S) for address in addresses]
+            create_acls(told[0], wanted)
+            until(lambda: all(describe_acls(each, AclFilter()) == wanted for each in told))  # noqa: B023 - at once
+            for each in told:
+                each.close()
+            assert cluster.end() == 0
+        finally:
+            cluster.close()
