@@ -52,7 +52,12 @@ DOORS: dict[str, str] = {"kwire/cli/conformance.py": "kwire.conformance"}
 
 CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
-    "kwire.client": {"kwire.codecs", "kwire.security.sasl", "kwire.security.tls"},
+    "kwire.client": {
+        "kwire.codecs",
+        "kwire.security.oauth",
+        "kwire.security.sasl",
+        "kwire.security.tls",
+    },
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
     # Decisions: image and settings in, a change or a refusal out.
@@ -64,7 +69,12 @@ CLOSED: dict[str, set[str]] = {
         "kwire.settings",
     },
     "kwire.demo": {"kwire.pipeline", "kwire.testing"},
-    "kwire.pipeline": {"kwire.client", "kwire.codecs", "kwire.security.sasl"},
+    "kwire.pipeline": {
+        "kwire.client",
+        "kwire.codecs",
+        "kwire.security.sasl",
+        "kwire.security.tls",
+    },
     # Machines: an image and the time in, how long a client must rest out.
     "kwire.quotas": {"kwire.codecs", "kwire.metadata"},
 }

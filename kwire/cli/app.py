@@ -156,19 +156,37 @@ def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[
     return decorated
 
 
-def _security(command_config: Path | None) -> ClientSecurity | None:
-    """What the client properties in that file ask for."""
-    if command_config is None:
-        return None
+def client_properties(file: Path | None) -> dict[str, str]:
+    """What a file of client properties says; nothing where there is no file.  Raises Misuse."""
+    if file is None:
+        return {}
     from kwire.client.errors import Misuse
-    from kwire.client.security import ClientSecurity
     from kwire.settings.error import ConfigError
     from kwire.settings.properties import read_properties
 
     try:
-        return ClientSecurity(read_properties(command_config))
+        return dict(read_properties(file))
     except ConfigError as problem:
         raise Misuse(str(problem)) from None
+
+
+def _security(command_config: Path | None) -> ClientSecurity | None:
+    """What the client properties in that file ask for."""
+    if command_config is None:
+        return None
+    from kwire.client.security import ClientSecurity
+
+    return ClientSecurity(client_properties(command_config))
+
+
+def command_config_option(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command `command_config`, a file of client properties."""
+    return click.option(
+        "--command-config", metavar="FILE", envvar="KWIRE_COMMAND_CONFIG",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Client properties, as Kafka's tools take them: security.protocol, ssl.*, sasl.*; "
+        "$KWIRE_COMMAND_CONFIG if not given.",
+    )(command)  # fmt: skip
 
 
 def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
@@ -181,12 +199,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
         "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=timeout_s,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
-    @click.option(
-        "--command-config", metavar="FILE", envvar="KWIRE_COMMAND_CONFIG",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Client properties, as Kafka's tools take them: security.protocol, ssl.*; "
-        "$KWIRE_COMMAND_CONFIG if not given.",
-    )  # fmt: skip
+    @command_config_option
     def run(
         *args: Any,  # noqa: ANN401 - whatever the command takes
         bootstrap_server: str,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 from kwire.client.errors import (
     BrokerUnreachable,
+    ClientError,
     ProtocolError,
     RequestTimedOut,
     UnsupportedRequest,
@@ -92,7 +93,10 @@ class Connection:
             raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.closed = False
+        self._login = None if security is None else security.login
+        self._logged_in_until = float("inf")
         self._negotiate()
+        self._log_in()
 
     @property
     def address(self) -> str:
@@ -136,6 +140,8 @@ class Connection:
         self, request: Request, *, version_max: int | None = None, replied: bool = True
     ) -> None:
         """Send a request; `replied` is false for a Produce with acks=0, which gets no reply."""
+        if time.monotonic() > self._logged_in_until and not self._pending:
+            self._log_in()
         self._send(request, self.version_for(request, version_max), replied)
 
     def receive(self, timeout_s: float | None = None) -> Any:  # noqa: ANN401 - as `call`
@@ -162,6 +168,17 @@ class Connection:
         """Close the socket; requests on their way stay unanswered."""
         self.closed = True
         self._socket.close()
+
+    def _log_in(self) -> None:
+        """Say who this is, where that is asked for; what fails closes the connection."""
+        if self._login is None:
+            return
+        self._logged_in_until = float("inf")  # until it is done: what it sends is no reason for one
+        try:
+            self._logged_in_until = self._login.log_in(self)
+        except ClientError:
+            self.close()
+            raise
 
     def _negotiate(self) -> None:
         """Ask which versions the broker serves; one that is older says which of ours it takes."""

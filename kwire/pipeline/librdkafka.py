@@ -6,7 +6,7 @@ client is left out, and what librdkafka cannot do is told.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.source import Kafka
@@ -27,6 +27,8 @@ LEFT_OUT = frozenset(
         "max.poll.records",
         "receive.buffer.bytes",
         "request.timeout.ms",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
         "send.buffer.bytes",
         "ssl.enabled.protocols",
         "ssl.keystore.type",
@@ -37,21 +39,18 @@ LEFT_OUT = frozenset(
 """They say how Spark's consumers read, or nothing that librdkafka does not find out."""
 
 PEM = "PEM"
-LOGIN = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;]+))")
+STORES = ("ssl.truststore", "ssl.keystore")
+PRINCIPAL = "unsecuredLoginStringClaim_sub"
+TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
 
 
 def settings_of(kafka: Kafka) -> dict[str, str]:
     """librdkafka's settings for the cluster; PipelineError for what it cannot do."""
     properties = dict(kafka.properties)
-    settings = {"bootstrap.servers": kafka.bootstrap}
-    for store in ("ssl.truststore", "ssl.keystore"):
-        if f"{store}.location" in properties and properties.get(f"{store}.type") != PEM:
-            raise PipelineError(
-                f"{store}.location has to be a file in PEM, with {store}.type=PEM: what writes"
-                " transactions reads no Java key stores"
-            )
+    settings = {"bootstrap.servers": kafka.bootstrap, **_stores(properties)}
     if jaas := properties.pop("sasl.jaas.config", None):
-        settings |= _login(jaas)
+        settings |= _login(jaas, properties)
     if "ssl.keystore.location" in properties:
         settings["ssl.key.location"] = properties["ssl.keystore.location"]
     if (verified := properties.get("ssl.endpoint.identification.algorithm")) is not None:
@@ -62,12 +61,75 @@ def settings_of(kafka: Kafka) -> dict[str, str]:
     return settings | renamed
 
 
-def _login(jaas: str) -> dict[str, str]:
-    """User and password of a line like `...PlainLoginModule required username="u" password="p";`"""
-    found = {name: quoted or bare for name, quoted, bare in LOGIN.findall(jaas)}
-    if found.keys() != {"username", "password"}:
+def _stores(properties: dict[str, str]) -> dict[str, str]:
+    """The stores that are no files in PEM, taken out of the properties and as PEM."""
+    foreign = [
+        store
+        for store in STORES
+        if f"{store}.location" in properties and properties.get(f"{store}.type") != PEM
+    ]
+    if not foreign:
+        return {}
+    from kwire.security.tls.error import TlsError
+
+    try:
+        return _as_pem(foreign, properties)
+    except TlsError as problem:
+        raise PipelineError(str(problem)) from None
+
+
+def _as_pem(stores: list[str], properties: dict[str, str]) -> dict[str, str]:
+    from kwire.security.tls.options import read_options
+    from kwire.security.tls.stores import pem_of_identity, pem_of_trusted
+
+    options, settings = read_options(properties), {}
+    if "ssl.truststore" in stores and options.truststore is not None:
+        settings["ssl.ca.pem"] = pem_of_trusted(options.truststore)
+    if "ssl.keystore" in stores and options.keystore is not None:
+        key, chain = pem_of_identity(options.keystore, options.key_password)
+        settings |= {"ssl.key.pem": key, "ssl.certificate.pem": chain}
+        properties.pop("ssl.key.password", None)
+    for store in stores:
+        for part in ("location", "password", "type"):
+            properties.pop(f"{store}.{part}", None)
+    return settings
+
+
+def _login(jaas: str, properties: dict[str, str]) -> dict[str, str]:
+    """By a line like `...PlainLoginModule required username="u" password="p";`"""
+    from kwire.security.sasl.jaas import JaasError, parse_module
+
+    try:
+        options = parse_module(jaas).options
+    except JaasError as problem:
+        raise PipelineError(f"sasl.jaas.config: {problem}") from None
+    if properties.get("sasl.mechanism") == "OAUTHBEARER":
+        return _token(options, properties)
+    if not {"username", "password"} <= options.keys() or "tokenauth" in options:
         raise PipelineError(
             "sasl.jaas.config has to name a username and a password: what writes transactions"
             " knows no other login"
         )
-    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}
+    return {f"sasl.{name}": options[name] for name in ("username", "password")}
+
+
+def _token(options: Mapping[str, str], properties: dict[str, str]) -> dict[str, str]:
+    """One that nobody has signed, or that a server gives for the client's credentials."""
+    url = properties.pop(TOKEN_URL, "")
+    client = properties.pop(f"{CREDENTIALS}.id", options.get("clientId", ""))
+    secret = properties.pop(f"{CREDENTIALS}.secret", options.get("clientSecret", ""))
+    scope = properties.pop("sasl.oauthbearer.scope", options.get("scope", ""))
+    if url.startswith("http"):
+        granted = {"client.id": client, "client.secret": secret, "token.endpoint.url": url}
+        named = {f"sasl.oauthbearer.{name}": value for name, value in granted.items()}
+        with_scope = {"sasl.oauthbearer.scope": scope} if scope else {}
+        return {"sasl.oauthbearer.method": "oidc", **named, **with_scope}
+    if url or PRINCIPAL not in options:
+        raise PipelineError(
+            f"OAUTHBEARER needs the option {PRINCIPAL} or a server at {TOKEN_URL}: what writes"
+            " transactions knows no other tokens"
+        )
+    return {
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": f"principal={options[PRINCIPAL]}",
+    }

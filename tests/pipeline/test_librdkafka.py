@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Producer
 
 from kwire.pipeline import Kafka
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.librdkafka import settings_of
+from tests.security.tls.authority import PASSWORD, Authority
 
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -45,6 +48,55 @@ def test_a_login_is_translated_and_librdkafka_takes_it() -> None:
     Producer({**settings, "log_level": 0})
 
 
+def test_tokens_that_nobody_has_signed_and_those_of_a_server() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    line = f'{module} unsecuredLoginStringClaim_sub="alice";'
+    settings = settings_of(Kafka("a:1", {**login, "sasl.jaas.config": line}))
+    assert settings["sasl.oauthbearer.config"] == "principal=alice"
+    Producer({**settings, "log_level": 0})
+    granted = {
+        **login,
+        "sasl.jaas.config": f'{module} clientId="me" scope="kafka";',
+        "sasl.oauthbearer.client.credentials.client.secret": "secret",
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+        "sasl.login.callback.handler.class": "org.apache.kafka.OAuthBearerLoginCallbackHandler",
+    }
+    assert settings_of(Kafka("a:1", granted)) == {
+        "bootstrap.servers": "a:1",
+        **login,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "me",
+        "sasl.oauthbearer.client.secret": "secret",
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+    }
+
+
+def test_stores_of_java_become_pem(tmp_path: Path) -> None:
+    own = Authority().issue("alice")
+    store = own.write_p12(tmp_path / "alice.p12")
+    properties = {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.truststore.location": str(own.write_p12(tmp_path / "trusted.p12")),
+        "ssl.truststore.password": PASSWORD,
+    }
+    settings = settings_of(Kafka("a:1", properties))
+    assert settings.keys() == {
+        "bootstrap.servers",
+        "security.protocol",
+        "ssl.ca.pem",
+        "ssl.key.pem",
+        "ssl.certificate.pem",
+    }
+    assert settings["ssl.certificate.pem"] == own.chain_pem
+    assert settings["ssl.key.pem"] == own.key_pem()
+    Producer({**settings, "log_level": 0})
+
+
 def test_files_of_certificates_are_those_in_pem() -> None:
     files = {
         "ssl.truststore.type": "PEM",
@@ -65,7 +117,19 @@ def test_files_of_certificates_are_those_in_pem() -> None:
 @pytest.mark.parametrize(
     ("properties", "sentence"),
     [
-        ({"ssl.truststore.location": "/ca.jks"}, "has to be a file in PEM"),
+        (
+            {"ssl.truststore.location": "/ca.jks"},
+            "ssl.truststore.location=/ca.jks: Failed to load it: No such file",
+        ),
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": "OAuthBearerLoginModule required;",
+                "sasl.oauthbearer.token.endpoint.url": "file:///token",
+            },
+            "knows no other tokens",
+        ),
+        ({"sasl.jaas.config": "Krb5LoginModule"}, "Invalid login module control flag"),
         ({"sasl.jaas.config": "Krb5LoginModule required;"}, "a username and a password"),
     ],
 )

@@ -100,8 +100,7 @@ def command(
     A finding is an error (records are lost or double), a warning (hardly meant) or an info.  The
     exit status is 0 where nothing is found that --fail-on names, 1 where something is, 2 when the
     command line is wrong, 3 when the audit could not be made.  What is in gaps is looked up in the
-    log itself, which works without TLS only; gaps that markers of transactions or compaction
-    explain are no findings.
+    log itself; gaps that markers of transactions or compaction explain are no findings.
     """
     from kwire.pipeline.audit import Audit, Thresholds, audit
 

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kwire.cli.app import BOOTSTRAP_DEFAULT, EXIT_FAILURE, in_words
+from kwire.cli.app import (
+    BOOTSTRAP_DEFAULT,
+    EXIT_FAILURE,
+    client_properties,
+    command_config_option,
+    in_words,
+)
 from kwire.cli.output import print_json, say
 from kwire.cli.values import duration_s, settings_option
 
@@ -124,6 +130,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
             envvar="KWIRE_BOOTSTRAP_SERVERS", default=BOOTSTRAP_DEFAULT, show_default=True,
             help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
         )  # fmt: skip
+        @command_config_option
         @settings_option("--kafka", "kafka", help="Set a property of Spark's Kafka clients.")
         @click.option(
             "--master", metavar="URL",
@@ -139,6 +146,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
         def run(
             *args: Any,  # noqa: ANN401 - whatever the command takes
             bootstrap_server: str,
+            command_config: Path | None,
             kafka: tuple[tuple[str, str], ...],
             master: str | None,
             spark: tuple[tuple[str, str], ...],
@@ -150,15 +158,13 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
         ) -> R:
             from kwire.pipeline import Kafka, SparkOptions
 
-            asked = Job(
-                name,
-                Kafka(bootstrap_server, dict(kafka)),
-                SparkOptions(master, dict(spark), log),
-                as_json,
-                quiet,
-                steps,
-            )
-            return failures_told(lambda: command(asked, *args, **kwargs))
+            def asked() -> R:
+                properties = client_properties(command_config) | dict(kafka)
+                options = SparkOptions(master, dict(spark), log)
+                cluster = Kafka(bootstrap_server, properties)
+                return command(Job(name, cluster, options, as_json, quiet, steps), *args, **kwargs)
+
+            return failures_told(asked)
 
         made = update_wrapper(run, command)
         return STEPS(made) if has_steps else made

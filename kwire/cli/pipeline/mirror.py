@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kwire.cli.app import client_properties
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
 from kwire.cli.values import duration_s, settings_option
@@ -31,6 +33,11 @@ class Summary:
 @click.option(
     "--to", "target", metavar="HOST:PORT[,...]", required=True, help="Where the target cluster is."
 )
+@click.option(
+    "--target-config", metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Client properties of the target, as --command-config has those of the source.",
+)  # fmt: skip
 @settings_option("--target", "target_settings", help="Set a property of the target's clients.")
 @click.option(
     "--name", metavar="NAME", default="mirror",
@@ -72,7 +79,7 @@ class Summary:
 )  # fmt: skip
 @job("mirror")
 def command(
-    asked: Job, topics: Topics, target: str,
+    asked: Job, topics: Topics, target: str, target_config: Path | None,
     target_settings: tuple[tuple[str, str], ...],
     name: str, rename: str, source_name: str, groups: str, backwards: bool, follow_configs: bool,
     every_s: float | None, sync_s: float, batch_records: int,
@@ -96,13 +103,13 @@ def command(
     one name at once fence each other off.  A topic that comes from the target is not mirrored back.
 
     The properties that --kafka and --target set have the names of Kafka's Java clients.  What
-    writes knows SASL with user and password, and TLS with files in PEM.
+    writes takes no tokens from a file, and knows no delegation tokens.
     """
     from kwire.pipeline import Kafka, Mirror, Rename, mirror
 
     what = Mirror(
         asked.kafka,
-        Kafka(target, dict(target_settings)),
+        Kafka(target, client_properties(target_config) | dict(target_settings)),
         topics,
         name=name,
         rename=Rename(rename, source_name),

@@ -38,7 +38,6 @@ CONFIGS = (
     "min.insync.replicas",
 )
 """Settings of a topic that a report shows."""
-PLAINTEXT = "PLAINTEXT"
 
 
 Told = Callable[[str], None]
@@ -176,15 +175,12 @@ def looked_into(
     from kwire.client.errors import ClientError
     from kwire.codecs.batches import CorruptBatch
 
-    protocol = kafka.properties.get("security.protocol", PLAINTEXT)
     why_not = "none"
-    if asked.batches != "none" and protocol == PLAINTEXT:
+    if asked.batches != "none":
         try:
             return _fetched(kafka, topic, missing, starts_now, asked)
         except (ClientError, CorruptBatch) as error:
             why_not = f"none: {error}"
-    elif protocol != PLAINTEXT:
-        why_not = f"none: kwire's client speaks no {protocol}"
     kinds = {log.UNKNOWN: missing.count - missing.deleted, log.DELETED: missing.deleted}
     return Batches(why_not, gap_kinds={kind: count for kind, count in kinds.items() if count})
 
@@ -193,9 +189,11 @@ def _fetched(
     kafka: Kafka, topic: Topic, missing: log.Missing, starts_now: Mapping[int, int], asked: Audit
 ) -> Batches:
     from kwire.client.cluster import Cluster
+    from kwire.client.security import ClientSecurity
 
+    security = ClientSecurity(kafka.properties)
     ranges = [replace(r, start=max(r.start, starts_now[r.partition])) for r in topic.ranges]
-    with Cluster(kafka.bootstrap, client_id="kwire-pipeline") as cluster:
+    with Cluster(kafka.bootstrap, client_id="kwire-pipeline", security=security) as cluster:
         cluster.topic(topic.name)
         if asked.batches == "all":
             return log.walked(cluster, topic.name, ranges, missing)

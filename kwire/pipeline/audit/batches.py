@@ -2,7 +2,7 @@
 
 Which codecs there are and what they save, batches that are damaged, and why offsets are missing.
 kwire's own client reads it, on the driver: it looks at headers alone, but for a few batches that it
-inflates.  It speaks PLAINTEXT only.
+inflates.
 """
 
 from __future__ import annotations

@@ -31,10 +31,18 @@ def path_of(url: str) -> Path | None:
 def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
     """Raises CannotFetch."""
     file = path_of(url)
+    if file is None:
+        return ask(urllib.request.Request(url, headers={"Accept": "application/json"}), tls)
     try:
-        if file is not None:
-            return file.read_bytes()
-        return _ask(urllib.request.Request(url, headers={"Accept": "application/json"}), tls)
+        return file.read_bytes()
+    except OSError as problem:
+        raise CannotFetch(problem.strerror or str(problem)) from None
+
+
+def ask(request: urllib.request.Request, tls: ssl.SSLContext | None = None) -> bytes:
+    """What a server answers.  Raises CannotFetch."""
+    try:
+        return _answer(request, tls)
     except urllib.error.HTTPError as problem:
         problem.close()
         raise CannotFetch(f"it answers {problem.code} {problem.reason}") from None
@@ -44,7 +52,7 @@ def fetch(url: str, tls: ssl.SSLContext | None = None) -> bytes:
         raise CannotFetch(getattr(problem, "strerror", None) or str(problem)) from None
 
 
-def _ask(request: urllib.request.Request, tls: ssl.SSLContext | None) -> bytes:
+def _answer(request: urllib.request.Request, tls: ssl.SSLContext | None) -> bytes:
     with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=tls) as answer:
         data: bytes = answer.read(SIZE_BYTES_MAX + 1)
     if len(data) > SIZE_BYTES_MAX:

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import load_der_private_key, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+    pkcs12,
+)
 
 from kwire.security.tls import jks
 from kwire.security.tls.error import TlsError
@@ -45,6 +51,22 @@ def read_trusted(store: Store) -> list[x509.Certificate]:
     if not trusted:
         raise TlsError(f"{_named(store, 'truststore')}: there is no certificate in it")
     return trusted
+
+
+def pem_of_trusted(store: Store) -> str:
+    """A truststore for who reads PEM alone.  Raises TlsError."""
+    return "".join(_pem(each) for each in read_trusted(store))
+
+
+def pem_of_identity(store: Store, key_password: str | None) -> tuple[str, str]:
+    """The key of a keystore, not encrypted, and its certificates, as `pem_of_trusted`."""
+    identity = read_identities(store, key_password)[0]
+    key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return key.decode(), "".join(_pem(each) for each in identity.chain)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
 
 
 def _named(store: Store, what: str) -> str:
