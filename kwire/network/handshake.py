@@ -25,6 +25,12 @@ TIMEOUT_S: Final = 30.0
 STEPS_AT_ONCE_MAX: Final = 2
 """Threads that compute: one more than the processor that the loop leaves free on two."""
 
+QUEUE_MAX: Final = 8
+"""Steps that wait for a thread while clients are still admitted, some 2 ms of work."""
+
+_LOOK_INTERVAL_S: Final = 0.005
+"""How often somebody new is looked for while there are more."""
+
 _SIZE_BYTES_MAX: Final = 256 * 1024
 """Of all that a client sends before it is let in; OpenSSL takes 100 kB of certificates."""
 
@@ -44,6 +50,20 @@ class Handshakes:
         self._free = at_once_max
         self._waiting: list[trio.Event] = []
         self._limiter = trio.CapacityLimiter(at_once_max)
+        self._calm = trio.lowlevel.ParkingLot()
+
+    @property
+    def are_many(self) -> bool:
+        """Whether who is admitted now would only wait."""
+        return len(self._waiting) >= QUEUE_MAX
+
+    async def breathe(self) -> None:
+        """Give all others their turn, and a little time while there are many."""
+        if not self.are_many:
+            await trio.lowlevel.checkpoint()
+            return
+        with trio.move_on_after(_LOOK_INTERVAL_S):
+            await self._calm.park()
 
     async def shake_hands(self, transport: TlsTransport) -> None:
         """Raises HandshakeFailed, or ConnectionResetError where a client goes without a word."""
@@ -94,6 +114,8 @@ class Handshakes:
     def _give_turn(self) -> None:
         if self._waiting:
             self._waiting.pop().set()
+            if not self.are_many:
+                self._calm.unpark_all()
         else:
             self._free += 1
 

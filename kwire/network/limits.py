@@ -92,18 +92,18 @@ class ConnectionLimits:
 
     # -- questions
 
-    def has_room(self, listener: str) -> bool:
-        """Whether one more may be accepted now."""
+    def has_room(self, listener: str, waiting: int = 0) -> bool:
+        """Whether one more may be accepted now, where `waiting` are that are not counted yet."""
         config = self._config
         most, rate = self._limits_of(listener)
-        if most is not None and self._by_listener[listener] >= most:
+        if most is not None and self._by_listener[listener] + waiting >= most:
             return False
-        if self._is_too_fast(listener, rate):
+        if self._is_too_fast(listener, rate, waiting):
             return False
         if self._is_protected(listener):
             return True
-        return self._total < config.max_connections and not self._is_too_fast(
-            _WHOLE_BROKER, config.max_connection_creation_rate
+        return self._total + waiting < config.max_connections and not self._is_too_fast(
+            _WHOLE_BROKER, config.max_connection_creation_rate, waiting
         )
 
     def limit_reached(self, address: str) -> int | None:
@@ -131,7 +131,7 @@ class ConnectionLimits:
         config = self._config
         return len(config.listeners) > 1 and listener == config.inter_broker_listener
 
-    def _is_too_fast(self, key: str, rate: int | None) -> bool:
+    def _is_too_fast(self, key: str, rate: int | None, waiting: int) -> bool:
         if rate is None or rate >= _RATE_UNLIMITED:
             self._came.pop(key, None)
             return False
@@ -139,7 +139,7 @@ class ConnectionLimits:
         start = time.monotonic() - RATE_WINDOW_S
         while came and came[0] < start:
             came.popleft()
-        return len(came) >= rate * RATE_WINDOW_S
+        return len(came) + waiting >= rate * RATE_WINDOW_S
 
     # -- what happens
 

@@ -5,17 +5,18 @@ kwire.network.limits says who may come.
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from kwire.context import Context
+from kwire.network.arrivals import OUT_OF_RESOURCES, Arrivals
 from kwire.network.connection import Connection
 from kwire.network.limits import ConnectionLimits, canonical_address, resolve
 from kwire.network.logins import Logins
@@ -25,6 +26,7 @@ from kwire.network.transport import PlainTransport
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.network.handshake import Handshakes
     from kwire.network.tls_listeners import TlsListeners
     from kwire.quotas.enforced import ClientQuotas
     from kwire.settings import BrokerConfig
@@ -54,7 +56,15 @@ takes net.core.somaxconn at most, 4,096 on Linux; an empty place costs nothing."
 
 SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
-_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_Address = tuple[Any, ...]
+
+
+async def _rest(listener: str, problem: OSError) -> None:
+    """Until there may be descriptors again; what else went wrong goes on."""
+    if problem.errno not in OUT_OF_RESOURCES:
+        raise problem
+    log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, problem)
+    await trio.sleep(0.1)
 
 
 def _is_closed(listening: socket.socket) -> bool:
@@ -83,6 +93,9 @@ class ConnectionServer:
 
     async def accept(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
         """Accept on `listening` until it is closed, or cancelled."""
+        if self.tls is not None and self.tls.has(listener):
+            await self._accept_newest_first(listening, listener, self.tls.handshakes, nursery)
+            return
         while True:
             await self._wait_for_room(listener)
             if _is_closed(listening):
@@ -93,10 +106,37 @@ class ConnectionServer:
             try:
                 self._accept_those_there(listening, listener, nursery)
             except OSError as problem:
-                if problem.errno not in _OUT_OF_RESOURCES:
-                    raise
-                log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, problem)
-                await trio.sleep(0.1)
+                await _rest(listener, problem)
+
+    async def _accept_newest_first(
+        self,
+        listening: socket.socket,
+        listener: str,
+        handshakes: Handshakes,
+        nursery: trio.Nursery,
+    ) -> None:
+        """As `accept`, of a listener whose clients cost much: no more are admitted than can be
+        served."""
+        arrivals = Arrivals(partial(self._has_room, listener))
+        try:
+            while True:
+                if arrivals:
+                    await handshakes.breathe()
+                else:
+                    await self._wait_for_room(listener)
+                    if _is_closed(listening):
+                        return
+                    await trio.lowlevel.wait_readable(listening)
+                if _is_closed(listening):
+                    return
+                try:
+                    arrivals.take(listening)
+                    for client, address in () if handshakes.are_many else arrivals.newest():
+                        self._admit_or_close(client, address, listener, nursery)
+                except OSError as problem:
+                    await _rest(listener, problem)
+        finally:
+            arrivals.close()
 
     def _accept_those_there(
         self, listening: socket.socket, listener: str, nursery: trio.Nursery
@@ -110,13 +150,18 @@ class ConnectionServer:
                 return
             except ConnectionAbortedError:
                 continue
-            try:
-                self._admit(client, address[0], address[1], listener, nursery)
-            except OSError as problem:
-                client.close()
-                if problem.errno in _OUT_OF_RESOURCES:
-                    raise
-                log.debug("%s:%s was gone at once: %s", *address[:2], problem)  # macOS says so
+            self._admit_or_close(client, address, listener, nursery)
+
+    def _admit_or_close(
+        self, client: socket.socket, address: _Address, listener: str, nursery: trio.Nursery
+    ) -> None:
+        try:
+            self._admit(client, address[0], address[1], listener, nursery)
+        except OSError as problem:
+            client.close()
+            if problem.errno in OUT_OF_RESOURCES:
+                raise
+            log.debug("%s:%s was gone at once: %s", *address[:2], problem)  # macOS says so
 
     def _admit(
         self, client: socket.socket, host: str, port: int, listener: str, nursery: trio.Nursery
@@ -184,9 +229,9 @@ class ConnectionServer:
             self._limits.remove(context.listener, context.client_host)
             self._full.unpark_all()
 
-    def _has_room(self, listener: str) -> bool:
+    def _has_room(self, listener: str, waiting: int = 0) -> bool:
         self._limits.follow(self._broker.config)
-        return self._limits.has_room(listener)
+        return self._limits.has_room(listener, waiting)
 
     async def _wait_for_room(self, listener: str) -> None:
         """Above a limit nothing is accepted until somebody goes, as in Kafka."""

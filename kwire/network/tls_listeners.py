@@ -39,7 +39,7 @@ class TlsListeners:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._handshakes = Handshakes()
+        self.handshakes = Handshakes()
         self._kept = {
             each.listener: _Kept(broker, each)
             for each in broker.config.listeners
@@ -72,7 +72,7 @@ class TlsListeners:
     ) -> bool:
         context = connection.context
         try:
-            await self._handshakes.shake_hands(transport)
+            await self.handshakes.shake_hands(transport)
             context.principal = tls.principal_of(transport.tls)
         except (HandshakeFailed, Stranger) as problem:
             log.info("closing %s: SSL handshake failed: %s", context.connection_id, problem)
