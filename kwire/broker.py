@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kwire.peers.peers import Peers
     from kwire.quotas.enforced import ClientQuotas
     from kwire.replication.manager import ReplicaManager
+    from kwire.security.store_changes import CheckStores
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.broker")
@@ -89,6 +90,8 @@ class Broker:
         """What is known of delegation tokens, where there may be any."""
         self.quotas: ClientQuotas | None = None
         """What clients are held to, from the first quota on that is set."""
+        self.check_stores: CheckStores | None = None
+        """Of listeners that have TLS: whether they could be served with other settings."""
         self.on_quotas: Callable[[ClientQuotas], None] | None = None
         self.timers = Timers()
         self.flusher = Flusher(self.now_ms)

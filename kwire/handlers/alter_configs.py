@@ -36,6 +36,7 @@ from kwire.controller.config_changes import (
     refuse_unclear,
 )
 from kwire.metadata.changes import decide_all
+from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 
 log = logging.getLogger("kwire.configs")
 
@@ -45,14 +46,20 @@ def handle(
 ) -> AlterConfigsResponse | Awaitable[AlterConfigsResponse]:
     changes = [_change(resource) for resource in request.resources]
     refuse_repeated(changes)
-    if request.validate_only:
+    if request.validate_only and not to_be_looked_at(broker, changes):
         decide_all(broker.image, decisions(broker, changes))
         return _response(changes)
-    return _commit(broker, changes)
+    return _commit(broker, changes, request.validate_only)
 
 
-async def _commit(broker: Broker, changes: list[Change]) -> AlterConfigsResponse:
-    await commit_configs(broker, changes, log)
+async def _commit(
+    broker: Broker, changes: list[Change], validate_only: bool
+) -> AlterConfigsResponse:
+    await refuse_bad_stores(broker, changes)
+    if validate_only:
+        decide_all(broker.image, decisions(broker, changes))
+    else:
+        await commit_configs(broker, changes, log)
     return _response(changes)
 
 

@@ -8,7 +8,8 @@ Behaviour
   sentence, unknown topics UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST
   both times, and so is a config named twice.
 - Brokers: their own id, or the empty name for all.  What cannot change at run time is refused,
-  and so are `listeners`, which Apache Kafka can bind anew.
+  so are certificates that a listener could not be served with, and `listeners`, which Apache
+  Kafka can bind anew.
 - Broker loggers: levels of those that exist, for as long as this process runs (KIP-412); deleting
   gives a logger its parent's level again.
 - `validate_only` checks and changes nothing.
@@ -36,6 +37,7 @@ from kwire.controller.config_edits import Edit, edited_by
 from kwire.controller.logger_levels import levels
 from kwire.metadata.changes import decide_all
 from kwire.metadata.refusal import Refusal
+from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 from kwire.settings import ConfigResourceType
 from kwire.settings.entries import logger_names, logger_of
 
@@ -57,16 +59,20 @@ def handle(
             stored.append(change)
         elif change.refusal is None:
             _change_loggers(broker, change, its, request.validate_only)
-    if request.validate_only:
+    if request.validate_only and not to_be_looked_at(broker, stored):
         decide_all(broker.image, decisions(broker, stored))
         return _response(changes)
-    return _commit(broker, stored, changes)
+    return _commit(broker, stored, changes, request.validate_only)
 
 
 async def _commit(
-    broker: Broker, stored: list[Change], changes: list[Change]
+    broker: Broker, stored: list[Change], changes: list[Change], validate_only: bool
 ) -> IncrementalAlterConfigsResponse:
-    await commit_configs(broker, stored, log)
+    await refuse_bad_stores(broker, stored)
+    if validate_only:
+        decide_all(broker.image, decisions(broker, stored))
+    else:
+        await commit_configs(broker, stored, log)
     return _response(changes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from socket import socket
@@ -45,6 +46,7 @@ class TlsListeners:
             for each in broker.config.listeners
             if each.security_protocol in PROTOCOLS
         }
+        broker.check_stores = self.check
 
     def has(self, listener: str) -> bool:
         return listener in self._kept
@@ -79,6 +81,12 @@ class TlsListeners:
             return False
         return within is None or await within(connection)
 
+    async def check(self, config: BrokerConfig, listeners: Sequence[str]) -> None:
+        """Raises ConfigError where one of the listeners, in small letters, cannot live by it."""
+        for listener, kept in self._kept.items():
+            if listener.lower() in listeners:
+                await trio.to_thread.run_sync(kept.check, config)
+
     async def follow(self) -> None:
         """Take new certificates as they come, until cancelled."""
         while True:
@@ -100,6 +108,10 @@ class _Kept:
     def _made(self, config: BrokerConfig) -> ListenerTls:
         endpoint = self._endpoint
         return ListenerTls(config, endpoint.listener, endpoint.security_protocol)
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raises ConfigError where `follow` would keep what there is; for a thread."""
+        self._made(config).check_replaces(self.tls)
 
     def follow(self, config: BrokerConfig) -> None:
         """Live by `config`, and by files that are others than a moment ago; for a thread.

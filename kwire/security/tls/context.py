@@ -36,8 +36,8 @@ def server_context(options: TlsOptions) -> tuple[ssl.SSLContext, list[x509.Certi
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _restrict(context, options)
     context.verify_mode = _VERIFY[options.client_auth]
-    if context.verify_mode is not ssl.CERT_NONE:
-        _trust(context, options)
+    if context.verify_mode is not ssl.CERT_NONE or options.truststore is not None:
+        _trust(context, options)  # a truststore is to be one, even where nobody is asked
     return context, _identify(context, options)
 
 
