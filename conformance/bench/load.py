@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import selectors
 import socket
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns, sleep
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kwire.conformance.bench import frames
 from kwire.conformance.bench.frames import (
@@ -32,6 +33,17 @@ FETCH_WAIT_MS = 5_000
 PARK_S = 0.0005  # for a fetch to be waiting at the broker before the record comes
 
 Address = tuple[str, int]
+
+
+class Encrypted(tuple[str, int]):
+    """The address of a listener inside TLS."""
+
+    context: ssl.SSLContext
+
+    def __new__(cls, host: str, port: int, context: ssl.SSLContext) -> Self:
+        made = super().__new__(cls, (host, port))
+        made.context = context
+        return made
 
 
 class Sample(NamedTuple):
@@ -55,6 +67,8 @@ class Sample(NamedTuple):
 def connect(address: Address) -> socket.socket:
     sock = socket.create_connection(address, timeout=REPLY_TIMEOUT_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if isinstance(address, Encrypted):
+        sock = address.context.wrap_socket(sock, server_hostname=address[0])
     sock.settimeout(None)  # plain blocking calls: a timeout would add a poll() to each of them
     return sock
 

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 PASSWORD = "store-secret"
 DAY = datetime.timedelta(days=1)
+YEAR = 365 * DAY
 
 
 def name_of(common_name: str, *others: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
@@ -79,13 +80,14 @@ def pem(certificate: x509.Certificate) -> str:
 class Authority:
     """Signs what tests need; each has a key of its own, so that none trusts another's."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "Test authority") -> None:
+        self._name = name_of(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
     def certificate(self) -> x509.Certificate:
-        name = name_of("Test authority")
-        return self._sign(name, self._key, x509.BasicConstraints(ca=True, path_length=None))
+        authority = x509.BasicConstraints(ca=True, path_length=None)
+        return self._sign(self._name, self._key, authority, YEAR)
 
     @property
     def pem(self) -> str:
@@ -96,26 +98,35 @@ class Authority:
         return path
 
     def issue(
-        self, subject: str | x509.Name = "localhost", hosts: Sequence[str] = ("localhost",)
+        self,
+        subject: str | x509.Name = "localhost",
+        hosts: Sequence[str] = ("localhost",),
+        *,
+        ends_in: datetime.timedelta = YEAR,
     ) -> Certificate:
         """Also for 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         names = [x509.DNSName(host) for host in hosts]
         address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
         name = name_of(subject) if isinstance(subject, str) else subject
-        certificate = self._sign(name, key, x509.SubjectAlternativeName([*names, address]))
+        alternatives = x509.SubjectAlternativeName([*names, address])
+        certificate = self._sign(name, key, alternatives, ends_in)
         return Certificate(key, certificate, self.certificate)
 
     def _sign(
-        self, name: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
+        self,
+        name: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        extension: x509.ExtensionType,
+        ends_in: datetime.timedelta,
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateBuilder(
             subject_name=name,
-            issuer_name=name_of("Test authority"),
+            issuer_name=self._name,
             public_key=key.public_key(),
             serial_number=x509.random_serial_number(),
             not_valid_before=now - DAY,
-            not_valid_after=now + 365 * DAY,
+            not_valid_after=now + ends_in,
         )
         return builder.add_extension(extension, critical=False).sign(self._key, hashes.SHA256())

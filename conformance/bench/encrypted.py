@@ -1,0 +1,200 @@
+"""`python -m kwire.conformance.bench.encrypted`: the same work through TLS, on both brokers.
+
+Each broker has one listener, of SSL, with the same certificate (ECDSA, P-256).  The client
+encrypts, too, on the same cores: what it takes is the same for both, and part of each figure.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter_ns, sleep
+
+import click
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from rich.console import Console
+
+from kwire.conformance.bench import frames, load, report
+from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.load import Address, Encrypted, Sample
+from kwire.conformance.bench.measure import SETTLE_S, Series, new_topic
+from kwire.conformance.bench.report import Section
+from kwire.conformance.bench.rows import (
+    Figure,
+    Figures,
+    HotFetch,
+    ProduceBytes,
+    Row,
+    ScanFetch,
+)
+from kwire.testing.ports import free_port
+
+HEADING = "Inside TLS"
+RESULTS = Path(__file__).with_name("RESULTS.md")
+FILE_COLUMNS = 190
+WARM_S = 4.0
+
+
+def _as_pkcs_8(key_pem: bytes) -> bytes:
+    """The form that Kafka takes a key in."""
+    key = load_pem_private_key(key_pem, None)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+class Certificates:
+    """An authority of this run alone, and the brokers' certificate."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        own = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
+        self._file = directory / "broker.pem"
+        self._file.write_bytes(_as_pkcs_8(own.private_key_pem.bytes()))
+        for each in own.cert_chain_pems:
+            each.write_to_path(self._file, append=True)
+        self.context = ssl.create_default_context()
+        authority.configure_trust(self.context)
+
+    def settings(self, *listeners: str) -> dict[str, str]:
+        return {
+            "listeners": ",".join(listeners),
+            "inter.broker.listener.name": "SSL",
+            "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self._file),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self._file),
+        }
+
+    def at(self, port: int) -> Encrypted:
+        return Encrypted("localhost", port, self.context)
+
+
+class EncryptedKwire(Kwire):
+    """`kwire serve` with one listener, of SSL."""
+
+    def __init__(self, directory: Path, certificates: Certificates) -> None:
+        super().__init__(directory)
+        port = self.address[1]
+        self.settings = certificates.settings(f"SSL://localhost:{port}")
+        self.address = certificates.at(port)
+
+
+class EncryptedApache(Apache):
+    """The same of Apache Kafka, beside the listener of its controller."""
+
+    def __init__(self, directory: Path, certificates: Certificates) -> None:
+        super().__init__(directory)
+        port, controller = self._node.port, f"localhost:{free_port()}"
+        given = certificates.settings(f"SSL://localhost:{port}", f"CONTROLLER://{controller}")
+        own = {
+            "advertised.listeners": f"SSL://localhost:{port}",
+            "controller.quorum.voters": f"1@{controller}",
+        }
+        self._node.settings |= given | own
+        self.address = certificates.at(port)
+
+
+class NewConnections(Row):
+    """Connections one after another, each with its handshake and one request."""
+
+    key = "handshakes"
+    title = "new connections one after another, each with one request"
+    figures = (Figure("connections", "a second", target=1.0),)
+
+    def sample(self, address: Address, topic: str, seconds: float) -> Sample:
+        frame, count = frames.api_versions(), 0
+        start = perf_counter_ns()
+        deadline = start + int(seconds * 1e9)
+        while (now := perf_counter_ns()) < deadline:
+            load.ask(address, frame)
+            count += 1
+        return Sample(count, (now - start) / 1e9, 0)
+
+    def figures_of(self, sample: Sample) -> Figures:
+        return {"connections": sample.per_second}
+
+
+ROWS: tuple[Row, ...] = (
+    ProduceBytes("produce-16k", "produce 150 x 100 B, five in flight", (150, 100), 1.0),
+    ProduceBytes("produce-1m", "produce 1000 x 1 kB, five in flight", (1000, 1000), 1.0),
+    HotFetch(),
+    ScanFetch(),
+    NewConnections(),
+)
+
+
+def measured(row: Row, brokers: list[Broker], rounds: int, seconds: float) -> list[Series]:
+    """After a turn of each to warm up, the brokers take turns (A B, B A, ...)."""
+    all_series = [Series(row.key, row.title, figure, figure.target) for figure in row.figures]
+    for number in range(rounds + 1):
+        for broker in brokers if number % 2 else brokers[::-1]:
+            topic = new_topic()
+            row.prepare(broker, topic)
+            figures = row.measure(broker, topic, seconds if number else WARM_S)
+            broker.delete_topic(topic)
+            sleep(SETTLE_S)
+            for series in all_series if number else ():
+                series.add(broker.name, figures[series.figure.name])
+    return all_series
+
+
+def section(rounds: int, seconds: float, series: list[Series]) -> Section:
+    note = (
+        "Each broker has one listener, of SSL; TLS 1.3, a certificate of ECDSA P-256. The client"
+        f" encrypts on the same cores. {rounds} rounds of {seconds:g} s after {WARM_S:g} s to warm"
+        " up. `python -m kwire.conformance.bench.encrypted` repeats it."
+    )
+    return Section(HEADING, note, series)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rounds", default=5, show_default=True, help="Turns a broker and kind of work.")
+@click.option("--seconds", default=2.0, show_default=True, help="Of a turn.")
+@click.option("--only", multiple=True, type=click.Choice([row.key for row in ROWS]))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+)
+def main(rounds: int, seconds: float, only: tuple[str, ...], output: Path | None) -> None:
+    """Measure kwire and Apache Kafka through TLS, in turns."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_COLUMNS)
+    with tempfile.TemporaryDirectory(prefix="kwire-tls-") as folder:
+        root = Path(folder)
+        certificates = Certificates(root)
+        brokers: list[Broker] = [
+            EncryptedKwire(root / "kwire", certificates),
+            EncryptedApache(root / "apache", certificates),
+        ]
+        series: list[Series] = []
+        with running(*brokers):
+            for row in ROWS:
+                if not only or row.key in only:
+                    series += measured(row, brokers, rounds, seconds)
+                    console.print(f"{row.title}: {_medians(series[-1])}")
+    made = section(rounds, seconds, series)
+    report.print_section(console, made, Apache.name)
+    if output is None and not only:
+        output = RESULTS
+    if output is not None:
+        before = output.read_text() if output.exists() else ""
+        output.write_text(report.put_section(before, made, Apache.name))
+        console.print(f"written: {output}")
+
+
+def _medians(series: Series) -> str:
+    return ", ".join(f"{name} {median(each):,.0f}" for name, each in series.values.items())
+
+
+if __name__ == "__main__":
+    main()

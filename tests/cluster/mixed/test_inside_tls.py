@@ -1,0 +1,82 @@
+"""Three brokers on ZooKeeper that speak to each other inside TLS alone, also one of Apache's.
+
+Each has a listener without for a test's own work.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.client.topics import create_topic
+from kwire.testing import ZooKeeperProcess
+from kwire.testing.ports import free_port
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.security.tls.authority import Authority
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+ALL = frozenset((1, 2, 3))
+REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PLAIN = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.secure.plain.sasl.jaas.config": f"{MODULE} required "
+    'username="admin" password="admin-secret" user_admin="admin-secret";',
+}
+
+
+def settings(directory: Path, protocol: str) -> dict[str, str]:
+    """With certificates on both sides, but for those who log in."""
+    authority = Authority()
+    given = {
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}",
+        "inter.broker.listener.name": "SECURE",
+        "ssl.client.auth": "required",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.issue().write_pem(directory / "broker.pem")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.write(directory / "ca.pem")),
+    }
+    return given | (PLAIN if protocol == "SASL_SSL" else {})
+
+
+def listeners(_broker_id: int, port: int) -> dict[str, str]:
+    found = f"PLAINTEXT://127.0.0.1:{port},SECURE://127.0.0.1:{free_port()}"
+    return {"listeners": found, "advertised.listeners": found}
+
+
+@pytest.mark.parametrize("third", [KWIRE, APACHE])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_records_are_replicated_and_brokers_take_over(
+    zookeeper: ZooKeeperProcess,
+    zookeeper_libs: Path,
+    tmp_path: Path,
+    unique: str,
+    protocol: str,
+    third: str,
+) -> None:
+    given = settings(tmp_path, protocol) | {"zookeeper.session.timeout.ms": "6000"}
+    with mixed(
+        zookeeper, tmp_path, f"/{unique}", KWIRE, KWIRE, third, settings=given, own=listeners
+    ) as cluster:
+        cluster.lead(3)
+        with cluster.client(3) as client:
+            assert create_topic(client, "t", assignment=REPLICAS).error_code == 0
+        until(lambda: cluster.in_sync("t", ALL), "in sync")
+        values = [str(number) for number in range(300)]
+        cluster.produce("t", values[:150], 3)
+        _killed_and_back(cluster, 1, values[150:])
+        assert sorted(cluster.read("t", 3, 300), key=int) == values
+        until(lambda: not cluster.differing("t"), "the same on each disk")
+
+
+def _killed_and_back(cluster: Mixed, broker_id: int, values: list[str]) -> None:
+    """Others lead meanwhile, and take records."""
+    cluster.kill(broker_id)
+    until(lambda: cluster.in_sync("t", ALL - {broker_id}), "led by the others")
+    cluster.produce("t", values, 3)
+    cluster.start(broker_id)
+    until(lambda: cluster.in_sync("t", ALL), "in sync again")
