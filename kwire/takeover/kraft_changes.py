@@ -2,8 +2,8 @@
 
 A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
 or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
-one in the next epoch; after a kill by what led last alone.  What kwire does not know (features)
-is not touched.
+one in the next epoch; after a kill by what led last alone.  What kwire does not know (others'
+features) is not touched.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from kwire.metadata.changes import (
     CreateTopic,
     DeleteTopic,
     SetConfigs,
+    SetFeatures,
     SetToken,
 )
 from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
 from kwire.takeover import tokens
 from kwire.takeover.entities import lacking_in_log, records_of_entity
+from kwire.takeover.features import level_records, levels_lacking_in_log
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
@@ -85,22 +87,23 @@ def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterat
             yield RemoveTopicRecord(topic_id), 0
         case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
             yield from _configs(resource, name, expected, configs)
-        case SetConfigs() | ChangeAcls() | SetToken():
-            yield from _of_access(change, kraft)
+        case SetConfigs() | ChangeAcls() | SetToken() | SetFeatures():
+            yield from _of_cluster(change, kraft)
 
 
-def _of_access(
-    change: SetConfigs | ChangeAcls | SetToken, kraft: KraftMetadata
+def _of_cluster(
+    change: SetConfigs | ChangeAcls | SetToken | SetFeatures, kraft: KraftMetadata
 ) -> Iterator[Versioned]:
-    """Who may come in, who may do what, and how much."""
-    if isinstance(change, ChangeAcls):
-        yield from _acls(change, kraft)
-    elif isinstance(change, SetToken):
-        for token_record in tokens.token_records(change, kraft):
-            yield token_record, 0
-    elif change.resource == ENTITY_RESOURCE:
-        for record in records_of_entity(change, kraft):
-            yield record, 0
+    """Who may come in, who may do what and how much, and what is in force."""
+    match change:
+        case ChangeAcls():
+            yield from _acls(change, kraft)
+        case SetToken():
+            yield from ((record, 0) for record in tokens.token_records(change, kraft))
+        case SetFeatures():
+            yield from ((record, 0) for record in level_records(change, kraft))
+        case SetConfigs() if change.resource == ENTITY_RESOURCE:
+            yield from ((record, 0) for record in records_of_entity(change, kraft))
 
 
 def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
@@ -207,6 +210,7 @@ def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iter
         if len(topic.partitions) > len(states):
             yield AddPartitions(name, topic.id, len(states), topic.partitions[len(states) :])
     yield from _lacking_configs(kraft, image)
+    yield from levels_lacking_in_log(image, kraft)
     yield from lacking_in_log(image, kraft)
     yield from acl_changes(acls_in(kraft), image.acls)
     yield from tokens.lacking_in_log(image, kraft)

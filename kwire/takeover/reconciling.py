@@ -22,6 +22,7 @@ from kwire.metadata.changes import (
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.takeover import entities, tokens
+from kwire.takeover.features import levels_from_log
 from kwire.takeover.kraft_changes import acl_changes, acls_in
 
 OnDisk = Mapping[str, Mapping[int, bytes | None]]
@@ -66,6 +67,8 @@ def from_kraft(
         if kind != TOPIC_RESOURCE:
             yield from _configs(image, kraft, kind, name, known_configs)
     yield from _access(image, kraft)
+    for which, levels in levels_from_log(image, kraft):
+        yield Finding(f"features are at other levels: {which}", levels)
 
 
 def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:

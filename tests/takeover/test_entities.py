@@ -12,6 +12,7 @@ from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.metadata.changes import Change, SetConfigs
 from kwire.metadata.credentials import credentials_of, user_key
 from kwire.metadata.entities import ENTITY_RESOURCE, entity_key
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import ClusterImage
 from kwire.security.sasl.scram import Credential
 from kwire.takeover.entities import SINCE
@@ -26,11 +27,19 @@ BOTH = {"SCRAM-SHA-256": ONE, "SCRAM-SHA-512": OTHER}
 
 
 def kraft_at(level: int = SINCE) -> KraftMetadata:
-    return KraftMetadata(features={"metadata.version": level})
+    return KraftMetadata(features=levels(level))
 
 
-def image_of(users: dict[str, dict[str, str]]) -> ClusterImage:
-    image = ClusterImage("c")
+def levels(level: int) -> dict[str, int]:
+    return {"metadata.version": level, "transaction.version": 2}
+
+
+def image_at(level: int) -> ClusterImage:
+    return ClusterImage("c").with_features(FinalizedFeatures(levels(level)))
+
+
+def image_of(users: dict[str, dict[str, str]], level: int = SINCE) -> ClusterImage:
+    image = image_at(level)
     for user, configs in users.items():
         image = image.with_configs(*user_key(user), configs)
     return image
@@ -142,7 +151,7 @@ def test_a_log_is_brought_the_quotas_that_it_lacks() -> None:
 def test_a_log_that_has_no_credentials_gets_none() -> None:
     change = SetConfigs(*user_key("a"), {}, BOTH)
     assert list(records_of(change, ME, kraft_at(SINCE - 1))) == []
-    image = image_of({"a": BOTH})
+    image = image_of({"a": BOTH}, SINCE - 1)
     assert follow(image, kraft_at(SINCE - 1)) == (image, [])
 
 

@@ -53,7 +53,8 @@ def data(tmp_path: Path) -> Path:
         "version=1\nnode.id=1\ncluster.id=kraft\ndirectory.id=K5BPdwfb4nPV1HGMlEZcrA\n"
     )
     vote(data, 1)
-    append(data, [FeatureLevelRecord("metadata.version", 30)], REGISTRATION)
+    levels = {"metadata.version": 30, "transaction.version": 2}
+    append(data, [FeatureLevelRecord(*each) for each in levels.items()], REGISTRATION)
     return data
 
 

@@ -19,15 +19,15 @@ from tests.conftest import finish
 from tests.security.test_apache_sasl import apache_settings
 from tests.security.test_apache_tokens import settings
 from tests.security.token_play import Play, create, describe, made, wait_until_open
-from tests.takeover.test_entities import ME, follow, kraft_at, write
+from tests.takeover.test_entities import ME, follow, image_at, kraft_at, write
 
 TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b,ü", "User:"), 1, 3, 2)
 LATER = DelegationToken("t", "User:a", "User:r", ("User:b,ü", "User:"), 1, 3, 3)
 OTHER = DelegationToken("o", "Role:x", "User:a", (), 10, 30, 20)
 
 
-def image_of(*tokens: DelegationToken) -> ClusterImage:
-    image = ClusterImage("c")
+def image_of(*tokens: DelegationToken, level: int = SINCE) -> ClusterImage:
+    image = image_at(level)
     for token in tokens:
         image = image.with_token(token.id, token)
     return image
@@ -46,7 +46,8 @@ def test_a_change_is_written_as_a_controller_would() -> None:
 def test_a_log_that_has_no_tokens_gets_none() -> None:
     kraft = kraft_at(SINCE - 1)
     assert list(records_of(SetToken("t", None, TOKEN), ME, kraft)) == []
-    assert follow(image_of(TOKEN), kraft) == (image_of(TOKEN), [])
+    image = image_of(TOKEN, level=SINCE - 1)
+    assert follow(image, kraft) == (image, [])
 
 
 def test_the_log_is_followed() -> None:
