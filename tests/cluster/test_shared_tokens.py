@@ -1,0 +1,22 @@
+"""Delegation tokens through the process that holds the metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kwire.metadata.changes import SetToken
+from kwire.metadata.tokens import DelegationToken
+from tests.cluster.sharing import holding
+from tests.inside import until
+
+TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b",), 1, 3, 2)
+
+
+async def test_any_broker_makes_one_and_all_see_it(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        one, other = await holder.broker(1), await holder.broker(2)
+        await other.commit([SetToken("t", None, TOKEN)])
+        await until(lambda: one.image.tokens.get("t") == TOKEN)
+        assert (await (await holder.connect()).load()).tokens.get("t") == TOKEN
+        await one.commit([SetToken("t", TOKEN, None)])
+        await until(lambda: not other.image.tokens)
