@@ -18,11 +18,11 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from kwire.conformance import class_archive, java
 from kwire.testing.ending import end
+from kwire.testing.lifetime import Startable
 from kwire.testing.ports import free_port
 from kwire.testing.process import answers
 
@@ -217,7 +217,7 @@ def run(
     )
 
 
-class ApacheKafka:
+class ApacheKafka(Startable):
     """One KRaft node (broker and controller in one) with its data in `directory`.
 
     A context manager: started on entry, stopped on exit. `settings` are added to, and win over,
@@ -342,18 +342,6 @@ class ApacheKafka:
         process, self._process = self._process, None
         if process is not None:
             end(process)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class ZooKeeperBroker(ApacheKafka):

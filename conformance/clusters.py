@@ -24,7 +24,7 @@ from typing import Final
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
 from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S, NotStarted
 from kwire.testing import ClusterProcess, ZooKeeperProcess
-from kwire.testing.cluster import membership, replicated
+from kwire.testing.cluster import agreed_controller, membership, replicated
 from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 
@@ -136,7 +136,7 @@ def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> 
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         known = [membership(broker.port) for broker in brokers]
-        if all(each and each.members == ids and each.controller_id in ids for each in known):
+        if agreed_controller(known, ids) is not None:
             return
         if time.monotonic() > deadline:
             raise NotStarted(f"no cluster of {sorted(ids)}: {known}")

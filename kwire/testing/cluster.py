@@ -25,10 +25,10 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from kwire.testing.host import HERE, Host
+from kwire.testing.lifetime import Startable
 from kwire.testing.lines import Wiring
 from kwire.testing.ports import free_port
 from kwire.testing.process import POLL_S, START_TIMEOUT_S, BrokerProcess, BrokerStartError
@@ -45,7 +45,7 @@ class Membership(NamedTuple):
     controller_id: int
 
 
-class ClusterProcess:
+class ClusterProcess(Startable):
     """`count` brokers of a cluster, from `first_id` on, each a BrokerProcess of its own.
 
     `zookeeper_connect` is the setting of that name; a chroot of its own makes a cluster of its own.
@@ -123,10 +123,9 @@ class ClusterProcess:
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             known = {each: membership(*self._address(each)) for each in sorted(wanted)}
-            controllers = {each.controller_id for each in known.values() if each is not None}
-            agreed = all(each is not None and each.members == wanted for each in known.values())
-            if agreed and len(controllers) == 1 and controllers <= wanted:
-                return controllers.pop()
+            controller_id = agreed_controller(known.values(), wanted)
+            if controller_id is not None:
+                return controller_id
             if time.monotonic() > deadline:
                 raise BrokerStartError(self._disagreement(known))
             time.sleep(POLL_S)
@@ -185,18 +184,6 @@ class ClusterProcess:
         assert self._wiring is not None, "made without cuttable=True"
         return self._wiring
 
-    def __enter__(self) -> ClusterProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
 
 def replicated(count: int) -> dict[str, str]:
     """Settings with which a cluster of `count` brokers keeps all it is given without the last."""
@@ -209,6 +196,16 @@ def replicated(count: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
+
+
+def agreed_controller(known: Iterable[Membership | None], wanted: frozenset[int]) -> int | None:
+    """The controller, if all who were asked know of just these brokers and of it, one of them."""
+    controllers = set()
+    for each in known:
+        if each is None or each.members != wanted:
+            return None
+        controllers.add(each.controller_id)
+    return controllers.pop() if len(controllers) == 1 and controllers <= wanted else None
 
 
 def membership(port: int, host: str = HERE.address) -> Membership | None:

@@ -16,11 +16,10 @@ import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final
 
-from kwire.testing.ending import end
 from kwire.testing.host import HERE, Host
+from kwire.testing.lifetime import ServerProcess
 from kwire.testing.ports import free_port
 
 START_TIMEOUT_S: Final = 120.0
@@ -60,7 +59,7 @@ def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
     return False
 
 
-class BrokerProcess:
+class BrokerProcess(ServerProcess):
     """One broker over its whole life, through as many processes as it is started.
 
     It keeps its port and its data directory, so that clients find it again after `restart`.
@@ -76,10 +75,10 @@ class BrokerProcess:
         port: int = 0,
         host: Host = HERE,
     ) -> None:
+        super().__init__(Path(directory, "broker.log"))
         self.host = host
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
-        self.log_path = self.directory / "broker.log"
         self.port = port or free_port()
         self.settings = {
             "listeners": f"PLAINTEXT://{host.address}:{self.port}",
@@ -88,39 +87,17 @@ class BrokerProcess:
             "group.initial.rebalance.delay.ms": "0",
             **(settings or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
         """What a client takes as its bootstrap servers."""
         return f"{self.host.address}:{self.port}"
 
-    @property
-    def running(self) -> bool:
-        """Whether it was started and not stopped since; it may have died in between."""
-        return self._process is not None
-
-    @property
-    def pid(self) -> int:
-        """The running process' id."""
-        assert self._process is not None, "the broker is not running"
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        """Everything the broker has logged, over all its starts."""
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
     def command(self) -> list[str]:
         """The command line this broker is started with."""
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]
         serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
         return [*self.host.launcher, *serve, *sets]
-
-    def start(self) -> None:
-        """Start the process and return once it replies to a request."""
-        self.spawn()
-        self.wait_until_up()
 
     def spawn(self) -> None:
         """Start the process and return at once; `wait_until_up` waits."""
@@ -151,52 +128,3 @@ class BrokerProcess:
                 self.kill()
                 raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
-
-    @property
-    def ended(self) -> int | None:
-        """The exit status of a process that has ended by itself; None if it runs."""
-        return None if self._process is None else self._process.poll()
-
-    def pause(self) -> None:
-        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Go on after `pause`."""
-        os.kill(self.pid, signal.SIGCONT)
-
-    def stop(self) -> int:
-        """Ask for a clean shutdown (SIGTERM); return the exit status, -9 if it had to be killed."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the process at once (SIGKILL), as a crash of the machine's process would."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Shut down cleanly, then start again on the same port and data."""
-        self.stop()
-        self.start()
-
-    def _end(self, signal_number: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(signal.SIGCONT)  # it may be paused
-        try:
-            return end(process, signal_number)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-
-    def __enter__(self) -> BrokerProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()

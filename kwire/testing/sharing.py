@@ -22,12 +22,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
-from kwire.testing.cluster import membership
+from kwire.testing.cluster import agreed_controller, membership
 from kwire.testing.ending import PATIENCE_S, end
 from kwire.testing.host import Host
+from kwire.testing.lifetime import Startable
 from kwire.testing.ports import NoFreePort, free_port
 from kwire.testing.process import (
     POLL_S,
@@ -153,7 +153,7 @@ class SharedBroker:
             time.sleep(POLL_S)
 
 
-class SharedClusterProcess:
+class SharedClusterProcess(Startable):
     """`kwire serve --brokers count` over its life; it keeps its ports and its data.
 
     `settings` are those of all brokers; `launcher` are words before its command line.  All ends
@@ -274,10 +274,9 @@ class SharedClusterProcess:
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             known = [membership(self.brokers[each].port) for each in sorted(wanted)]
-            controllers = {each.controller_id for each in known if each is not None}
-            agreed = all(each is not None and each.members == wanted for each in known)
-            if agreed and len(controllers) == 1 and controllers <= wanted:
-                return controllers.pop()
+            controller_id = agreed_controller(known, wanted)
+            if controller_id is not None:
+                return controller_id
             if time.monotonic() > deadline:
                 raise BrokerStartError(f"no cluster in {START_TIMEOUT_S} s: {known}\n{self.log}")
             time.sleep(POLL_S)
@@ -304,18 +303,6 @@ class SharedClusterProcess:
         finally:
             assert process.stdin is not None
             process.stdin.close()
-
-    def __enter__(self) -> SharedClusterProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def _lives(pid: int) -> bool:

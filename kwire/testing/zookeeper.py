@@ -13,17 +13,15 @@ import contextlib
 import importlib.util
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
-from kwire.testing.ending import end
 from kwire.testing.host import HERE, Host
+from kwire.testing.lifetime import ServerProcess
 from kwire.testing.ports import free_port
 from kwire.testing.process import hold_lifeline
 
@@ -98,7 +96,7 @@ def _class_path(jars: Path, patterns: Sequence[str]) -> Iterator[str]:
         yield from (str(path) for path in sorted(jars.glob(pattern)))
 
 
-class ZooKeeperProcess:
+class ZooKeeperProcess(ServerProcess):
     """One ZooKeeper server over its whole life, through as many processes as it is started.
 
     It keeps its port and its data.  `settings` are those of zoo.cfg, before those chosen here;
@@ -116,10 +114,10 @@ class ZooKeeperProcess:
         is_logged: bool = False,
         host: Host = HERE,
     ) -> None:
-        self.host = host
         self.directory = Path(directory).resolve()
+        super().__init__(self.directory / "zookeeper.log")
+        self.host = host
         self.port = free_port()
-        self.log_path = self.directory / "zookeeper.log"
         self.jars = jars
         self.jvm = (*JVM, *jvm)
         self.is_logged = is_logged
@@ -130,7 +128,6 @@ class ZooKeeperProcess:
             **SETTINGS,
             **(settings or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
     @property
@@ -141,19 +138,6 @@ class ZooKeeperProcess:
         """What `zookeeper.connect` is for those who use everything below `chroot`."""
         return f"{self.address}{chroot}"
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "ZooKeeper is not running"
-        return self._process.pid
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
     def command(self) -> list[str]:
         jars = find_jars(self.jars)
         patterns = (*NEEDED_JARS, *USED_JARS, *(LOGGER_JARS if self.is_logged else ()))
@@ -161,11 +145,6 @@ class ZooKeeperProcess:
         config = str(self.directory / "zoo.cfg")
         java = [_java(), *self.jvm, "-cp", class_path, MAIN_CLASS, config]
         return [*self.host.launcher, *java]
-
-    def start(self) -> None:
-        """Start it and return once it serves.  Raises ZooKeeperMissing, ZooKeeperStartError."""
-        self.spawn()
-        self.wait_until_up()
 
     def spawn(self) -> None:
         """Start it and return at once; `wait_until_up` waits.  Raises ZooKeeperMissing."""
@@ -200,11 +179,6 @@ class ZooKeeperProcess:
                 raise ZooKeeperStartError(f"no reply in {START_TIMEOUT_S} s{hint}:\n{self.log}")
             time.sleep(POLL_S)
 
-    @property
-    def ended(self) -> int | None:
-        """The exit status of a process that has ended by itself; None if it runs."""
-        return None if self._process is None else self._process.poll()
-
     def ask(self, word: str) -> str:
         """What it replies to one of its four-letter words; empty if it does not."""
         said = b""
@@ -217,53 +191,13 @@ class ZooKeeperProcess:
                 said += got
         return said.decode(errors="replace")
 
-    def stop(self) -> int:
-        """Ask it to end (SIGTERM); returns its exit status."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL); its sessions live on in its data."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def _end(self, signal_number: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(signal.SIGCONT)  # it may be paused
-        self._dismiss_guard()
-        return end(process, signal_number)
-
-    def _dismiss_guard(self) -> None:
-        """Before the process is waited for: its id can be another's then."""
+    def _before_the_end(self) -> None:
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.kill()
             guard.wait()
             assert guard.stdin is not None
             guard.stdin.close()
-
-    def __enter__(self) -> ZooKeeperProcess:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def _kill_at_our_end(pid: int) -> subprocess.Popen[bytes]:
