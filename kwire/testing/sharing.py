@@ -13,6 +13,7 @@ started brings all others back that are down.  There is no network between them 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -109,7 +110,10 @@ class SharedBroker:
         told = re.compile(rf"broker {self.broker_id} (ended with status \d+|was ended by \w+)")
         before = len(told.findall(self.log))
         self.end(signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE_S
         while len(ends := told.findall(self.log)) == before:
+            if time.monotonic() > deadline:
+                return 1  # who would say so is gone, or stands still
             time.sleep(POLL_S)
         return _STATUSES.get(ends[-1], 1)
 
@@ -124,14 +128,14 @@ class SharedBroker:
     def end(self, number: signal.Signals) -> None:
         """End the process that is known; the cluster's process hears of the end, and says so."""
         pid = self._killed_pid = self.pid
-        if _lives(pid):
+        deadline = time.monotonic() + PATIENCE_S
+        with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGCONT)  # it may be paused
             os.kill(pid, number)
-        deadline = time.monotonic() + PATIENCE_S
-        while _lives(pid):
-            if time.monotonic() > deadline:
-                os.kill(pid, signal.SIGKILL)
-            time.sleep(POLL_S)
+            while _lives(pid):
+                if time.monotonic() > deadline:
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(POLL_S)
         self.running = False
 
     def start(self) -> None:
