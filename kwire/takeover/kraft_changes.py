@@ -9,7 +9,7 @@ features) is not touched.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import md5
 
@@ -123,17 +123,23 @@ def _said(record: AccessControlEntryRecord) -> tuple[ResourcePattern, AccessCont
 
 
 def _acls(change: ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
-    for entry in change.removed:
-        for acl_id in _ids_of(change.pattern, entry, kraft):
-            yield RemoveAccessControlEntryRecord(acl_id), 0
+    for acl_id in _ids_of(change.pattern, change.removed, kraft):
+        yield RemoveAccessControlEntryRecord(acl_id), 0
     for entry in change.added:
         yield _acl(change.pattern, entry), 0
 
 
 def _ids_of(
-    pattern: ResourcePattern, entry: AccessControlEntry, kraft: KraftMetadata
+    pattern: ResourcePattern, entries: Collection[AccessControlEntry], kraft: KraftMetadata
 ) -> list[bytes]:
-    return [acl_id for acl_id, record in kraft.acls.items() if _said(record) == (pattern, entry)]
+    wanted = {(pattern, entry) for entry in entries}
+    if not wanted:
+        return []
+    return [
+        acl_id
+        for acl_id, record in kraft.acls.items()
+        if record.resource_name == pattern.name and _said(record) in wanted
+    ]
 
 
 def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEntryRecord:
