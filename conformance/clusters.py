@@ -12,24 +12,16 @@ they are counted from 1, as `kwire serve --brokers` has it.
 from __future__ import annotations
 
 import contextlib
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
 
-from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
-from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S, NotStarted
-from kwire.testing import ClusterProcess, ZooKeeperProcess
+from kwire.conformance.apache_kafka import ApacheKafka, ApacheKafkaError, ZooKeeperBroker
+from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S
+from kwire.testing import ClusterProcess, SharedClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import agreed_controller, membership, replicated
-from kwire.testing.ending import end
 from kwire.testing.ports import free_port
-
-FOR_CLIENTS: Final = re.compile(r"for clients: (\S+)")
-"""What `kwire serve --brokers` logs once all its brokers are ready."""
 
 Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
 
@@ -37,29 +29,10 @@ Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
 @contextlib.contextmanager
 def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
     """`kwire serve --brokers COUNT` with `more` settings, but for their ids."""
-    settings = SETTINGS | dict(more) | {"log.dirs": str(directory / "data")}
+    settings = SETTINGS | dict(more)
     settings.pop("node.id", None)
-    sets = [f"--set={name}={value}" for name, value in settings.items()]
-    command = [sys.executable, "-m", "kwire.cli", "serve", "--brokers", str(count), "--port", "0"]
-    directory.mkdir(parents=True, exist_ok=True)
-    log_file = directory / "brokers.log"
-    with open(log_file, "wb") as log:
-        process = subprocess.Popen(
-            [*command, *sets], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-    try:
-        yield _told(process, log_file)
-    finally:
-        end(process)
-
-
-def _told(process: subprocess.Popen[bytes], log_file: Path) -> str:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and process.poll() is None:
-        if found := FOR_CLIENTS.search(log_file.read_text(errors="replace")):
-            return found[1]
-        time.sleep(POLL_S)
-    raise NotStarted(f"no cluster:\n{log_file.read_text(errors='replace')[-3000:]}")
+    with SharedClusterProcess(directory, count, settings) as cluster:
+        yield cluster.bootstrap
 
 
 @contextlib.contextmanager
@@ -139,7 +112,7 @@ def _wait_until_members(brokers: Sequence[ApacheKafka], ids: frozenset[int]) -> 
         if agreed_controller(known, ids) is not None:
             return
         if time.monotonic() > deadline:
-            raise NotStarted(f"no cluster of {sorted(ids)}: {known}")
+            raise ApacheKafkaError(f"no cluster of {sorted(ids)}: {known}")
         time.sleep(POLL_S)
 
 

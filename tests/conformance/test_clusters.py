@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import clusters, local
+from kwire.conformance import clusters
+from kwire.testing import BrokerStartError
 from kwire.testing.cluster import membership
 
 
@@ -31,7 +32,7 @@ def members_left(bootstrap: str) -> list[object]:
 @pytest.mark.slow
 def test_a_setting_that_is_refused_is_told(tmp_path: Path) -> None:
     with (
-        pytest.raises(local.NotStarted, match=r"num\.partitions"),
+        pytest.raises(BrokerStartError, match=r"num\.partitions"),
         clusters.kwire(tmp_path, 2, {"num.partitions": "many"}),
     ):
         pass
