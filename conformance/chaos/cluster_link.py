@@ -106,15 +106,11 @@ class ClusterLink(Link):
     def _learn(self) -> MetadataResponse:
         refused = Refused("CLOSED")
         for address in self._addresses:
-            link = self._links[address]
-            link.patience_s = LOOK_PATIENCE_S
             try:
-                found: MetadataResponse = link.ask(MetadataRequest(topics=None))
+                found: MetadataResponse = _look(self._links[address], MetadataRequest(topics=None))
             except Refused as error:
                 refused = error
                 continue
-            finally:
-                link.patience_s = REPLY_TIMEOUT_S
             self._metadata, self._answering = found, address
             return found
         raise Refused("NO_BROKER") from refused
@@ -145,13 +141,10 @@ class ClusterLink(Link):
     def _all_answers(self, request: Message) -> list[Any]:
         answers = []
         for link in self._links.values():
-            link.patience_s = LOOK_PATIENCE_S
             try:
-                answers.append(link.ask(request))
+                answers.append(_look(link, request))
             except Refused as refused:
                 raise Refused("BROKER_NOT_AVAILABLE") from refused
-            finally:
-                link.patience_s = REPLY_TIMEOUT_S
         return answers
 
     def offsets(
@@ -189,6 +182,15 @@ class ClusterLink(Link):
         for answer in found:
             check(answer.error_code)
         return {a.partition_index: a.committed_offset for a in found if a.committed_offset >= 0}
+
+
+def _look(link: Link, request: Message) -> Any:  # noqa: ANN401 - any response
+    """A broker's answer, if it does not stand still."""
+    link.patience_s = LOOK_PATIENCE_S
+    try:
+        return link.ask(request)
+    finally:
+        link.patience_s = REPLY_TIMEOUT_S
 
 
 def _offset_fetch_error(reply: Any) -> int:  # noqa: ANN401 - the response of some version

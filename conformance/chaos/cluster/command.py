@@ -134,7 +134,7 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def _keep(directory: Path, target: Path) -> None:
-    """The history, and each broker's log and data; the disks are unmounted by now."""
+    """The history, and each broker's log; the disks with the data are unmounted by now."""
     target.mkdir(parents=True, exist_ok=True)
     shutil.copy(directory / HISTORY_FILE, target / HISTORY_FILE)
     for log in (*directory.glob("*/broker.log"), *directory.glob("broker.log")):
