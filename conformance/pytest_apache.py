@@ -95,12 +95,13 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def apache_kafka_libs() -> Path:
     """The folder of Apache Kafka's jars; what a session starts on them starts quickly."""
-    found = _libs_or_skip()
+    found = libs_or_skip()
     archive_classes()
     return found
 
 
-def _libs_or_skip(version: str = VERSION) -> Path:
+def libs_or_skip(version: str = VERSION) -> Path:
+    """Apache Kafka's jars of a version; the test is skipped where they are not to be had."""
     missing = java.why_missing()
     if missing:
         pytest.skip(f"NOT TESTED: {missing}")
@@ -130,13 +131,13 @@ def _zookeeper_jars() -> Path:
     try:
         return find_jars()
     except ZooKeeperMissing:
-        return _libs_or_skip(ZOOKEEPER_VERSION)
+        return libs_or_skip(ZOOKEEPER_VERSION)
 
 
 @pytest.fixture(scope="session")
 def zookeeper_libs() -> Path:
     """The folder of jars of Apache Kafka's last version on ZooKeeper."""
-    return _libs_or_skip(ZOOKEEPER_VERSION)
+    return libs_or_skip(ZOOKEEPER_VERSION)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import apache_kafka, java
+from kwire.conformance import apache_kafka
+from kwire.conformance.pytest_apache import libs_or_skip
 from tests.takeover.walk import Walk
 
 SWAPS = 6
@@ -27,8 +28,5 @@ def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
 def test_many_swaps(seed: int, tmp_path: Path) -> None:
     """In turns with both versions, and one in five with two log directories."""
     version = VERSIONS[seed % 2]
-    try:
-        apache_kafka.libs(version)
-    except java.JavaMissing as missing:
-        pytest.skip(f"NOT TESTED: {missing}")
+    libs_or_skip(version)
     Walk(tmp_path, seed, version, directories=2 if seed % 5 == 0 else 1).swaps(SWAPS)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from kwire.conformance import apache_kafka, java
+from kwire.conformance.pytest_apache import libs_or_skip
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange import zookeeper_mode
@@ -20,10 +20,7 @@ from tests.log.interchange.observed import partition_ends
 @pytest.mark.java
 @pytest.mark.long
 def test_what_was_done_there_is_followed(tmp_path: Path) -> None:
-    try:
-        apache_kafka.libs(zookeeper_mode.VERSION)
-    except java.JavaMissing as missing:
-        pytest.skip(f"NOT TESTED: {missing}")
+    libs_or_skip(zookeeper_mode.VERSION)
     settings = {"node.id": "1", "auto.create.topics.enable": "false"}
     broker = BrokerProcess(tmp_path / "kwire", settings)
     broker.start()

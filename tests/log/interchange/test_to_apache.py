@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.conformance import apache_kafka, java
 from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.pytest_apache import libs_or_skip
 from kwire.log.directory import partition_metadata
 from kwire.log.directory.files import Files
 from kwire.log.inspection.inspection import partition_folders
@@ -64,10 +64,7 @@ def ours(by_kwire: Ours, tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.java
 @pytest.mark.slow
 def test_zookeeper_mode_takes_it_as_it_is(by_kwire: Ours, ours: Path, tmp_path: Path) -> None:
-    try:
-        apache_kafka.libs(zookeeper_mode.VERSION)
-    except java.JavaMissing as missing:
-        pytest.skip(f"NOT TESTED: {missing}")
+    libs_or_skip(zookeeper_mode.VERSION)
     nodes = zookeeper_mode.take_metadata(ours)
     with zookeeper_mode.running(ours, nodes, tmp_path / "apache") as bootstrap:
         found = observe(bootstrap)
