@@ -148,9 +148,9 @@ class Transactor(Generic[P]):
         return (Type.FAIL if known else Type.INFO), said
 
     def _abort(self) -> bool:
-        """Whether it works; `usable` then, unless records were on their way."""
+        """Whether it works; `usable` then, unless records were on their way and stayed there."""
         producer = self.producer
-        on_their_way = isinstance(producer, confluent_kafka.Producer) and len(producer) > 0
+        on_their_way = isinstance(producer, confluent_kafka.Producer) and producer.flush(CALL_S) > 0
         is_aborted = self._end(commit=False) is None
         self.usable = is_aborted and not on_their_way
         return is_aborted

@@ -16,13 +16,19 @@ from kwire.conformance.chaos.workloads.workload import Stage
 
 
 class Waiting(confluent_kafka.Producer):
-    """librdkafka's, with so many records on their way; transactions begin and end at once."""
+    """librdkafka's, with so many records on their way, of which some are answered when they are
+    waited for; transactions begin and end at once."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, answered: int) -> None:
         super().__init__({})
         self.count = count
+        self.answered = answered
 
     def __len__(self) -> int:
+        return self.count
+
+    def flush(self, timeout: float = -1) -> int:
+        self.count -= self.answered
         return self.count
 
     def begin_transaction(self) -> None:
@@ -44,10 +50,12 @@ def fails() -> None:
 
 
 @pytest.mark.parametrize("work", [lambda: None, fails], ids=["on purpose", "after a failure"])
-@pytest.mark.parametrize(("count", "usable"), [(0, True), (3, False)])
+@pytest.mark.parametrize(
+    ("count", "answered", "usable"), [(0, 0, True), (3, 3, True), (3, 2, False), (3, 0, False)]
+)
 def test_after_an_abort_with_records_on_their_way(
-    stage: Stage, work: Callable[[], None], count: int, usable: bool
+    stage: Stage, work: Callable[[], None], count: int, answered: int, usable: bool
 ) -> None:
-    transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count))
+    transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count, answered))
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert transactor.usable is usable
