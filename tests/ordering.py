@@ -32,6 +32,7 @@ SESSIONS = {
         "tests/pipeline/audit/test_compare.py",
         "tests/pipeline/mirroring/test_mirror.py",
         "tests/pipeline/test_following.py",
+        "tests/pipeline/test_secured.py",
     ),
 }
 """Pieces and their files, or folders of them: both take about as long."""

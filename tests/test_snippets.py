@@ -152,12 +152,20 @@ def test_serving(tmp_path: Path) -> None:
     tmp_path.joinpath("server.properties").write_text("num.partitions=2\n")
     for command in block(SERVE).splitlines():
         port = free_port()
-        at = f"listeners=PLAINTEXT://localhost:{port}"
-        words = [*command.partition("#")[0].split(), "--set", at]
-        words += ["--data", str(tmp_path / f"data-{port}"), "--exit-on-eof"]
+        data = tmp_path / f"data-{port}"
+        words = [*command.partition("#")[0].split(), "--data", str(data), "--exit-on-eof"]
+        if "--secure" in words:
+            words += ["--port", str(port)]
+        else:
+            words += ["--set", f"listeners=PLAINTEXT://localhost:{port}"]
         serving = [str(Path(sys.executable).parent / words[0]), *words[1:]]
         with subprocess.Popen(serving, stdin=subprocess.PIPE, cwd=tmp_path) as process:
             try:
+                if "--secure" in words:  # its clients: tests/cli/test_secured.py
+                    while not data.with_name(f"{data.name}-secure").exists():
+                        assert process.poll() is None, command
+                        time.sleep(0.05)
+                    continue
                 while not answers("localhost", port):
                     assert process.poll() is None, command
                 with Cluster(f"localhost:{port}", timeout_s=30) as cluster:

@@ -182,6 +182,7 @@ class Cluster:
         for known in topic.partitions:
             if known.partition_index == partition.partition:
                 if known.leader_id < 0:
+                    self.forget_leader(partition.topic)
                     raise BrokerRefused(ErrorCode.LEADER_NOT_AVAILABLE, str(partition))
                 return known.leader_id
         count = len(topic.partitions)

@@ -135,3 +135,13 @@ def test_resets_stay_within_what_there_is(cluster: Cluster, unique: str) -> None
         plan_reset(cluster, {}, [at], Target.SHIFT, 1)
     with pytest.raises(Misuse, match="nothing to reset"):
         plan_reset(cluster, {}, [], Target.EARLIEST, 0)
+
+
+def test_who_leads_is_asked_again_where_nobody_did(cluster: Cluster, unique: str) -> None:
+    create_topic(cluster, unique, partitions=1)
+    place = TopicPartition(unique, 0)
+    leader_id = cluster.retrying(lambda: cluster.leader_id(place))
+    cluster.topics[unique].partitions[0].leader_id = -1  # as it was told of a cluster that starts
+    with pytest.raises(BrokerRefused, match="LEADER_NOT_AVAILABLE"):
+        cluster.leader_id(place)
+    assert cluster.leader_id(place) == leader_id

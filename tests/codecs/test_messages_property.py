@@ -108,6 +108,7 @@ KRAFT_RECORDS = {
     (name, version)
     for name, versions in {
         "AccessControlEntryRecord": 1,
+        "ClientQuotaRecord": 1,
         "ConfigRecord": 1,
         "DelegationTokenRecord": 1,
         "FeatureLevelRecord": 1,

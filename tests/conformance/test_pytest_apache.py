@@ -76,7 +76,8 @@ def test_a_node_ends_with_the_last_test_that_may_use_it(tmp_path: Path, workers:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_1_users.py").write_text(USERS)
     (tmp_path / "test_2_after.py").write_text(AFTER)
-    options = ["-n", workers, "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base")]
+    options = ["-n", workers, "--dist", "loadfile", "-q", "-p", "no:cacheprovider"]
+    options += ["--basetemp", str(tmp_path / "base")]
     options += ["--strict-markers", "-o", "markers=java:\nslow:", "--rootdir", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path)],

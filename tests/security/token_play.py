@@ -84,10 +84,14 @@ class Play:
         talk = Talk(self._addresses["SASL"])
         password = base64.b64encode(secret).decode()
         client = ScramClient(mechanism, token_id, password, talk.nonce, by_token=True)
-        talk.handshake(mechanism)
-        last = client.respond(talk.token(client.first()))
-        assert last is not None
-        client.respond(talk.token(last))
+        try:
+            talk.handshake(mechanism)
+            last = client.respond(talk.token(client.first()))
+            assert last is not None
+            client.respond(talk.token(last))
+        except BaseException:
+            talk.close()
+            raise
         return talk
 
     def shown(self, value: Any, field: str = "") -> Any:  # noqa: ANN401 - any part of a response

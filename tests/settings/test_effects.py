@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LEFT_OUT = (
     *(f"kwire/settings/{name}.py" for name in ("rules", "check", "groups", "load", "plugins")),
     *(f"kwire/{name}/" for name in ("client", "demo", "pipeline")),
+    "kwire/security/oauth/retrieving.py",
 )
 """What is compared with a bound, or told, has not acted by that; clients have settings of their
 own."""

@@ -6,6 +6,7 @@ were added since its last snapshot beside one who was removed, also where it wro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,7 +139,9 @@ def test_users_rights_and_quotas_there_and_back(apache_kafka_libs: Path, tmp_pat
         create_acls(client, [ALICE, DENIED, *OTHERS])
         for entity, values in QUOTAS:
             alter_quotas(client, entity, values)
-        before = seen(client)
+        deadline = time.monotonic() + 120  # what was answered is told a moment later
+        while len((before := seen(client))["quotas"]) < len(QUOTAS):
+            assert time.monotonic() < deadline, before
         assert (len(before["acls"]), len(before["quotas"])) == (4, len(QUOTAS))
 
     with swapped.kwire(killed=True) as client:

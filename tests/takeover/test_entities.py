@@ -31,7 +31,7 @@ def kraft_at(level: int = SINCE) -> KraftMetadata:
 
 
 def levels(level: int) -> dict[str, int]:
-    return {"metadata.version": level, "transaction.version": 2}
+    return {"metadata.version": level, "transaction.version": 2, "group.version": 1}
 
 
 def image_at(level: int) -> ClusterImage:

@@ -35,11 +35,10 @@ def follow(image: ClusterImage, kraft: KraftMetadata) -> tuple[ClusterImage, lis
 
 def test_levels_of_the_log_are_in_force() -> None:
     image, says = follow(ClusterImage("c", version=7), kraft_at(metadata=21))
-    assert image.features.in_force == {METADATA_VERSION: 21}  # 3.9 has no transaction.version
+    assert image.features.in_force == {METADATA_VERSION: 21}  # 3.9 has no others
     assert image.features.epoch == 8, "later than any that a client was told"
-    assert says == [
-        "features are at other levels: metadata.version to 21, transaction.version to 0"
-    ]
+    told = "metadata.version to 21, transaction.version to 0, group.version to 0"
+    assert says == [f"features are at other levels: {told}"]
     assert follow(image, kraft_at(metadata=21)) == (image, [])
 
 
@@ -75,7 +74,7 @@ def test_what_an_administrator_changes_is_written_as_a_controller_would() -> Non
 
 
 def test_the_log_is_brought_what_it_lacks() -> None:
-    kraft, image = kraft_at(metadata=30, transaction=2), image_at(transaction=1)
+    kraft, image = kraft_at(metadata=30, transaction=2, group=1), image_at(transaction=1)
     (change,) = lacking(kraft, image, ME)
     ((record, _),) = records_of(change, ME, kraft)
     assert record == FeatureLevelRecord(TRANSACTION_VERSION, 1)

@@ -16,7 +16,7 @@ from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.log.directory import kraft_records
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.metadata.changes import Change, Conflict, CreateTopic, DeleteTopic, SetConfigs
-from kwire.metadata.features import TRANSACTION_VERSION, FinalizedFeatures
+from kwire.metadata.features import SUPPORTED, FinalizedFeatures
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.takeover import reconciling
 from kwire.takeover.kraft_changes import (
@@ -58,7 +58,7 @@ def found(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
 @pytest.mark.parametrize("features", LEVELS)
 def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.DataObject) -> None:
     kraft = KraftMetadata(features=dict(features))
-    levels = {TRANSACTION_VERSION: 0, **features}
+    levels = {**dict.fromkeys(SUPPORTED, 0), **features}
     image = ClusterImage("c").with_features(FinalizedFeatures(levels))
     for _ in range(data.draw(st.integers(0, 12))):
         change = data.draw(change_of(image))

@@ -12,7 +12,8 @@ from kwire.security.checkup import Grade, findings
 from kwire.security.tls.making import DevelopmentAuthority
 from kwire.settings import BrokerConfig
 
-NOW = datetime.datetime.now(datetime.UTC)
+NOW = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=6)
+"""After any test of this run has made its certificates."""
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 OLD_SECRET = "delegation.token.master.key"
