@@ -59,12 +59,15 @@ from pathlib import Path
 def test_it_has_ended():
     started = Path(__file__).with_name("started")
     deadline = time.monotonic() + 60
-    while not started.exists() or is_running(int(started.read_text())):
+    while not (started.exists() and started.read_text()) or is_running(int(started.read_text())):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 def is_running(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 """
 
 
