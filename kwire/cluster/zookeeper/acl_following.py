@@ -7,21 +7,23 @@ starts, and one that runs keeps the list it had.  So Apache Kafka's AclAuthorize
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from functools import partial
 from itertools import chain
-from typing import Protocol
+from typing import Final, Protocol
 
 from kwire.cluster.store import StoreError
 from kwire.cluster.zookeeper import acl_znodes
 from kwire.cluster.zookeeper.link import log
 from kwire.cluster.zookeeper.merging import with_acls
-from kwire.cluster.zookeeper.notifications import purge
+from kwire.cluster.zookeeper.notifications import Notifications
 from kwire.cluster.zookeeper.session import Session
 from kwire.cluster.zookeeper.writing import Versions
 from kwire.metadata.acls import NO_ENTRIES, AccessControlEntry, PatternType, ResourcePattern
 from kwire.metadata.changes import Change, ChangeAcls
 from kwire.metadata.image import ClusterImage
 
-_DAMAGED = (ValueError, TypeError, LookupError, AttributeError)
+DAMAGED: Final = (ValueError, TypeError, LookupError, AttributeError)
+"""What decoding a znode raises that does not say what it is to say."""
 
 
 class Followed(Protocol):
@@ -43,8 +45,10 @@ class AclFollower:
 
     def __init__(self, store: Followed) -> None:
         self._store = store
-        self._heard: dict[str, set[str]] = {folder: set() for folder in acl_znodes.FOLDERS.values()}
-        """Notifications of what has been read since, by folder."""
+        self._told = {
+            pattern_type: Notifications(store.session, folder)
+            for pattern_type, folder in acl_znodes.FOLDERS.items()
+        }
         self._is_loaded = False
 
     async def follow(self, subjects: Set[str], *, everything: bool) -> None:
@@ -52,9 +56,9 @@ class AclFollower:
         if everything:
             await self.read_all()
             return
-        for pattern_type, folder in acl_znodes.FOLDERS.items():
-            if folder in subjects:
-                await self.read_changes(pattern_type)
+        for pattern_type, told in self._told.items():
+            if told.folder in subjects:
+                await told.hear(partial(self._read_changed, pattern_type))
 
     async def read_again(self, changes: Iterable[Change]) -> None:
         """What these are about."""
@@ -62,8 +66,8 @@ class AclFollower:
         await self.read(dict.fromkeys(listed))
 
     async def read_all(self) -> None:
-        for folder in self._heard:
-            self._heard[folder] = set(await self._store.session.children(folder, watch=True))
+        for told in self._told.values():
+            await told.pass_over()
         paths = [*acl_znodes.TYPE_PATHS]
         names = await self._store.session.children_of_all(paths)
         there = [
@@ -74,23 +78,14 @@ class AclFollower:
         await self.read(dict.fromkeys(chain(there, self._store.image.acls)))
         self._is_loaded = True
 
-    async def read_changes(self, pattern_type: PatternType) -> None:
-        """Read what notifications are about that were not heard yet, and remove the oldest."""
-        session, folder = self._store.session, acl_znodes.FOLDERS[pattern_type]
-        names = await session.children(folder, watch=True)
-        new = [f"{folder}/{name}" for name in names if name not in self._heard[folder]]
+    async def _read_changed(self, pattern_type: PatternType, told: list[tuple[str, bytes]]) -> None:
         changed: dict[ResourcePattern, None] = {}
-        for path, found in zip(new, await session.get_all(new), strict=True):
-            if found is None:
-                continue
+        for path, content in told:
             try:
-                changed[acl_znodes.decode_change(found[0], pattern_type)] = None
-            except _DAMAGED as problem:
+                changed[acl_znodes.decode_change(content, pattern_type)] = None
+            except DAMAGED as problem:
                 log.warning("%s is damaged: %r", path, problem)
         await self.read(changed)
-        self._heard[folder] = set(names)
-        if new:
-            await purge(session, [f"{folder}/{name}" for name in names])
 
     async def read(self, patterns: Iterable[ResourcePattern]) -> None:
         """Publish what is there now of these."""
@@ -107,7 +102,7 @@ class AclFollower:
             store.versions.acls[pattern] = each[1].version
             try:
                 found[pattern] = acl_znodes.decode_acls(each[0])
-            except _DAMAGED as problem:
+            except DAMAGED as problem:
                 self._not_understood(path, problem)
         store.publish(*with_acls(store.image, found))
 

@@ -1,9 +1,12 @@
-"""Sequential znodes that tell of a change, which stay a while for who was away."""
+"""Sequential znodes that tell of a change, which stay a while for who was away.
+
+Each is read once; what it says a change was in is read then, for its own words may be old.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from kwire.cluster.zookeeper.link import log
@@ -11,6 +14,30 @@ from kwire.cluster.zookeeper.session import OutcomeUnknown, Refused, Session
 
 CHANGES_KEPT_S: Final = 15 * 60
 """How long a notification stays, as in Apache Kafka."""
+
+
+class Notifications:
+    """Those of one folder.  All of it raises StoreError."""
+
+    def __init__(self, session: Session, folder: str) -> None:
+        self._session = session
+        self.folder = folder
+        self._heard: set[str] = set()
+        """Of what has been read since."""
+
+    async def pass_over(self) -> None:
+        """What they are about will be read in any case; those that come are watched for."""
+        self._heard = set(await self._session.children(self.folder, watch=True))
+
+    async def hear(self, read: Callable[[list[tuple[str, bytes]]], Awaitable[None]]) -> None:
+        """Have `read` the paths and contents of those not heard yet; remove the oldest."""
+        names = await self._session.children(self.folder, watch=True)
+        new = [f"{self.folder}/{name}" for name in names if name not in self._heard]
+        found = zip(new, await self._session.get_all(new), strict=True)
+        await read([(path, each[0]) for path, each in found if each is not None])
+        self._heard = set(names)
+        if new:
+            await purge(self._session, [f"{self.folder}/{name}" for name in names])
 
 
 async def purge(session: Session, paths: Sequence[str]) -> None:
