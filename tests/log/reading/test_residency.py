@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kwire.log.reading.residency import PROBE_EVERY_BYTES, is_resident, read_in
+from tests.pages import forget, forget_or_skip
 
 SIZE_BYTES = 4 * 1024 * 1024
 
@@ -19,12 +20,7 @@ def cold_file(tmp_path: Path) -> Iterator[int]:
     """A file none of whose pages is in memory."""
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     os.pwrite(fd, bytes(SIZE_BYTES), 0)
-    os.fsync(fd)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    if is_resident(fd, 0, SIZE_BYTES):
-        os.close(fd)
-        pytest.skip("this file system keeps its files in memory")
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # looking may have begun to read
+    forget_or_skip(fd)
     yield fd
     os.close(fd)
 
@@ -49,7 +45,7 @@ def test_nothing_is_there_wherever_it_is(cold_file: int) -> None:
 def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     middle = SIZE_BYTES // 2
-    os.posix_fadvise(cold_file, middle, 2 * PROBE_EVERY_BYTES, os.POSIX_FADV_DONTNEED)
+    forget(cold_file, middle, 2 * PROBE_EVERY_BYTES)
     assert not is_resident(cold_file, 0, SIZE_BYTES)
     assert is_resident(cold_file, 0, middle)
 
@@ -57,10 +53,10 @@ def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
 def test_a_hole_at_the_very_end_is_seen(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     end = SIZE_BYTES - 2 * PROBE_EVERY_BYTES
-    os.posix_fadvise(cold_file, SIZE_BYTES - 4096, 4096, os.POSIX_FADV_DONTNEED)
+    forget(cold_file, SIZE_BYTES - 4096, 4096)
     assert not is_resident(cold_file, end, SIZE_BYTES - end)
     assert is_resident(cold_file, end, SIZE_BYTES - end - 4096)
-    os.posix_fadvise(cold_file, SIZE_BYTES - 4096, 4096, os.POSIX_FADV_DONTNEED)  # as in cold_file
+    forget(cold_file, SIZE_BYTES - 4096, 4096)
     assert not is_resident(cold_file, end, SIZE_BYTES - end - 4095), "its first byte"
 
 
