@@ -5,10 +5,14 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from http.client import HTTPException
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
+
+from kwire.security.tls.context import client_context
+from kwire.security.tls.options import read_options
 
 TIMEOUT_S: Final = 20.0
 """To connect, and between two pieces of an answer: jose4j's."""
@@ -20,6 +24,13 @@ SCHEMES: Final = ("file", "http", "https")
 
 class CannotFetch(Exception):
     """Why there is nothing; the URL is not in it, for it may hold a secret."""
+
+
+def tls_of(options: Mapping[str, str]) -> ssl.SSLContext | None:
+    """By `ssl.*` of a JAAS line; None for who the system trusts.  Raises TlsError."""
+    if not any(name.startswith("ssl.") for name in options):
+        return None
+    return client_context(read_options(options))
 
 
 def path_of(url: str) -> Path | None:

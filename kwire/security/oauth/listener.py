@@ -7,19 +7,16 @@ to be changed at run time.
 from __future__ import annotations
 
 import logging
-import ssl
 import time
 from collections.abc import Mapping
 
 import trio
 
-from kwire.security.oauth.fetching import SCHEMES
+from kwire.security.oauth.fetching import SCHEMES, tls_of
 from kwire.security.oauth.key_source import KeySource, NoKeys, Refreshing
 from kwire.security.oauth.signed_token import SignedRules, validate_signed
 from kwire.security.sasl.oauthbearer import Validate
-from kwire.security.tls.context import client_context
 from kwire.security.tls.error import TlsError
-from kwire.security.tls.options import read_options
 from kwire.settings import ConfigError
 from kwire.settings.definitions.security import SecuritySettings
 
@@ -78,15 +75,8 @@ def _source(
         settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
         settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
     )
-    return KeySource(url, refreshing, _tls(listener, module_options))
-
-
-def _tls(listener: str, module_options: Mapping[str, str]) -> ssl.SSLContext | None:
-    """By `ssl.*` of the JAAS line; None for who the system trusts."""
-    if not any(name.startswith("ssl.") for name in module_options):
-        return None
     try:
-        return client_context(read_options(module_options))
+        return KeySource(url, refreshing, tls_of(module_options))
     except TlsError as problem:
         raise ConfigError(f"sasl.jaas.config of listener {listener}: {problem}") from None
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import urllib.request
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
-from kwire.security.oauth.fetching import CannotFetch, ask, fetch, path_of
+from kwire.security.oauth.fetching import CannotFetch, ask, fetch, path_of, tls_of
 from kwire.security.sasl.oauthbearer import unsecured_token
-from kwire.security.tls.context import client_context
 from kwire.security.tls.error import TlsError
-from kwire.security.tls.options import read_options
 
 __all__ = ["BadOptions", "CannotFetch", "token_of"]
 
@@ -72,7 +69,11 @@ def _granted(url: str, properties: Mapping[str, str], options: Mapping[str, str]
         "Content-Type": "application/x-www-form-urlencoded",
     }
     request = urllib.request.Request(url, urlencode(grant).encode(), headers, method="POST")
-    return _token_in(ask(request, _tls(options)))
+    try:
+        tls = tls_of(options)
+    except TlsError as problem:
+        raise BadOptions(f"sasl.jaas.config: {problem}") from None
+    return _token_in(ask(request, tls))
 
 
 def _credential(
@@ -95,13 +96,3 @@ def _token_in(answer: bytes) -> str:
     if not isinstance(token, str):
         raise CannotFetch("it answers without access_token")
     return token
-
-
-def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
-    """By `ssl.*` of the JAAS line; None for who the system trusts."""
-    if not any(name.startswith("ssl.") for name in options):
-        return None
-    try:
-        return client_context(read_options(options))
-    except TlsError as problem:
-        raise BadOptions(f"sasl.jaas.config: {problem}") from None
