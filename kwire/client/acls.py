@@ -15,10 +15,16 @@ from kwire.codecs.messages.create_acls import (
 )
 from kwire.codecs.messages.delete_acls import (
     DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from kwire.codecs.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kwire.codecs.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only resource of the kind CLUSTER."""
@@ -123,17 +129,9 @@ def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
         return reply
 
     return sorted(
-        Acl(
-            Resource(each.resource_type),
-            Pattern(each.pattern_type),
-            each.resource_name,
-            acl.principal,
-            acl.host,
-            Operation(acl.operation),
-            Permission(acl.permission_type),
-        )
-        for each in cluster.retrying(ask).resources
-        for acl in each.acls
+        _told(resource, entry)
+        for resource in cluster.retrying(ask).resources
+        for entry in resource.acls
     )
 
 
@@ -164,15 +162,21 @@ def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
         return reply
 
     return sorted(
-        Acl(
-            Resource(each.resource_type),
-            Pattern(each.pattern_type),
-            each.resource_name,
-            each.principal,
-            each.host,
-            Operation(each.operation),
-            Permission(each.permission_type),
-        )
+        _told(each, each)
         for result in cluster.retrying(ask).filter_results
         for each in result.matching_acls
+    )
+
+
+def _told(
+    on: DescribeAclsResource | DeleteAclsMatchingAcl, entry: AclDescription | DeleteAclsMatchingAcl
+) -> Acl:
+    return Acl(
+        Resource(on.resource_type),
+        Pattern(on.pattern_type),
+        on.resource_name,
+        entry.principal,
+        entry.host,
+        Operation(entry.operation),
+        Permission(entry.permission_type),
     )
