@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
-from kwire.log.directory import kraft_records
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.metadata.changes import SetFeatures
 from kwire.metadata.features import METADATA_VERSION, TRANSACTION_VERSION, FinalizedFeatures
 from kwire.metadata.image import ClusterImage
-from kwire.takeover.kraft_changes import Replica, lacking, records_of
-from kwire.takeover.reconciling import from_kraft
-
-ME = Replica(1)
+from kwire.takeover.kraft_changes import lacking, records_of
+from tests.takeover.test_entities import ME, follow, write
 
 
 def kraft_at(**levels: int) -> KraftMetadata:
@@ -22,15 +19,6 @@ def kraft_at(**levels: int) -> KraftMetadata:
 def image_at(**levels: int) -> ClusterImage:
     asked = {f"{name}.version": level for name, level in levels.items()}
     return ClusterImage("c", version=7).with_features(FinalizedFeatures(asked, None, 5))
-
-
-def follow(image: ClusterImage, kraft: KraftMetadata) -> tuple[ClusterImage, list[str]]:
-    says = []
-    for finding in from_kraft(image, kraft, 1, {}, lambda *_: None):
-        says.append(finding.says)
-        assert finding.change is not None
-        image = finding.change.apply_to(image)
-    return image, says
 
 
 def test_levels_of_the_log_are_in_force() -> None:
@@ -63,14 +51,16 @@ def test_levels_later_than_any_known_here_are_the_highest_known() -> None:
 def test_what_an_administrator_changes_is_written_as_a_controller_would() -> None:
     kraft = kraft_at(metadata=30, transaction=2, group=1)
     features = image_at(transaction=0).features
-    for record, version in list(records_of(SetFeatures(4, features), ME, kraft)):
-        assert isinstance(record, FeatureLevelRecord)
-        kraft.note(*kraft_records.decode(kraft_records.encode(record, version)))
+    change = SetFeatures(4, features)
+    assert all(
+        isinstance(record, FeatureLevelRecord) for record, _ in records_of(change, ME, kraft)
+    )
+    write(kraft, change)
     assert {name: level for name, level in kraft.features.items() if level} == {
         METADATA_VERSION: 30,
         "group.version": 1,
     }
-    assert list(records_of(SetFeatures(4, features), ME, kraft)) == []
+    assert list(records_of(change, ME, kraft)) == []
 
 
 def test_the_log_is_brought_what_it_lacks() -> None:
