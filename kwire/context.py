@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client that has not said who it is."""
 
 
 class CloseConnection(Exception):
@@ -32,7 +36,7 @@ class Context:
     """The client's address as DescribeGroups prints it, without the slash."""
     connection_id: str
     """`local-remote-number`, unique while the broker runs; names the connection in the log."""
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS
     api_key: int = -1
     api_version: int = -1
     client_id: str | None = None

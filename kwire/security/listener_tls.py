@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from kwire.context import ANONYMOUS
 from kwire.security.tls import ciphers
 from kwire.security.tls.context import server_context
 from kwire.security.tls.der import DerError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.security.tls")
 
-ANONYMOUS: Final = "User:ANONYMOUS"
 PROTOCOLS: Final = ("SSL", "SASL_SSL")
 
 

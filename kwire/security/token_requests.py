@@ -8,6 +8,7 @@ from kwire.codecs.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
+from kwire.context import ANONYMOUS
 from kwire.controller.token_changes import Lifetimes
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 ERROR_TIMESTAMP_MS: Final = -1
 """When a token that there is not expires."""
-_ANONYMOUS: Final = "User:ANONYMOUS"
 _REQUESTER_SINCE: Final = 3
 
 
@@ -27,7 +27,7 @@ def may_ask(config: BrokerConfig, context: Context) -> bool:
     protocol = protocols[context.listener]
     if context.by_token or protocol == "PLAINTEXT":
         return False
-    return protocol != "SSL" or context.principal != _ANONYMOUS
+    return protocol != "SSL" or context.principal != ANONYMOUS
 
 
 def lifetimes_of(config: BrokerConfig) -> Lifetimes:

@@ -37,10 +37,10 @@ class Notifications:
         await read([(path, each[0]) for path, each in found if each is not None])
         self._heard = set(names)
         if new:
-            await purge(self._session, [f"{self.folder}/{name}" for name in names])
+            await _purge(self._session, [f"{self.folder}/{name}" for name in names])
 
 
-async def purge(session: Session, paths: Sequence[str]) -> None:
+async def _purge(session: Session, paths: Sequence[str]) -> None:
     """Remove the oldest, in the order of their numbers, up to the first that is young."""
     for path in paths:
         stat = await session.exists(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kwire.context import ANONYMOUS
 from kwire.security.authority import configured, super_users
 from kwire.security.checkup.finding import SASL, Finding, Grade
 from kwire.security.checkup.listeners import client_auth, plain_users
@@ -60,8 +61,8 @@ def _known_users(config: BrokerConfig) -> set[str] | None:
 
 def _of_super_user(principal: str, known: set[str] | None) -> Iterator[Finding]:
     kind, _, name = principal.partition(":")
-    if principal == "User:ANONYMOUS":
-        says = "User:ANONYMOUS is among them: whoever does not log in may do everything"
+    if principal == ANONYMOUS:
+        says = f"{ANONYMOUS} is among them: whoever does not log in may do everything"
         yield Finding(Grade.OPEN, SUPER_USERS, says)
     elif kind != "User":
         says = f"{principal}: who comes in is of the type User, so this is nobody"
