@@ -9,19 +9,39 @@ from subprocess import CompletedProcess
 import pytest
 from kazoo.client import KazooClient
 
+from kwire.client.acls import Acl, AclFilter, Pattern, Permission, create_acls, describe_acls
+from kwire.client.acls import Operation as AclOperation
+from kwire.client.acls import Resource as AclResource
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import Operation, Resource, ResourceType, alter_configs, topic_settings
 from kwire.client.groups import commit_offsets, fetch_offsets
 from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
+from kwire.client.quotas import alter_quotas, describe_quotas
 from kwire.client.topics import create_topic
+from kwire.client.users import describe_users, set_passwords
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.conformance.apache_kafka import ZooKeeperBroker
+from kwire.metadata.features import TRANSACTION_VERSION
+from kwire.security.authority import STANDARD, ZOOKEEPERS
 from kwire.testing import BrokerProcess, ZooKeeperProcess
+from tests.cluster.mixed.clusters import until
 
 Kwire = Callable[..., CompletedProcess[str]]
 
 pytestmark = pytest.mark.slow
 
+SUPER_USERS = {"super.users": "User:ANONYMOUS"}
+MAY_NOT = Acl(
+    AclResource.TOPIC,
+    Pattern.LITERAL,
+    "t",
+    "User:mallory",
+    "*",
+    AclOperation.READ,
+    Permission.DENY,
+)
 PLACES = [TopicPartition("t", index) for index in range(3)]
 
 
@@ -35,6 +55,18 @@ def fill(cluster: Cluster) -> None:
         {"log.cleaner.threads": (Operation.SET, "2")},
     )
     commit_offsets(cluster, "g", {PLACES[0]: 1})
+    alter_configs(
+        cluster,
+        Resource(ResourceType.GROUP, "g"),
+        {"consumer.session.timeout.ms": (Operation.SET, "47000")},
+    )
+    alter_quotas(cluster, {"user": "alice", "client-id": "app/1"}, {"producer_byte_rate": 1e9})
+    alter_quotas(cluster, {"client-id": None}, {"consumer_byte_rate": 2e9})
+    set_passwords(cluster, {"alice": "secret"})
+    create_acls(cluster, [MAY_NOT])
+    wanted = FeatureUpdateKey(feature=TRANSACTION_VERSION, max_version_level=1, upgrade_type=2)
+    reply = cluster.any().call(UpdateFeaturesRequest(feature_updates=[wanted]))
+    assert not reply.error_code, reply.error_message
 
 
 def produce(cluster: Cluster) -> None:
@@ -52,6 +84,17 @@ def observed(cluster: Cluster) -> object:
         topic.topic_id,
         topic_settings(cluster, ["t"], ["retention.ms"]),
         fetch_offsets(cluster, "g")[PLACES[0]].offset,
+        describe_quotas(cluster, {}),
+        describe_users(cluster),
+        describe_acls(cluster, AclFilter()),
+    )
+
+
+def transaction_level(cluster: Cluster) -> int:
+    """As clients are told it."""
+    reply: ApiVersionsResponse = cluster.any().call(ApiVersionsRequest("test", "1"))
+    return {each.name: each.max_version_level for each in reply.finalized_features}.get(
+        TRANSACTION_VERSION, 0
     )
 
 
@@ -62,7 +105,8 @@ def ends(cluster: Cluster) -> set[int]:
 @pytest.fixture
 def single(tmp_path: Path) -> BrokerProcess:
     """A node that was filled, and has stopped."""
-    broker = BrokerProcess(tmp_path / "single", {"node.id": "7"})
+    settings = {"node.id": "7", "authorizer.class.name": STANDARD, **SUPER_USERS}
+    broker = BrokerProcess(tmp_path / "single", settings)
     with broker, Cluster(broker.bootstrap, timeout_s=240) as cluster:
         fill(cluster)
     return broker
@@ -98,7 +142,13 @@ def test_a_single_node_goes_on_in_a_cluster(
     assert done.stdout.splitlines() == [
         "/cluster/id",
         "/latest_producer_id_block",
+        "/feature",
         "/config/brokers/<default>",
+        "/config/groups/g",
+        "/config/clients/<default>",
+        "/config/users/alice",
+        "/config/users/alice/clients/app%2F1",
+        "/kafka-acl/Topic/t",
         "/brokers/topics/__consumer_offsets",
         "/brokers/topics/t",
     ]
@@ -108,16 +158,17 @@ def test_a_single_node_goes_on_in_a_cluster(
         "", "0 topics written for broker 7. To serve them:",
     )  # fmt: skip
 
-    member = BrokerProcess(
-        single.directory, {"broker.id": "7", "zookeeper.connect": connect}, port=single.port
-    )
+    access = {"authorizer.class.name": ZOOKEEPERS, **SUPER_USERS}
+    membership = {"broker.id": "7", "zookeeper.connect": connect}
+    member = BrokerProcess(single.directory, {**membership, **access}, port=single.port)
     with member, Cluster(member.bootstrap, timeout_s=240) as cluster:
         assert observed(cluster) == before
+        until(lambda: transaction_level(cluster) == 1, "at the level that was asked for")
         assert ends(cluster) == {1}
         produce(cluster)
         assert ends(cluster) == {2}
 
-    settings = {"log.dirs": str(single.data_dir)}
+    settings = {"log.dirs": str(single.data_dir), **access}
     with (
         ZooKeeperBroker(tmp_path / "apache", connect, 7, settings=settings) as apache,
         Cluster(apache.bootstrap, timeout_s=240) as cluster,

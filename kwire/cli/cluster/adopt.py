@@ -39,9 +39,10 @@ class NotAdopted(Exception):
 def command(directories: tuple[Path, ...], zookeeper: str, timeout: float, dry_run: bool) -> None:
     """Take a single node into a cluster that ZooKeeper coordinates.
 
-    DATA_DIR are its log.dirs, the first one first.  Its topics with their ids, what is set on
-    them and on brokers, its cluster id and its producer ids are written to ZooKeeper; records stay
-    where they are.  The node must have been stopped.
+    DATA_DIR are its log.dirs, the first one first.  Its topics with their ids, all that is set
+    (also quotas, users, features), access control lists, delegation tokens, its cluster id and its
+    producer ids are written to ZooKeeper; records stay where they are.  The node must have been
+    stopped.
 
     \b
       kwire cluster adopt --zookeeper localhost:2181 kwire-data --dry-run

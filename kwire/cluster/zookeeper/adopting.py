@@ -2,33 +2,53 @@
 
     /cluster/id                   its cluster id, where ZooKeeper has none yet
     /latest_producer_id_block     up to the last id that the node may have given
-    /config/…                     what is set on brokers, groups and metrics
+    /feature                      what an administrator has asked of the features
+    /config/…                     what is set on brokers, groups, metrics, users, clients, addresses
+    /kafka-acl…                   its access control lists
+    /delegation_token/tokens/…    its delegation tokens
     /brokers/topics/…             its topics, with their ids, what is set on them, and who leads
 
 in this order, so that a cluster id is there before anybody else can make one, and a topic before
-nothing that it needs.  What was interrupted is finished by doing it again: a topic with the same id
-is the node's own.
+nothing that it needs, least of all an access control list that denies something.  What was
+interrupted is finished by doing it again: what is there already in the same words, and a topic with
+the same id, is the node's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import trio
 
+from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import StoreError
-from kwire.cluster.zookeeper import reading, znodes
+from kwire.cluster.zookeeper import acl_znodes, reading, token_znodes, znodes
+from kwire.cluster.zookeeper.acl_following import DAMAGED
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
 from kwire.cluster.zookeeper.session import OutcomeUnknown, Refused, Session
 from kwire.cluster.zookeeper.store import ZooKeeperStore
 from kwire.codecs.uuids import uuid_text
-from kwire.metadata.changes import AlterPartition, Change, CreateTopic, SetConfigs
+from kwire.metadata.changes import (
+    AlterPartition,
+    Change,
+    ChangeAcls,
+    CreateTopic,
+    SetConfigs,
+    SetFeatures,
+    SetToken,
+)
 from kwire.metadata.election import is_new
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from kwire.metadata.refusal import Refusal
+from kwire.security.acls import check_for_zookeeper
 
 CHANGES_AT_ONCE = 500
 """Of one commit: some thousands of znodes."""
+
+Said = TypeVar("Said")
 
 
 class CannotAdopt(Exception):
@@ -41,7 +61,11 @@ class Adoption:
 
     cluster_id: str | None = None
     producer_ids: range | None = None
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """The levels of features that an administrator has set."""
     configs: list[SetConfigs] = field(default_factory=list)
+    acls: list[ChangeAcls] = field(default_factory=list)
+    tokens: list[SetToken] = field(default_factory=list)
     topics: list[TopicImage] = field(default_factory=list)
 
     @property
@@ -51,8 +75,12 @@ class Adoption:
             yield znodes.CLUSTER_ID
         if self.producer_ids is not None:
             yield znodes.PRODUCER_ID_BLOCK
+        if self.asked:
+            yield znodes.FEATURE
         for each in self.configs:
             yield znodes.config_path((each.resource, each.name))
+        yield from (acl_znodes.acl_path(each.pattern) for each in self.acls)
+        yield from (token_znodes.token_path(each.token_id) for each in self.tokens)
         yield from (znodes.topic_path(topic.name) for topic in self.topics)
 
 
@@ -92,7 +120,10 @@ async def _planned(session: Session, image: ClusterImage, broker_id: int) -> Ado
             f"broker {running[0]} is registered in ZooKeeper: stop all brokers, then do it again"
         )
     adoption.producer_ids = await _producer_ids(session, image)
+    adoption.asked = await _asked(session, image)
     adoption.configs = await _configs(session, image)
+    adoption.acls = await _acls(session, image)
+    adoption.tokens = await _tokens(session, image)
     adoption.topics = await _topics(session, image, broker_id)
     return adoption
 
@@ -121,6 +152,60 @@ async def _configs(session: Session, image: ClusterImage) -> list[SetConfigs]:
             raise CannotAdopt(f"ZooKeeper has other settings in {path}")
         wanted.append(SetConfigs(resource, name, {}, configs))
     return wanted
+
+
+async def _asked(session: Session, image: ClusterImage) -> Mapping[str, int]:
+    """What of the features no administrator has said in ZooKeeper already."""
+    wanted = image.features.asked
+    there = (await reading.features(session)).asked
+    if there and there != wanted:
+        raise CannotAdopt(f"ZooKeeper has other levels of features in {znodes.FEATURE}")
+    return {} if there else wanted
+
+
+async def _acls(session: Session, image: ClusterImage) -> list[ChangeAcls]:
+    """Refused where one of them would be lost: it may be the one that denies something."""
+    for pattern, entries in image.acls.items():
+        for entry in entries:
+            try:
+                check_for_zookeeper(pattern, entry)
+            except Refusal as refusal:
+                raise CannotAdopt(
+                    f"brokers on ZooKeeper cannot keep the access control list on {pattern.name!r}"
+                    f" that names {entry.principal}: remove it first"
+                ) from refusal
+    patterns = sorted(image.acls)
+    paths = [acl_znodes.acl_path(pattern) for pattern in patterns]
+    wanted = []
+    for pattern, path, found in zip(patterns, paths, await session.get_all(paths), strict=True):
+        entries = image.acls_on(pattern)
+        there = None if found is None else _understood(path, found[0], acl_znodes.decode_acls)
+        if there and there != entries:
+            raise CannotAdopt(f"ZooKeeper has other access control entries in {path}")
+        if not there:
+            wanted.append(ChangeAcls(pattern, added=tuple(sorted(entries))))
+    return wanted
+
+
+async def _tokens(session: Session, image: ClusterImage) -> list[SetToken]:
+    ids = sorted(image.tokens)
+    paths = [token_znodes.token_path(each) for each in ids]
+    wanted = []
+    for token_id, path, found in zip(ids, paths, await session.get_all(paths), strict=True):
+        token = image.tokens[token_id]
+        there = None if found is None else _understood(path, found[0], token_znodes.decode_token)
+        if there is not None and there != token:
+            raise CannotAdopt(f"ZooKeeper has another delegation token {token_id}")
+        if there is None:
+            wanted.append(SetToken(token_id, None, token))
+    return wanted
+
+
+def _understood(path: str, content: bytes, decode: Callable[[bytes], Said]) -> Said:
+    try:
+        return decode(content)
+    except DAMAGED as problem:
+        raise CannotAdopt(f"{path} in ZooKeeper cannot be understood: {problem!r}") from problem
 
 
 async def _topics(session: Session, image: ClusterImage, broker_id: int) -> list[TopicImage]:
@@ -172,12 +257,15 @@ async def _write_the_rest(
     config: ZooKeeperConfig, image: ClusterImage, adoption: Adoption, broker_id: int
 ) -> None:
     """As the controller, which nobody else can be meanwhile."""
+    config = replace(config, has_acls=bool(adoption.acls), has_tokens=bool(adoption.tokens))
     async with trio.open_nursery() as nursery:
         store = ZooKeeperStore(config, broker_id)
         await nursery.start(store.run)
         try:
             if not await store.campaign():
                 raise CannotAdopt("another broker has become the controller a moment ago")
+            asking = partial(_asking, adoption.asked)
+            await commit_decided(store, lambda: store.image, [asking])
             changes = list(_changes(store.image, image, adoption))
             for start in range(0, len(changes), CHANGES_AT_ONCE):
                 await store.commit(changes[start : start + CHANGES_AT_ONCE])
@@ -186,8 +274,18 @@ async def _write_the_rest(
             store.close()
 
 
+def _asking(asked: Mapping[str, int], known: ClusterImage) -> SetFeatures | None:
+    """A decision, for /feature is a moment old and the image may not have it yet."""
+    before = known.features
+    if not asked or before.asked == asked:
+        return None
+    return SetFeatures(before.epoch, replace(before, asked=asked, epoch=before.epoch + 1))
+
+
 def _changes(known: ClusterImage, image: ClusterImage, adoption: Adoption) -> Iterator[Change]:
     yield from adoption.configs
+    yield from adoption.acls
+    yield from adoption.tokens
     for topic in adoption.topics:
         # What a partition's state says of the controller must not be later than it is.
         states = [
