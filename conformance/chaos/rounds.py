@@ -15,7 +15,7 @@ from kwire.conformance.chaos.checks import Violation, violations
 from kwire.conformance.chaos.disk import disk_at
 from kwire.conformance.chaos.faults import Nemesis
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
-from kwire.conformance.chaos.plan import Plan, Reading
+from kwire.conformance.chaos.plan import FaultKind, Plan, Reading
 from kwire.conformance.chaos.subject import Subject
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.chaos.workloads import WORKLOADS, Client, Stage, Workload
@@ -50,6 +50,12 @@ class Verdict:
     not_ok: int
     seconds: float
     violations: list[Violation]
+
+    @property
+    def notes(self) -> str:
+        """How the disk was filled, if it was."""
+        filled = any(fault.kind is FaultKind.DISK for fault in self.plan.faults)
+        return f"disk: {self.disk}" if filled else ""
 
 
 def run(plan: Plan, make_subject: MakeSubject, directory: Path) -> Verdict:

@@ -40,6 +40,10 @@ class Verdict:
     seconds: float
     violations: list[Violation]
 
+    @property
+    def notes(self) -> str:
+        return f"in sync after {self.in_sync_s:.1f} s"
+
 
 def run(plan: ClusterPlan, ground: Ground, directory: Path) -> Verdict:
     """Carry out a round in `directory`, which keeps history and logs.

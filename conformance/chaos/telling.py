@@ -1,0 +1,88 @@
+"""What a command line of chaos does with each round: run it, tell of it, keep what it left."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+import click
+
+from kwire.conformance.chaos.checks import Violation
+from kwire.conformance.chaos.rounds import HISTORY_FILE, ClientHangs
+from kwire.conformance.chaos.subject import SubjectFailed
+from kwire.testing import BrokerStartError
+
+BROKER_LOG = "broker.log"
+
+
+class Verdict(Protocol):
+    """What a round has found; `notes` is what else is to be told of it, maybe nothing."""
+
+    @property
+    def operations(self) -> int: ...
+    @property
+    def not_ok(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def violations(self) -> Sequence[Violation]: ...
+    @property
+    def notes(self) -> str: ...
+
+
+def end_in_order() -> None:
+    """Have SIGTERM end what was started, and unmount what was mounted."""
+    signal.signal(signal.SIGTERM, _ended)
+
+
+def _ended(*_: object) -> NoReturn:
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def all_pass(seeds: range, passes: Callable[[int], bool]) -> bool:
+    """Whether the rounds of all seeds do, which the last line says."""
+    failed = [seed for seed in seeds if not passes(seed)]
+    click.echo(f"{len(seeds)} rounds, {len(failed)} with violations {failed or ''}")
+    return not failed
+
+
+def passes(head: str, run: Callable[[Path], Verdict], kept: Path) -> bool:
+    """Run one round, print its line, keep what it left if it failed."""
+    click.echo(head, nl=False)
+    with tempfile.TemporaryDirectory(prefix="kwire-chaos-") as name:
+        directory = Path(name)
+        try:
+            verdict = run(directory)
+        except (SubjectFailed, BrokerStartError, ClientHangs) as failure:
+            click.echo(f"  {type(failure).__name__}: {failure}")
+            _keep(directory, kept)
+            return False
+        click.echo(_outcome(verdict))
+        for violation in verdict.violations:
+            click.echo(f"    {violation}")
+        if verdict.violations:
+            _keep(directory, kept)
+        return not verdict.violations
+
+
+def _outcome(verdict: Verdict) -> str:
+    result = f"{len(verdict.violations)} VIOLATIONS" if verdict.violations else "ok"
+    told = [f"{verdict.operations} operations", f"{verdict.not_ok} not ok", verdict.notes]
+    return f"  {', '.join(filter(None, told))}  {verdict.seconds:.1f} s  {result}"
+
+
+def _keep(directory: Path, target: Path) -> None:
+    """The history, and each broker's log; disks with the data are unmounted by now."""
+    target.mkdir(parents=True, exist_ok=True)
+    history = directory / HISTORY_FILE
+    if history.exists():
+        shutil.copy(history, target / HISTORY_FILE)
+    for log in directory.glob(f"*/{BROKER_LOG}"):
+        shutil.copy(log, target / f"{log.parent.name}.log")
+    if (directory / BROKER_LOG).exists():
+        shutil.copy(directory / BROKER_LOG, target / BROKER_LOG)
+    click.echo(f"    kept in {target}")
