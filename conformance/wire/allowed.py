@@ -272,6 +272,12 @@ EXCUSED = (
         "results.error_*",
         f"{_FAILS_INSIDE}; kwire says POLICY_VIOLATION, as CreateTopics does in both",
     ),
+    Excuse(
+        ApiKey.OFFSET_FETCH,
+        "as nobody, with an epoch, of a consumer group",
+        "groups.error_code",
+        f"{_FAILS_INSIDE}; kwire says UNKNOWN_MEMBER_ID",
+    ),
     Excuse(ApiKey.ELECT_LEADERS, "no time", "*error_*", _NO_TIME),
     Excuse(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "no time", "*error_*", _NO_TIME),
     Excuse(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from kwire.codecs.messages.consumer_group_heartbeat import (
@@ -23,13 +24,16 @@ PATTERN_TIMEOUT_S = 30
 
 def group_of(stage: Stage, suffix: str = "g") -> str:
     """A group whose target is computed at once, however soon after the last time."""
-    name = stage.name(suffix)
+    return _configured(stage, [suffix])[suffix]
+
+
+def _configured(stage: Stage, suffixes: Iterable[str]) -> dict[str, str]:
+    names = {suffix: stage.name(suffix) for suffix in suffixes}
     config = AlterableConfig("consumer.assignment.interval.ms", 0, "0")
-    stage.ask(
-        IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, name, [config])])
-    )
+    resources = [AlterConfigsResource(GROUP_RESOURCE, name, [config]) for name in names.values()]
+    stage.ask(IncrementalAlterConfigsRequest(resources))
     stage.fence()
-    return name
+    return names
 
 
 def heartbeat(
@@ -69,6 +73,42 @@ def handing_over(stage: Stage, group: str, topic: Topic) -> None:
     stage.ask(join(group, "first", topic))
     stage.ask(join(group, "second", topic))
     stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1, 2)))
+
+
+def handed_over(stage: Stage, group: str, topic: Topic) -> None:
+    """Of three partitions the first member has two since epoch 2, the second one since epoch 3."""
+    handing_over(stage, group, topic)
+    stage.ask(heartbeat(group, "first", 2, owning(topic, 0, 1)))
+    stage.ask(heartbeat(group, "second", 3))
+
+
+def left(stage: Stage, group: str, topic: Topic) -> None:
+    """Its only member has left."""
+    stage.ask(join(group, "first", topic))
+    stage.ask(heartbeat(group, "first", -1))
+
+
+_STATES = {"handing": handing_over, "handed": handed_over, "left": left}
+
+
+def in_each_state(stage: Stage, topic: Topic) -> dict[str, str]:
+    """Groups: `handing` reconciles, `handed` is stable, `left` is empty."""
+    groups = _configured(stage, _STATES)
+    for suffix, make in _STATES.items():
+        make(stage, groups[suffix], topic)
+    return groups
+
+
+MEMBERS = {"handing": ("first", 2), "handed": ("first", 3), "left": ("", -1)}
+"""Who may commit in each state, in which epoch."""
+
+WORDS = (
+    *(("first", epoch) for epoch in (3, 2, 1, 0, 4, -1, -2)),
+    *(("second", epoch) for epoch in (3, 2)),
+    *(("nobody", epoch) for epoch in (2, -1)),
+    *(("", epoch) for epoch in (2, -1)),
+)
+"""(member, epoch) in whose name something is asked."""
 
 
 def until_assigned(stage: Stage, group: str, member: str, **fields: Any) -> int:  # noqa: ANN401 - of a heartbeat

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import (
@@ -13,6 +14,8 @@ from kwire.conformance.wire.cases.build import (
     joined,
     stable,
 )
+from kwire.conformance.wire.cases.consumer_group import in_each_state
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
@@ -39,6 +42,18 @@ def several(stage: Stage) -> None:
     stage.ask(commit(names[0], filled_topic(stage)))
     stable(stage, names[1])
     stage.send(DeleteGroupsRequest(names))
+
+
+@case("consumer groups in each state")
+def consumer(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    names = list(in_each_state(stage, topic).values())
+    stage.ask(commit(names[-1], topic))
+    stage.send(DeleteGroupsRequest(names))
+    stage.send(ask_offsets(names[-1], None), 8)
+    stage.send(DeleteGroupsRequest(names))
+    stage.send(ConsumerGroupDescribeRequest(names))
+    stage.send(join_consumer(names[-1], "m", topic))
 
 
 case.requests(

@@ -14,6 +14,7 @@ from kwire.conformance.wire.cases.build import (
     rebalancing,
     stable,
 )
+from kwire.conformance.wire.cases.consumer_group import in_each_state
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.DESCRIBE_GROUPS)
@@ -51,6 +52,13 @@ def static(stage: Stage) -> None:
 def operations(stage: Stage) -> None:
     stable(stage, stage.name("g"))
     stage.send(DescribeGroupsRequest([stage.name("g"), stage.name("none")], True))
+
+
+@case("consumer groups in each state")
+def consumer(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for group in in_each_state(stage, topic).values():
+        stage.send(DescribeGroupsRequest([group], True))
 
 
 case.requests(

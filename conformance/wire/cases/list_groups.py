@@ -13,6 +13,7 @@ from kwire.conformance.wire.cases.build import (
     joined,
     stable,
 )
+from kwire.conformance.wire.cases.consumer_group import in_each_state
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_GROUPS)
@@ -53,3 +54,18 @@ def by_type(stage: Stage) -> None:
     ):
         stage.send(ListGroupsRequest(types_filter=types))
     stage.send(ListGroupsRequest(["Stable"], ["classic"]))
+
+
+@case("consumer groups in each state")
+def consumer(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    in_each_state(stage, topic)
+    stage.send(ListGroupsRequest())
+    if stage.version < 4:
+        return
+    for states in (["Reconciling"], ["stable", "empty"], ["Assigning"], ["PreparingRebalance"]):
+        stage.send(ListGroupsRequest(states))
+    if stage.version < 5:
+        return
+    for types in (["consumer"], ["Consumer", "classic"]):
+        stage.send(ListGroupsRequest([], types))

@@ -14,6 +14,14 @@ from kwire.conformance.wire.cases.build import (
     stable,
     unknown_topic,
 )
+from kwire.conformance.wire.cases.consumer_group import (
+    WORDS,
+    group_of,
+    handed_over,
+    heartbeat,
+    in_each_state,
+    join,
+)
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
@@ -66,6 +74,46 @@ def static(stage: Stage) -> None:
             commit(group, topic, member_id=member.member_id, generation=1, group_instance_id=name)
         )
     stage.send(commit(group, topic, member_id="nobody", generation=1, group_instance_id=instance))
+
+
+@case("by members of a consumer group, in each epoch")
+def consumer_members(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for group in in_each_state(stage, topic).values():
+        for member_id, epoch in WORDS:
+            for partition in (0, 2):
+                stage.send(
+                    commit(group, topic, partition=partition, member_id=member_id, generation=epoch)
+                )
+        stage.send(ask_offsets(group, topic, 0, 1, 2), 8)
+
+
+@case("by a member of a consumer group, several partitions and one that is not its own")
+def consumer_partitions(stage: Stage) -> None:
+    group, topic, other = group_of(stage), stage.topic(partitions=3), stage.topic("other", 1)
+    handed_over(stage, group, topic)
+    for epoch in (3, 2):
+        request = commit(group, topic, member_id="first", generation=epoch)
+        request.topics[0].partitions += commit(group, topic, partition=1).topics[0].partitions
+        stage.send(request)
+        request.topics += commit(group, other).topics
+        request.topics += commit(group, unknown_topic(stage)).topics
+        stage.send(request)
+    for wanted in (topic, other):
+        stage.send(ask_offsets(group, wanted, 0, 1), 8)
+
+
+@case("by a static member of a consumer group", since=7)
+def consumer_static(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=1)
+    stage.ask(join(group, "m", topic, instance_id="i"))
+    for member_id, name in (("m", "i"), ("m", "other"), ("m", None), ("nobody", "i"), ("", "i")):
+        request = commit(group, topic, member_id=member_id, generation=2)
+        request.group_instance_id = name
+        stage.send(request)
+    stage.ask(heartbeat(group, "m", -2, instance_id="i"))
+    for epoch in (2, -2, -1):
+        stage.send(commit(group, topic, member_id="m", generation=epoch))
 
 
 @case("long words with the offset")

@@ -19,6 +19,14 @@ from kwire.conformance.wire.cases.build import (
     stable,
     unknown_topic,
 )
+from kwire.conformance.wire.cases.consumer_group import (
+    MEMBERS,
+    group_of,
+    heartbeat,
+    in_each_state,
+    join,
+    until_assigned,
+)
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.stage import Stage
 
@@ -65,6 +73,35 @@ def empty(stage: Stage) -> None:
     group = stage.name("g")
     emptied(stage, group)
     stage.send(delete(group, filled_topic(stage), 0))
+
+
+@case("a consumer group in each state")
+def consumer(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=3), stage.topic("other", 1)
+    for suffix, group in in_each_state(stage, topic).items():
+        member_id, epoch = MEMBERS[suffix]
+        for wanted in (topic, other):
+            stage.ask(commit(group, wanted, member_id=member_id, generation=epoch))
+        for wanted in (topic, other, unknown_topic(stage)):
+            stage.send(delete(group, wanted, 0, 9))
+        for wanted in (topic, other):
+            stage.send(ask_offsets(group, wanted, 0), 8)
+
+
+@case("topics that the members of a consumer group were subscribed to, and by a pattern")
+def unsubscribed(stage: Stage) -> None:
+    group, topic, other = group_of(stage), stage.topic(partitions=1), stage.topic("other", 1)
+    for wanted in (topic, other):
+        stage.ask(commit(group, wanted))
+    stage.ask(join(group, "m", topic, other))
+    stage.ask(heartbeat(group, "m", 2, subscribed_topic_names=[other.name]))
+    stage.send(delete(group, topic, 0))
+    stage.send(delete(group, other, 0))
+    fields = {"subscribed_topic_names": [], "subscribed_topic_regex": f"{topic.name[:-1]}[t].*"}
+    stage.ask(heartbeat(group, "m", -1))
+    until_assigned(stage, group, "m", **fields)
+    stage.send(delete(group, topic, 0))
+    stage.send(delete(group, other, 0))
 
 
 case.requests(

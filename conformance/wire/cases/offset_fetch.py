@@ -19,6 +19,13 @@ from kwire.conformance.wire.cases.build import (
     stable,
     unknown_topic,
 )
+from kwire.conformance.wire.cases.consumer_group import (
+    MEMBERS,
+    WORDS,
+    group_of,
+    handed_over,
+    in_each_state,
+)
 from kwire.conformance.wire.stage import NotApplicable, Stage
 
 case = Cases(ApiKey.OFFSET_FETCH)
@@ -108,6 +115,38 @@ def as_member(stage: Stage) -> None:
         request = ask(group, topic, 0)
         request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
         stage.send(request)
+
+
+@case("of a consumer group")
+def consumer(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for suffix, group in in_each_state(stage, topic).items():
+        member_id, epoch = MEMBERS[suffix]
+        stage.ask(commit(group, topic, member_id=member_id, generation=epoch))
+        stage.send(either(stage, group, topic, 0, 1))
+
+
+@case("as a member of a consumer group", since=9)
+def as_consumer_member(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for group in in_each_state(stage, topic).values():
+        for name, epoch in (*WORDS, (None, -1)):
+            request = ask(group, topic, 0)
+            request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
+            stage.send(request)
+        request = ask(group, None)
+        request.groups[0].member_id, request.groups[0].member_epoch = "first", 9
+        request.groups += ask(group, topic, 0).groups
+        stage.send(request)
+
+
+@case("as nobody, with an epoch, of a consumer group", since=9)
+def as_nobody(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=3)
+    handed_over(stage, group, topic)
+    request = ask(group, topic, 0)
+    request.groups[0].member_id, request.groups[0].member_epoch = None, 3
+    stage.send(request)
 
 
 @case("no groups", since=8)

@@ -23,6 +23,7 @@ from kwire.conformance.wire.cases.build import (
     stable,
     unknown_topic,
 )
+from kwire.conformance.wire.cases.consumer_group import WORDS, in_each_state
 from kwire.conformance.wire.cases.offset_fetch import ask as ask_offsets
 from kwire.conformance.wire.cases.txn import Producer, ended, initialized
 from kwire.conformance.wire.cases.txn_data import add_group, txn_commit
@@ -182,6 +183,38 @@ def no_group(stage: Stage) -> None:
         stage.send(request)
     other = stage.name("other")
     stage.send(txn_commit(producer, other, topic, member_id="m", generation_id=1))
+
+
+@case("by members of a consumer group, in each epoch", since=MEMBERS_SINCE)
+def consumer_members(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    producer = initialized(stage)
+    for group in in_each_state(stage, topic).values():
+        add_group(stage, producer, group)
+        for name, epoch in WORDS:
+            for partition in (0, 2):
+                request = txn_commit(
+                    producer,
+                    group,
+                    topic,
+                    partition=partition,
+                    member_id=name,
+                    generation_id=epoch,
+                )
+                stage.send(request)
+        _look(stage, group, topic)
+
+
+@case("by nobody, to a consumer group", until=MEMBERS_SINCE - 1)
+def consumer_group(stage: Stage) -> None:
+    topic = stage.topic(partitions=3)
+    for suffix, group in in_each_state(stage, topic).items():
+        producer = initialized(stage, suffix)
+        add_group(stage, producer, group)
+        stage.send(txn_commit(producer, group, topic))
+        _look(stage, group, topic)
+        ended(stage, producer)
+        _look(stage, group, topic)
 
 
 @case("long words with the offset")

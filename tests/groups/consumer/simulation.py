@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import (
@@ -27,15 +27,18 @@ CALLER = ConsumerCaller("client", "/127.0.0.1")
 Place = tuple[bytes, int]
 
 
-class Waiting:
-    """A heartbeat without a reply."""
+T = TypeVar("T")
 
-    response: ConsumerGroupHeartbeatResponse | None = None
 
-    def __deepcopy__(self, _: object) -> Waiting:
+class Waiting(Generic[T]):
+    """A request, and the reply that it has got."""
+
+    response: T | None = None
+
+    def __deepcopy__(self, _: object) -> Waiting[T]:
         return self
 
-    def resolve(self, response: Any) -> None:  # noqa: ANN401 - a reply of any kind
+    def resolve(self, response: T) -> None:
         assert self.response is None, "one reply each"
         self.response = response
 
@@ -110,7 +113,7 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         **fields: Any,  # noqa: ANN401 - of the request
     ) -> ConsumerGroupHeartbeatResponse:
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP_ID, **fields)
-        ticket = Waiting()
+        ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting()
         effects = self.machine.consumer.heartbeat(
             request, CALLER, new_member_id, ticket, self.now_ms
         )
