@@ -1,4 +1,5 @@
-"""python -m kwire.conformance.access [--rewrite]: Apache Kafka's answers, beside those kept."""
+"""python -m kwire.conformance.access [--rewrite] [--only NAME]: Apache Kafka's answers, beside
+those kept."""
 
 from __future__ import annotations
 
@@ -7,28 +8,70 @@ import sys
 import tempfile
 from difflib import unified_diff
 from pathlib import Path
+from typing import Final
 
-from kwire.conformance.access.brokers import answers, apache
-from kwire.conformance.access.kept import text_of
+from kwire.conformance.access.brokers import (
+    answers,
+    answers_to_brokers,
+    apache,
+    apache_on_zookeeper,
+    scenes,
+)
+from kwire.conformance.access.kept import text_of, text_of_scenes
+from kwire.conformance.apache_kafka import ZOOKEEPER_VERSION, libs
+from kwire.testing import ZooKeeperProcess
 
-KEPT = Path("tests/conformance/data/access-4.3.1.txt")
+DATA: Final = Path("tests/conformance/data")
+
+
+def _matrix(directory: Path) -> str:
+    with apache(directory) as (plain, sasl):
+        return text_of(answers(plain, sasl))
+
+
+def _scenes(directory: Path) -> str:
+    with apache(directory) as (plain, sasl):
+        return text_of_scenes(scenes(plain, sasl))
+
+
+def _brokers(directory: Path) -> str:
+    with (
+        ZooKeeperProcess(directory / "zookeeper", jars=libs(ZOOKEEPER_VERSION)) as zookeeper,
+        apache_on_zookeeper(directory / "broker", zookeeper.connect("/access")) as (plain, sasl),
+    ):
+        return text_of(answers_to_brokers(plain, sasl))
+
+
+KEPT: Final = {
+    "access-4.3.1.txt": _matrix,
+    "access-scenes-4.3.1.txt": _scenes,
+    "access-brokers-3.9.2.txt": _brokers,
+}
+"""What is kept in DATA, and what asks for it."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rewrite", action="store_true", help=f"keep the answers in {KEPT}")
+    parser.add_argument("--rewrite", action="store_true", help=f"keep the answers in {DATA}")
+    parser.add_argument("--only", choices=list(KEPT), help="ask for one of them")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, apache(Path(directory)) as (plain, sasl):
-        found = text_of(answers(plain, sasl))
-    if options.rewrite:
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(found, encoding="utf-8")
-        return 0
-    kept = KEPT.read_text(encoding="utf-8")
-    sys.stdout.writelines(
-        unified_diff(kept.splitlines(True), found.splitlines(True), "kept", "now")
-    )
-    return int(found != kept)
+    names = [options.only] if options.only else list(KEPT)
+    differ = [name for name in names if _differs(name, rewrite=options.rewrite)]
+    return int(bool(differ))
+
+
+def _differs(name: str, *, rewrite: bool) -> bool:
+    """Whether the answers are others than those kept, which is shown."""
+    with tempfile.TemporaryDirectory() as directory:
+        found = KEPT[name](Path(directory))
+    path = DATA / name
+    if rewrite:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, encoding="utf-8")
+        return False
+    kept = path.read_text(encoding="utf-8")
+    sys.stdout.writelines(unified_diff(kept.splitlines(True), found.splitlines(True), name, "now"))
+    return found != kept
 
 
 if __name__ == "__main__":

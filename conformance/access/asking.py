@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.primitives import Message
-from kwire.conformance.access.requests import ASKED, GROUP, TOPIC, TRANSACTION, request_of
+from kwire.conformance.access.requests import GROUP, TOPIC, TRANSACTION, request_of
 from kwire.conformance.access.senders import ADMIN, RIGHTS, SENDERS
 from kwire.conformance.wire.peer import Address, Outcome, Peer, Reply
 
@@ -35,6 +35,7 @@ NAMES = (
 _INSIDES = re.compile(r"^Request .*needs", re.DOTALL)
 """Apache Kafka prints the request, with addresses and the hash of an object."""
 _NOT_ASKED = -(2**31)
+NO_TOPIC_ID = bytes(16)
 READY_TIMEOUT_S, POLL_S = 120.0, 0.05
 _COORDINATED = ((0, GROUP, "heartbeat"), (1, TRANSACTION, "end_txn"))
 """Kind of key, a key, and a request that its coordinator answers."""
@@ -119,46 +120,66 @@ def _is_ready(peer: Peer, key_type: int, key: str, name: str, topic_id: bytes) -
     return "COORDINATOR" not in answer
 
 
-def matrix(plain: Address, sasl: Address, topic_id: bytes) -> Iterator[tuple[str, int, Row]]:
+def matrix(
+    plain: Address,
+    sasl: Address,
+    asked: Mapping[str, range],
+    request: Callable[[str, int], Message],
+) -> Iterator[tuple[str, int, Row]]:
     """Each request in each version, and what each sender was told."""
     peers = {sender: connect(plain, sasl, sender) for sender in SENDERS}
-    for name, versions in ASKED.items():
+    for name, versions in asked.items():
         for version in versions:
             row = {}
             for sender in SENDERS:
                 if not peers[sender].usable:
                     peers[sender] = connect(plain, sasl, sender)
-                row[sender] = told(ask(peers[sender], request_of(name, version, topic_id), version))
+                row[sender] = told(ask(peers[sender], request(name, version), version))
             yield name, version, row
     for peer in peers.values():
         peer.close()
 
 
-def told(outcome: Outcome) -> str:
-    """What an answer says of access, in an order of its own."""
+def told(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> str:
+    """What an answer says of access, in an order of its own.
+
+    `topics` are names for topic ids, where it matters which are told.
+    """
+    return "; ".join(told_of_each(outcome, topics))
+
+
+def told_of_each(outcome: Outcome, topics: Mapping[bytes, str] | None = None) -> list[str]:
+    """What an answer says of each thing that it names."""
     if not isinstance(outcome, Reply):
-        return type(outcome).__name__
+        return [type(outcome).__name__]
     if isinstance(outcome.message, ApiVersionsResponse):  # its names are those of features
-        return ErrorCode(outcome.message.error_code).name
-    return "; ".join(sorted(_said(outcome.message, ())))
+        return [ErrorCode(outcome.message.error_code).name]
+    return sorted(_said(outcome.message, (), topics or {}))
 
 
-def _said(value: Part, within: tuple[str, ...]) -> Iterator[str]:
+def _said(value: Part, within: tuple[str, ...], topics: Mapping[bytes, str]) -> Iterator[str]:
     if isinstance(value, list):
         for each in value:
-            yield from _said(each, within)
+            yield from _said(each, within, topics)
         return
     if not is_dataclass(value):
         return
-    names = tuple(
-        str(name) for field in NAMES if (name := getattr(value, field, None)) not in (None, "")
-    )
+    names = tuple(_names(value, topics))
     within = (*within, *names)
     said = [text for field in fields(value) if (text := _field(value, field.name))]
     if said or names:
         yield " ".join(("/".join(within), *said)).strip()
     for field in fields(value):
-        yield from _said(getattr(value, field.name), within)
+        yield from _said(getattr(value, field.name), within, topics)
+
+
+def _names(value: Part, topics: Mapping[bytes, str]) -> Iterator[str]:
+    for field in NAMES:
+        if (name := getattr(value, field, None)) not in (None, ""):
+            yield str(name)
+    topic_id = getattr(value, "topic_id", None)
+    if topics and topic_id not in (None, NO_TOPIC_ID):
+        yield f"<{topics.get(topic_id, '?')}>"
 
 
 def _field(value: Part, name: str) -> str:
@@ -169,4 +190,8 @@ def _field(value: Part, name: str) -> str:
         return repr(_INSIDES.sub("Request needs", found)) if found else ""
     if name.endswith("authorized_operations"):
         return "" if found == _NOT_ASKED else f"{found:#x}"
+    if name == "committed_offset":
+        return f"at {found}" if found >= 0 else ""
+    if name in ("records", "session_id"):
+        return name if found else ""
     return ""

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kwire.conformance.access.asking import give_rights, make_token, make_topic, matrix
-from kwire.conformance.access.kept import Cell
+from kwire.conformance.access import hidden, of_brokers, several, taken
+from kwire.conformance.access.asking import (
+    POLL_S,
+    READY_TIMEOUT_S,
+    give_rights,
+    make_token,
+    make_topic,
+    matrix,
+)
+from kwire.conformance.access.kept import Cell, Told
+from kwire.conformance.access.requests import ASKED, request_of
 from kwire.conformance.access.senders import ADMIN, jaas
-from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.access.stage import Stage
+from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
 from kwire.conformance.wire.peer import Address
+from kwire.testing.cluster import agreed_controller, membership
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess
 
 HOST: Final = "localhost"
+BROKER_ID: Final = 1
 
 
 def settings(plain: int, sasl: int) -> dict[str, str]:
@@ -28,6 +41,7 @@ def settings(plain: int, sasl: int) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{ADMIN}",
         "auto.create.topics.enable": "false",
+        "log.retention.ms": "-1",  # records are of 1970
         "sasl.enabled.mechanisms": "PLAIN",
         "delegation.token.secret.key": "a secret of the brokers",
         "listener.name.sasl.plain.sasl.jaas.config": jaas(),
@@ -49,6 +63,15 @@ def _of_a_controller(given: dict[str, str], port: int) -> dict[str, str]:
     }
 
 
+def _of_a_cluster(given: dict[str, str]) -> dict[str, str]:
+    """What a broker on ZooKeeper has beside it, of either kind."""
+    return given | {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "inter.broker.listener.name": "SASL",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    }
+
+
 @contextmanager
 def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
     """The addresses of its two listeners."""
@@ -65,9 +88,53 @@ def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
         yield (HOST, plain), (HOST, sasl)
 
 
+@contextmanager
+def kwire_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
+    plain, sasl = free_port(), free_port()
+    given = _of_a_cluster(settings(plain, sasl))
+    given |= {"broker.id": str(BROKER_ID), "zookeeper.connect": connect}
+    with BrokerProcess(directory, given, port=plain):
+        _wait_until_controller(plain)
+        yield (HOST, plain), (HOST, sasl)
+
+
+@contextmanager
+def apache_on_zookeeper(directory: Path, connect: str) -> Iterator[tuple[Address, Address]]:
+    """Of Apache Kafka's last version on ZooKeeper."""
+    plain, sasl = free_port(), free_port()
+    given = _of_a_cluster(settings(plain, sasl))
+    with ZooKeeperBroker(directory, connect, BROKER_ID, port=plain, settings=given):
+        _wait_until_controller(plain)
+        yield (HOST, plain), (HOST, sasl)
+
+
+def _wait_until_controller(port: int) -> None:
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while agreed_controller([membership(port)], frozenset({BROKER_ID})) is None:
+        assert time.monotonic() < deadline, "the broker does not become the controller"
+        time.sleep(POLL_S)
+
+
 def answers(plain: Address, sasl: Address) -> list[Cell]:
     """The whole matrix, of a broker that has just been started."""
     give_rights(plain, sasl)
     topic_id = make_topic(plain, sasl)
     make_token(plain, sasl)
-    return list(matrix(plain, sasl, topic_id))
+    return list(
+        matrix(plain, sasl, ASKED, lambda name, version: request_of(name, version, topic_id))
+    )
+
+
+def scenes(plain: Address, sasl: Address) -> list[Told]:
+    """What is told where several things are named, hidden, or taken away."""
+    give_rights(plain, sasl)
+    stage = Stage(plain, sasl)
+    told = [each for scene in (several, hidden, taken) for each in scene.play(stage)]
+    stage.close()
+    return told
+
+
+def answers_to_brokers(plain: Address, sasl: Address) -> list[Cell]:
+    """What those are told who ask as the brokers of a cluster on ZooKeeper do."""
+    give_rights(plain, sasl)
+    return list(matrix(plain, sasl, of_brokers.ASKED, of_brokers.request_of))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from kwire.codecs.messages.create_acls import AclCreation
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
-LITERAL, ALLOW = 3, 3
+LITERAL, PREFIXED = 3, 4
+DENY, ALLOW = 2, 3
 OPERATIONS = {
     "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
     "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
-    "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14,
+    "CREATE_TOKENS": 13, "DESCRIBE_TOKENS": 14, "ALL": 2,
 }  # fmt: skip
 ON = {
     TOPIC: ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS",
@@ -34,6 +35,8 @@ NAMES = {CLUSTER: "kafka-cluster"}
 ADMIN = "admin"
 NOBODY = "nobody"
 ANONYMOUS = ""
+MIXED, READER, WITNESS = "mixed", "reader", "witness"
+"""Users whose rights the scenes give and take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ SENDERS = (ANONYMOUS, NOBODY, *(right.user for right in RIGHTS), ADMIN)
 
 def jaas() -> str:
     """The line of `plain.sasl.jaas.config` that knows them; each one's password is the name."""
-    users = " ".join(f'user_{name}="{name}"' for name in SENDERS if name)
+    users = " ".join(f'user_{name}="{name}"' for name in (*SENDERS, MIXED, READER, WITNESS) if name)
     return (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         f'username="{ADMIN}" password="{ADMIN}" {users};'

@@ -18,14 +18,18 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.metadata.acls import AclOperation, ResourceType
+from kwire.metadata.topic_names import INTERNAL_TOPICS
 from kwire.security.guards.base import Access, Proceed, Request, Response, then
 from kwire.security.guards.whole import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-    from kwire.codecs.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+    from kwire.codecs.messages.add_partitions_to_txn import (
+        AddPartitionsToTxnRequest,
+        AddPartitionsToTxnTopic,
+    )
     from kwire.codecs.messages.describe_transactions import (
         DescribeTransactionsRequest,
         DescribeTransactionsResponse,
@@ -70,32 +74,36 @@ def add_partitions_to_txn(
         return AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED)
     topics = request.v3_and_below_topics
     if not access.may(AclOperation.WRITE, TRANSACTION, request.v3_and_below_transactional_id):
-        return _none_added([(topic, DENIED) for topic in topics])
+        return _none_added(topics, lambda topic, index: DENIED)
     permitted = access.permitted(AclOperation.WRITE, TOPIC, [topic.name for topic in topics])
     if all(topic.name in permitted for topic in topics):
         return proceed(request)
-    known = access.broker.image.topics
-    return _none_added(
-        (
-            topic,
-            TOPIC_DENIED
-            if topic.name not in permitted
-            else ErrorCode.OPERATION_NOT_ATTEMPTED
-            if topic.name in known
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        )
-        for topic in topics
-    )
+
+    def why_not(topic: AddPartitionsToTxnTopic, index: int) -> ErrorCode:
+        if topic.name not in permitted or topic.name in INTERNAL_TOPICS:
+            return TOPIC_DENIED
+        known = access.broker.image.topics.get(topic.name)
+        if known is None or not 0 <= index < len(known.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
+    return _none_added(topics, why_not)
 
 
-def _none_added(topics: Iterable[tuple[Request, ErrorCode]]) -> AddPartitionsToTxnResponse:
+def _none_added(
+    topics: Iterable[AddPartitionsToTxnTopic],
+    why_not: Callable[[AddPartitionsToTxnTopic, int], ErrorCode],
+) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(
                 topic.name,
-                [AddPartitionsToTxnPartitionResult(index, error) for index in topic.partitions],
+                [
+                    AddPartitionsToTxnPartitionResult(index, why_not(topic, index))
+                    for index in topic.partitions
+                ],
             )
-            for topic, error in topics
+            for topic in topics
         ]
     )
 

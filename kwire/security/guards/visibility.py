@@ -73,7 +73,7 @@ def metadata(access: Access, request: MetadataRequest, proceed: Proceed) -> Resp
             ]
         if request.include_topic_authorized_operations:
             for topic in response.topics:  # copies of what others are told
-                if topic.name is not None and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                if topic.name and topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
                     topic.topic_authorized_operations = topic_operations(access, topic.name)
         if response.cluster_authorized_operations != NOT_ASKED:
             response.cluster_authorized_operations = cluster_operations(access)
@@ -121,7 +121,7 @@ def _uncreatable(access: Access, request: MetadataRequest, names: list[str]) -> 
 def _ids_without_denied(
     access: Access, request: MetadataRequest
 ) -> tuple[MetadataRequest, list[MetadataResponseTopic]]:
-    """An id that may not be seen is one that nobody knows."""
+    """Of an id that may not be seen the name is not told."""
     kept, hidden = [], []
     names = access.broker.image.names_by_id
     for topic in request.topics or ():
@@ -129,7 +129,7 @@ def _ids_without_denied(
         if name is None or access.on_topic(AclOperation.DESCRIBE, name):
             kept.append(topic)
         else:
-            hidden.append(MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic.topic_id))
+            hidden.append(MetadataResponseTopic(DENIED, None, topic.topic_id))
     return replace(request, topics=kept), hidden
 
 

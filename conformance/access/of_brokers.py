@@ -1,0 +1,54 @@
+"""What the brokers of a cluster on ZooKeeper ask of each other, made so that it changes nothing:
+it names a broker that there is not, and an epoch of long ago."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kwire.codecs.primitives import Message
+from kwire.conformance.access.requests import Made, Make, Messages
+
+_NOBODY: Final = 99
+_LONG_AGO: Final = 0
+"""An epoch before that of any controller, and of any broker."""
+
+
+def _leader_and_isr(of: Messages, version: int) -> Made:
+    return of.LeaderAndIsrRequest(
+        controller_id=_NOBODY, controller_epoch=_LONG_AGO, broker_epoch=_LONG_AGO
+    )
+
+
+def _stop_replica(of: Messages, version: int) -> Made:
+    return of.StopReplicaRequest(
+        controller_id=_NOBODY, controller_epoch=_LONG_AGO, broker_epoch=_LONG_AGO
+    )
+
+
+def _update_metadata(of: Messages, version: int) -> Made:
+    return of.UpdateMetadataRequest(
+        controller_id=_NOBODY, controller_epoch=_LONG_AGO, broker_epoch=_LONG_AGO
+    )
+
+
+_REQUESTS: Final[dict[str, Make]] = {
+    "leader_and_isr": _leader_and_isr,
+    "stop_replica": _stop_replica,
+    "update_metadata": _update_metadata,
+    "controlled_shutdown": lambda of, version: of.ControlledShutdownRequest(_NOBODY),
+    "alter_partition": lambda of, version: of.AlterPartitionRequest(_NOBODY, _LONG_AGO),
+    "allocate_producer_ids": lambda of, version: of.AllocateProducerIdsRequest(_NOBODY, _LONG_AGO),
+}
+ASKED: Final = {
+    "leader_and_isr": range(8),
+    "stop_replica": range(5),
+    "update_metadata": range(9),
+    "controlled_shutdown": range(1, 4),
+    "alter_partition": range(2, 4),
+    "allocate_producer_ids": range(1),
+}
+
+
+def request_of(name: str, version: int) -> Message:
+    message: Message = _REQUESTS[name](Messages(name, b""), version)
+    return message
