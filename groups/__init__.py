@@ -15,6 +15,7 @@ one partition of `__consumer_offsets`; reading order is
     machine       the way in: one partition's groups, the operations on offsets, `apply`, the timers
     classic/      the classic protocol (JoinGroup, SyncGroup ...), with its own operations
     consumer/     the consumer protocol (KIP-848): the coordinator deals out the partitions
+    share/        share groups (KIP-932): members share the records of partitions
 
 The contract between a machine and what drives it is kwire.coordinator's.
 """

@@ -44,6 +44,10 @@ class Group(Protocol):
 
     def check_delete(self) -> ErrorCode: ...
 
+    @property
+    def may_turn_classic(self) -> bool:
+        """Whether a member of the classic protocol may have it begin anew as one of its kind."""
+
     def is_subscribed_to(self, topic: str) -> bool: ...
 
     # -- the life of its offsets (KIP-211)

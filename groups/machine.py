@@ -4,9 +4,9 @@ Operations validate, decide and give Effects (see `effects`); `apply` is called 
 live and on load; `fetch_offsets` and `list_groups` only look.
 
 What is here is common to all kinds of groups: their offsets, and their end.  The requests of a
-kind are methods of the kind (`classic`, `consumer`), which shares the groups of the machine.  A
-group exists from its first record on: one of its kind, or, for a simple group, that of an offset
-committed without a generation.
+kind are methods of the kind (`classic`, `consumer`, `share`), which shares the groups of the
+machine.  A group exists from its first record on: one of its kind, or, for a simple group, that of
+an offset committed without a generation.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from kwire.groups.group import Group
 from kwire.groups.kind import Groups, Kind
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import Offsets
-from kwire.groups.records import OffsetCommit, decode, offset_tombstone
+from kwire.groups.record_format import KeyedRecord
+from kwire.groups.records import SHARE_GROUP, OffsetCommit, decode, offset_tombstone
 from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer, Timer
 
 if TYPE_CHECKING:
     from kwire.groups.consumer.kind import Consumer
+    from kwire.groups.share.kind import Share
 
 UNKNOWN_GROUP_IS_NOT_FOUND_SINCE = 9  # OffsetCommit
 """Before, a commit to a group that does not exist was told ILLEGAL_GENERATION (KIP-848)."""
@@ -74,14 +76,23 @@ class GroupMachine:
         self._add(kind)
         return kind
 
+    @cached_property
+    def share(self) -> Share:
+        """Groups of KIP-932, likewise."""
+        from kwire.groups.share.kind import Share
+
+        kind = Share(self.groups, self.limits, self.surroundings)
+        self._add(kind)
+        return kind
+
     def _kind(self, group: Group) -> Kind:
         return self._kinds[group.type_name]
 
     def _kind_of(self, record: MachineRecord) -> Kind:
         kind = self._kind_of_record.get(type(record))
         if kind is None:
-            assert isinstance(record, self.consumer.record_types), record
-            kind = self.consumer
+            assert isinstance(record, KeyedRecord), record
+            kind = self.share if record.TYPE in SHARE_GROUP else self.consumer
         return kind
 
     # -- the log
@@ -131,7 +142,11 @@ class GroupMachine:
 
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> Effects:
         """Topics are gone, and with them what was committed for them."""
-        return Effects(records=[*self.offsets.tombstones_of_topics(topics)], atomic=False)
+        gone = list(topics)
+        records: list[MachineRecord] = [*self.offsets.tombstones_of_topics(gone)]
+        if "share" in self.__dict__:
+            records += self.share.topics_deleted([topic_id for _, topic_id in gone])
+        return Effects(records=records, atomic=False)
 
     # -- offsets
 

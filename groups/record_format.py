@@ -9,6 +9,8 @@ Layout (Apache Kafka's; its tools and other brokers read these bytes):
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Self, TypeVar
 
 from kwire.codecs.primitives import Message
 
@@ -29,3 +31,38 @@ def version_of(value: bytes, kind: type[Message]) -> int:
     if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
         raise UnreadableRecord(f"{kind.__name__} of unknown version {version}")
     return version
+
+
+KEY_VERSION = 0
+VALUE_VERSION = 0
+
+K = TypeVar("K", bound=Message)
+V = TypeVar("V", bound=Message)
+
+
+@dataclass(slots=True)
+class KeyedRecord(Generic[K, V]):
+    """A record whose key and value are written as version 0; no value: its key is deleted."""
+
+    key: K
+    value: V | None
+
+    TYPE: ClassVar[int]
+    KEY: ClassVar[type[Message]]
+    VALUE: ClassVar[type[Message]]
+
+    def encode(self) -> tuple[bytes, bytes | None]:
+        key = VERSION.pack(self.TYPE) + self.key.encode(KEY_VERSION)
+        if self.value is None:
+            return key, None
+        return key, VALUE_PREFIX[VALUE_VERSION] + self.value.encode(VALUE_VERSION)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes | None) -> Self:
+        """Raises DecodeError, UnreadableRecord."""
+        return cls(
+            cls.KEY.decode(key, KEY_VERSION, VERSION.size),  # type: ignore[arg-type] # its own kind
+            None
+            if value is None
+            else cls.VALUE.decode(value, version_of(value, cls.VALUE), VERSION.size),  # type: ignore[arg-type] # likewise
+        )

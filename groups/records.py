@@ -6,6 +6,7 @@
     1     group, topic, partition  OffsetCommitValue        4, or 1 with an expiry time
     2     kwire.groups.classic.records
     3-8, 16    kwire.groups.consumer.records
+    10-15      kwire.groups.share.records
 
 Version 4 of OffsetCommitValue carries the topic's id; version 1 is the only one that can say when
 an offset expires, which clients of OffsetCommit v2-4 may ask for.  The bytes that all share are in
@@ -26,6 +27,7 @@ from kwire.groups.record_format import VALUE_PREFIX, VERSION, UnreadableRecord, 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
 CONSUMER_GROUP = frozenset({3, 4, 5, 6, 7, 8, 16})
+SHARE_GROUP = frozenset({10, 11, 12, 13, 14, 15})
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
@@ -86,7 +88,7 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
     record_type = VERSION.unpack_from(key)[0]
     decoder = _DECODERS.get(record_type)
     if decoder is None:
-        decoder = _decoder_of_consumer_group(record_type)
+        decoder = _decoder_of_later_kind(record_type)
     if decoder is None:
         return None
     try:
@@ -95,14 +97,17 @@ def decode(key: bytes | None, value: bytes | None) -> MachineRecord | None:
         raise UnreadableRecord(f"a record of __consumer_offsets cannot be read: {error}") from error
 
 
-def _decoder_of_consumer_group(record_type: int) -> Decoder | None:
-    """Imported with the first of them: many brokers have none."""
-    if record_type not in CONSUMER_GROUP:
-        return None
-    from kwire.groups.consumer.records import RECORDS
+def _decoder_of_later_kind(record_type: int) -> Decoder | None:
+    """Imported with the first record of its kind: many brokers have none."""
+    if record_type in CONSUMER_GROUP:
+        from kwire.groups.consumer.records import RECORDS as CONSUMER_RECORDS
 
-    _DECODERS.update({record.TYPE: record.decode for record in RECORDS})
-    return _DECODERS[record_type]
+        _DECODERS.update({record.TYPE: record.decode for record in CONSUMER_RECORDS})
+    elif record_type in SHARE_GROUP:
+        from kwire.groups.share.records import RECORDS as SHARE_RECORDS
+
+        _DECODERS.update({record.TYPE: record.decode for record in SHARE_RECORDS})
+    return _DECODERS.get(record_type)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> OffsetCommit:

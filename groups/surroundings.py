@@ -20,6 +20,15 @@ class ConsumerSettings:
     """Where no member asks for one."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShareSettings:
+    """The same of a share group."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+
+
 class Surroundings(Protocol):
     """As they are now: whoever looks twice may see two images."""
 
@@ -28,6 +37,8 @@ class Surroundings(Protocol):
 
     def settings(self, group_id: str) -> ConsumerSettings: ...
 
+    def share_settings(self, group_id: str) -> ShareSettings: ...
+
 
 @dataclass(slots=True)
 class FixedSurroundings:
@@ -35,9 +46,13 @@ class FixedSurroundings:
 
     image: ClusterImage
     consumer_settings: ConsumerSettings = ConsumerSettings()
+    share: ShareSettings = ShareSettings()
 
     def settings(self, group_id: str) -> ConsumerSettings:
         return self.consumer_settings
+
+    def share_settings(self, group_id: str) -> ShareSettings:
+        return self.share
 
 
 NOWHERE = FixedSurroundings(ClusterImage(cluster_id=""))

@@ -384,6 +384,10 @@ class ClassicGroup:
             return None
         return frozenset(topics)
 
+    @property
+    def may_turn_classic(self) -> bool:
+        return True
+
     def is_subscribed_to(self, topic: str) -> bool:
         """With consumers whose metadata is not understood, any topic may be subscribed."""
         if self.subscribed_topics is None:

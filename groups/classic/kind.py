@@ -72,7 +72,7 @@ class Classic:
             decision = self._decision(group, now_ms)
             return Join(decision, request, caller, ticket, new_member_id).decide()
         other = self._groups.get(request.group_id)
-        if other is not None and other.check_delete() is not ErrorCode.NONE:
+        if other is not None and not other.may_turn_classic:
             return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if request.member_id:
             error = join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)

@@ -231,6 +231,10 @@ class ConsumerGroup:
     def check_delete(self) -> ErrorCode:
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
+    @property
+    def may_turn_classic(self) -> bool:
+        return not self.members
+
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_names
 

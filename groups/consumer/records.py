@@ -13,8 +13,7 @@ type  key            value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any
 
 from kwire.codecs.messages.coordinator.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -44,68 +43,31 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from kwire.codecs.primitives import Message
-from kwire.groups.record_format import VALUE_PREFIX, VERSION, version_of
-
-KEY_VERSION = 0
-VALUE_VERSION = 0
-
-K = TypeVar("K", bound=Message)
-V = TypeVar("V", bound=Message)
+from kwire.groups.record_format import KeyedRecord
 
 
-@dataclass(slots=True)
-class ConsumerRecord(Generic[K, V]):
-    """Any of them; no value: what the key names is deleted."""
-
-    key: K
-    value: V | None
-
-    TYPE: ClassVar[int]
-    KEY: ClassVar[type[Message]]
-    VALUE: ClassVar[type[Message]]
-
-    def encode(self) -> tuple[bytes, bytes | None]:
-        key = VERSION.pack(self.TYPE) + self.key.encode(KEY_VERSION)
-        if self.value is None:
-            return key, None
-        return key, VALUE_PREFIX[VALUE_VERSION] + self.value.encode(VALUE_VERSION)
-
-    @classmethod
-    def decode(cls, key: bytes, value: bytes | None) -> Self:
-        """Raises DecodeError, UnreadableRecord."""
-        return cls(
-            cls.KEY.decode(key, KEY_VERSION, VERSION.size),  # type: ignore[arg-type] # its own kind
-            None
-            if value is None
-            else cls.VALUE.decode(value, version_of(value, cls.VALUE), VERSION.size),  # type: ignore[arg-type] # likewise
-        )
-
-
-class Epoch(ConsumerRecord[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
+class Epoch(KeyedRecord[ConsumerGroupMetadataKey, ConsumerGroupMetadataValue]):
     TYPE = 3
     KEY = ConsumerGroupMetadataKey
     VALUE = ConsumerGroupMetadataValue
 
 
 class PartitionMetadata(
-    ConsumerRecord[ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue]
+    KeyedRecord[ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue]
 ):
     TYPE = 4
     KEY = ConsumerGroupPartitionMetadataKey
     VALUE = ConsumerGroupPartitionMetadataValue
 
 
-class MemberMetadata(
-    ConsumerRecord[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]
-):
+class MemberMetadata(KeyedRecord[ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue]):
     TYPE = 5
     KEY = ConsumerGroupMemberMetadataKey
     VALUE = ConsumerGroupMemberMetadataValue
 
 
 class TargetEpoch(
-    ConsumerRecord[
+    KeyedRecord[
         ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue
     ]
 ):
@@ -115,7 +77,7 @@ class TargetEpoch(
 
 
 class TargetAssignment(
-    ConsumerRecord[ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue]
+    KeyedRecord[ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue]
 ):
     TYPE = 7
     KEY = ConsumerGroupTargetAssignmentMemberKey
@@ -123,9 +85,7 @@ class TargetAssignment(
 
 
 class CurrentAssignment(
-    ConsumerRecord[
-        ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue
-    ]
+    KeyedRecord[ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue]
 ):
     TYPE = 8
     KEY = ConsumerGroupCurrentMemberAssignmentKey
@@ -133,14 +93,14 @@ class CurrentAssignment(
 
 
 class RegularExpression(
-    ConsumerRecord[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]
+    KeyedRecord[ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue]
 ):
     TYPE = 16
     KEY = ConsumerGroupRegularExpressionKey
     VALUE = ConsumerGroupRegularExpressionValue
 
 
-RECORDS: tuple[type[ConsumerRecord[Any, Any]], ...] = (
+RECORDS: tuple[type[KeyedRecord[Any, Any]], ...] = (
     Epoch,
     PartitionMetadata,
     MemberMetadata,

@@ -72,6 +72,7 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         group_consumer_max_size=config.group_consumer_max_size,
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        group_share_max_size=config.group_share_max_size,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.groups.surroundings import ConsumerSettings
+from kwire.groups.surroundings import ConsumerSettings, ShareSettings
 from kwire.settings.groups import group_settings
 from kwire.settings.resources import ConfigResourceType
 
@@ -37,6 +37,15 @@ class BrokerSurroundings:
             known = config, overrides, _settings(config, overrides or {})
             self._known[name] = known
         return known[2]
+
+    def share_settings(self, group_id: str) -> ShareSettings:
+        overrides = self._broker.image.configs_of(ConfigResourceType.GROUP, group_id)
+        settings = group_settings(self._broker.config, overrides)
+        return ShareSettings(
+            session_timeout_ms=settings.share_session_timeout_ms,
+            heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
+            assignment_interval_ms=settings.share_assignment_interval_ms,
+        )
 
 
 def _settings(config: BrokerConfig, overrides: Mapping[str, str]) -> ConsumerSettings:

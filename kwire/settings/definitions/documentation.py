@@ -138,6 +138,15 @@ BROKER = {
     "group.max.session.timeout.ms": "The longest session timeout of a classic group's member.",
     "group.max.size": "The most members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a classic group's member.",
+    "group.share.max.assignment.interval.ms": "The most that `share.assignment.interval.ms` "
+    "may be.",
+    "group.share.max.heartbeat.interval.ms": "The most that `share.heartbeat.interval.ms` may be.",
+    "group.share.max.session.timeout.ms": "The most that `share.session.timeout.ms` may be.",
+    "group.share.max.size": "The most members that a share group may have.",
+    "group.share.min.assignment.interval.ms": "The least that `share.assignment.interval.ms` "
+    "may be.",
+    "group.share.min.heartbeat.interval.ms": "The least that `share.heartbeat.interval.ms` may be.",
+    "group.share.min.session.timeout.ms": "The least that `share.session.timeout.ms` may be.",
     "inter.broker.listener.name": "The listener that brokers talk to each other by; "
     "max.connections leaves it open.",
     "leader.imbalance.check.interval.seconds": "How often that is looked at.",

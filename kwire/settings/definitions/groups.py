@@ -72,34 +72,39 @@ class ConsumerGroupConfigs(Settings):
     consumer_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
-    """Share groups (KIP-932) and the coordinator of their state."""
+class ShareMembershipSettings(Settings):
+    """Who is in a share group (KIP-932)."""
 
     group_share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
-    group_share_assignors = strings(("simple",), MEDIUM, members(empty=False))
-    group_share_delivery_count_limit = integer(5, MEDIUM, between(2, 10))
     group_share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
-    group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
     group_share_max_assignment_interval_ms = integer(15_000, MEDIUM, at_least(0))
-    group_share_max_delivery_count_limit = integer(10, MEDIUM, between(5, 25))
     group_share_max_heartbeat_interval_ms = integer(15_000, MEDIUM, at_least(1))
-    group_share_max_partition_max_record_locks = integer(4000, MEDIUM, between(2000, 10_000))
-    group_share_max_record_lock_duration_ms = integer(60_000, MEDIUM, between(30_000, 3_600_000))
     group_share_max_session_timeout_ms = integer(60_000, MEDIUM, at_least(1))
-    group_share_max_share_sessions = integer(2000, MEDIUM, at_least(1))
     group_share_max_size = integer(200, MEDIUM, between(1, 1000))
     group_share_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
-    group_share_min_delivery_count_limit = integer(2, MEDIUM, between(2, 5))
     group_share_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
+    group_share_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+    group_share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
+    """The records of share groups, and the coordinator of their state."""
+
+    group_share_assignors = strings(("simple",), MEDIUM, members(empty=False))
+    group_share_delivery_count_limit = integer(5, MEDIUM, between(2, 10))
+    group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
+    group_share_max_delivery_count_limit = integer(10, MEDIUM, between(5, 25))
+    group_share_max_partition_max_record_locks = integer(4000, MEDIUM, between(2000, 10_000))
+    group_share_max_record_lock_duration_ms = integer(60_000, MEDIUM, between(30_000, 3_600_000))
+    group_share_max_share_sessions = integer(2000, MEDIUM, at_least(1))
+    group_share_min_delivery_count_limit = integer(2, MEDIUM, between(2, 5))
     group_share_min_partition_max_record_locks = integer(100, MEDIUM, between(100, 2000))
     group_share_min_record_lock_duration_ms = integer(15_000, MEDIUM, between(1000, 30_000))
-    group_share_min_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
     group_share_partition_max_record_locks = integer(2000, MEDIUM, between(100, 10_000))
     group_share_persister_class_name = string(
         "org.apache.kafka.server.share.persister.DefaultStatePersister", MEDIUM, internal=True
     )
     group_share_record_lock_duration_ms = integer(30_000, MEDIUM, between(1000, 3_600_000))
-    group_share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
     share_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1))
     share_coordinator_cached_buffer_max_bytes = integer(
         1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE
@@ -118,20 +123,25 @@ class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
     share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM)
 
 
-class ShareGroupConfigs(Settings, effect=SHARE_GROUPS):
-    """What can be set on a share group."""
+class ShareMembershipConfigs(Settings):
+    """What can be set on a share group about who is in it."""
 
     share_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))
+    share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
+    share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
+
+
+class ShareGroupConfigs(Settings, effect=SHARE_GROUPS):
+    """What can be set on a share group about its records."""
+
     share_auto_offset_reset = string("latest", MEDIUM, offset_reset)
     share_delivery_count_limit = integer(5, MEDIUM, at_least(2))
-    share_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))
     share_isolation_level = string(
         "read_uncommitted", MEDIUM, one_of("read_committed", "read_uncommitted")
     )
     share_partition_max_record_locks = integer(2000, MEDIUM, at_least(100))
     share_record_lock_duration_ms = integer(30_000, MEDIUM, at_least(1000))
     share_renew_acknowledge_enable = boolean(True, MEDIUM)
-    share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
 class StreamsGroupSettings(Settings, effect=STREAMS_GROUPS):
@@ -162,7 +172,9 @@ class StreamsGroupConfigs(Settings, effect=STREAMS_GROUPS):
     streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class GroupSettings(ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSettings):
+class GroupSettings(
+    ConsumerGroupSettings, ShareMembershipSettings, ShareGroupSettings, StreamsGroupSettings
+):
     """All kinds of groups, their offsets, and the topics that hold their state."""
 
     group_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1), effect=NO_LINGER)
@@ -199,5 +211,7 @@ class GroupSettings(ConsumerGroupSettings, ShareGroupSettings, StreamsGroupSetti
     share_coordinator_state_topic_segment_bytes = integer(104_857_600, HIGH, at_least(1))
 
 
-class GroupResourceSettings(ConsumerGroupConfigs, ShareGroupConfigs, StreamsGroupConfigs):
+class GroupResourceSettings(
+    ConsumerGroupConfigs, ShareMembershipConfigs, ShareGroupConfigs, StreamsGroupConfigs
+):
     """What can be set on a group, whatever its kind."""

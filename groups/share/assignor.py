@@ -1,0 +1,224 @@
+"""The assignor `simple`: partitions are shared by as many members as it takes to have all at work.
+
+With P partitions and M members each partition is to have ceil(M / P) of them, and each member as
+many partitions as any other, or one less.  What a member has it keeps where that fits.  Where all
+are subscribed to the same topics, they are shared out at once; else one topic after the other.
+
+It gives what Apache Kafka's does, down to the order in which Java walks its maps and sets, for
+that decides who is given what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from kwire.groups.consumer.assignors.spec import Assignment, Draft, MemberSpec
+from kwire.groups.java import LOAD, HashTable, integer_hash, table_size, uuid_hash
+
+NAME = "simple"
+
+Place = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSpec:
+    """A group; `partitions` has, of each topic that somebody is subscribed to, what may be read."""
+
+    members: Sequence[MemberSpec]
+    homogeneous: bool
+    partitions: Mapping[bytes, Sequence[int]]
+
+
+def assign(spec: ShareSpec) -> dict[str, Assignment]:
+    """By member id; nobody is named where nobody is subscribed to anything."""
+    drafts = _Drafts(spec.members)
+    everything = HashTable(uuid_hash, (t for member in spec.members for t in member.topic_ids))
+    if not len(everything):
+        return {}
+    if spec.homogeneous:
+        _share_all(spec, list(spec.members[0].topic_ids), drafts)
+    else:
+        for topic_id in everything:
+            _share_topic(spec, topic_id, drafts)
+    return drafts.done()
+
+
+def _share_all(spec: ShareSpec, topic_ids: Sequence[bytes], drafts: _Drafts) -> None:
+    places = [(topic_id, p) for topic_id in topic_ids for p in spec.partitions[topic_id]]
+    sharing = _Sharing(range(len(spec.members)), places, _place_hash, drafts)
+    for index, member in enumerate(spec.members):
+        for topic_id, partitions in member.assignment.items():
+            if topic_id in topic_ids:
+                sharing.keep(index, ((topic_id, partition) for partition in partitions))
+            else:
+                drafts.of(index).remove_topic(topic_id)
+    sharing.share(unfilled=[i for i in range(len(spec.members)) if sharing.wants_more(i)])
+
+
+def _share_topic(spec: ShareSpec, topic_id: bytes, drafts: _Drafts) -> None:
+    """Who was given the topic and is no longer subscribed to it is to have nothing of it."""
+    subscribed = [i for i, member in enumerate(spec.members) if topic_id in member.topic_ids]
+    places = [(topic_id, partition) for partition in spec.partitions[topic_id]]
+    sharing = _Sharing(subscribed, places, lambda place: integer_hash(place[1]), drafts)
+    for index, member in enumerate(spec.members):
+        partitions = member.assignment.get(topic_id, ())
+        sharing.keep(index, ((topic_id, partition) for partition in partitions))
+    sharing.share()
+
+
+def _place_hash(place: Place) -> int:
+    """`hashCode` of the Java record of a topic's id and a partition."""
+    return (uuid_hash(place[0]) * 31 + place[1]) & 0xFFFFFFFF
+
+
+def _java_table(expected: int) -> int:
+    return table_size(int((expected + 1) / LOAD + 1))
+
+
+class _Draft(Draft):
+    """In which a topic stays that nothing is left of."""
+
+    def take(self, place: Place) -> bool:
+        """Whether it was there."""
+        partitions = self._topics.get(place[0])
+        if partitions is None or place[1] not in partitions:
+            return False
+        partitions.discard(place[1])
+        return True
+
+
+class _Drafts:
+    """What members are to have, by their place in the group, once it is another than before."""
+
+    def __init__(self, members: Sequence[MemberSpec]) -> None:
+        self._members = members
+        self._changed: dict[int, _Draft] = {}
+
+    def of(self, index: int) -> _Draft:
+        draft = self._changed.get(index)
+        if draft is None:
+            draft = self._changed[index] = _Draft(self._members[index].assignment)
+        return draft
+
+    def done(self) -> dict[str, Assignment]:
+        return {
+            member.member_id: self._changed[index].done()
+            if index in self._changed
+            else member.assignment
+            for index, member in enumerate(self._members)
+        }
+
+
+class _Sharing:
+    """Sharing out `places` among members, who are known by their place in the group."""
+
+    def __init__(
+        self,
+        members: Sequence[int],
+        places: Sequence[Place],
+        place_hash: Callable[[Place], int],
+        drafts: _Drafts,
+    ) -> None:
+        self._members = members
+        self._places = places
+        self._place_hash = place_hash
+        self._drafts = drafts
+        self._sharers = -(-len(members) // len(places)) if places else 0
+        """How many members a partition is to have."""
+        each = self._sharers * len(places) / len(members)
+        self._wanted = {
+            member: ceil(each * (position + 1)) - ceil(each * position)
+            for position, member in enumerate(members)
+        }
+        self._known_places = HashTable(place_hash, size=_java_table(len(places)))
+        self._by_place: dict[Place, HashTable[int]] = {}
+        self._known_members = HashTable(integer_hash, size=_java_table(len(members)))
+        self._by_member: dict[int, HashTable[Place]] = {}
+
+    def wants_more(self, member: int) -> bool:
+        return self._held(member) < self._wanted.get(member, 0)
+
+    def _held(self, member: int) -> int:
+        return len(self._by_member.get(member, ()))
+
+    def keep(self, member: int, places: Iterable[Place]) -> None:
+        for place in places:
+            self._members_of(place).add(member)
+            self._places_of(member).add(place)
+
+    def _members_of(self, place: Place) -> HashTable[int]:
+        members = self._by_place.get(place)
+        if members is None:
+            self._known_places.add(place, in_front=True)
+            members = self._by_place[place] = HashTable(integer_hash)
+        return members
+
+    def _places_of(self, member: int) -> HashTable[Place]:
+        places = self._by_member.get(member)
+        if places is None:
+            self._known_members.add(member, in_front=True)
+            places = self._by_member[member] = HashTable(self._place_hash)
+        return places
+
+    def share(self, unfilled: Sequence[int] | None = None) -> None:
+        """`unfilled`: who wants more; else it is looked up once others have been relieved."""
+        self._relieve_members()
+        relieved = self._relieve_places()
+        if unfilled is None:
+            waiting = {member for member in self._members if self.wants_more(member)}
+        else:
+            waiting = {*unfilled, *relieved}
+        for place in self._places:
+            self._members_of(place)
+        self._fill(sorted(waiting))
+
+    def _relieve_members(self) -> None:
+        for member in self._known_members:
+            too_many = self._held(member) - self._wanted.get(member, 0)
+            for place in list(self._by_member[member])[: max(too_many, 0)]:
+                self._take(member, place)
+
+    def _relieve_places(self) -> list[int]:
+        """The members that gave up a partition which has too many."""
+        relieved = []
+        for place in self._known_places:
+            too_many = len(self._by_place[place]) - self._sharers
+            for member in list(self._by_place[place])[: max(too_many, 0)]:
+                self._take(member, place)
+                relieved.append(member)
+        return relieved
+
+    def _take(self, member: int, place: Place) -> None:
+        self._drafts.of(member).take(place)
+        self._by_place[place].discard(member)
+        self._by_member[member].discard(place)
+
+    def _fill(self, unfilled: list[int]) -> None:
+        """Deal to one after the other; a partition that all of them have already stays so."""
+        if not unfilled:
+            return
+        ahead, dealt = list(unfilled), False
+        for place in self._known_places:
+            sharers = self._by_place[place]
+            missing = self._sharers - len(sharers)
+            while missing > 0 and unfilled:
+                if not ahead:
+                    if not dealt:
+                        break
+                    ahead, dealt = list(unfilled), False
+                member = ahead.pop(0)
+                if member in sharers:
+                    continue
+                self._give(member, place)
+                missing -= 1
+                dealt = True
+                if self._held(member) >= self._wanted[member]:
+                    unfilled.remove(member)
+            if not unfilled:
+                break
+
+    def _give(self, member: int, place: Place) -> None:
+        self._drafts.of(member).add(*place)
+        self._places_of(member).add(place)

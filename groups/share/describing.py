@@ -1,0 +1,54 @@
+"""ShareGroupDescribe: a group and its members, as they are."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from kwire.groups.share.assignor import NAME
+from kwire.groups.share.group import ShareGroup
+from kwire.groups.share.member import ShareMember
+from kwire.metadata.image import ClusterImage
+
+
+def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
+    what = "is not a share group" if exists else "not found"
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {what}.",
+    )
+
+
+def described(group: ShareGroup, image: ClusterImage) -> DescribedGroup:
+    """Topics that are gone meanwhile are left out."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=NAME,
+        members=[_member(member, image) for member in group.members.values()],
+    )
+
+
+def _member(member: ShareMember, image: ClusterImage) -> Member:
+    names = ((topic_id, image.names_by_id.get(topic_id)) for topic_id in member.assigned)
+    reads = [
+        TopicPartitions(topic_id, name, sorted(member.assigned[topic_id]))
+        for topic_id, name in names
+        if name is not None
+    ]
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topic_names),
+        assignment=Assignment(reads),
+    )

@@ -1,0 +1,240 @@
+"""The share kind of groups (KIP-932): its requests, its records, its timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import assert_never
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.share_group_metadata import ShareGroupMetadataKey
+from kwire.codecs.messages.coordinator.share_group_state_partition_metadata import (
+    ShareGroupStatePartitionMetadataKey,
+)
+from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata import (
+    ShareGroupTargetAssignmentMetadataKey,
+)
+from kwire.codecs.messages.share_group_describe import DescribedGroup
+from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.consumer.assignors.spec import as_read
+from kwire.groups.consumer.metadata_hash import MetadataHashes
+from kwire.groups.consumer.timers import SessionTimer
+from kwire.groups.effects import Effects, Ticket
+from kwire.groups.kind import Groups
+from kwire.groups.limits import GroupLimits
+from kwire.groups.share import describing
+from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
+from kwire.groups.share.group import FIRST_EPOCH, SHARE_TYPE, ShareGroup
+from kwire.groups.share.heartbeat import Heartbeat, leave
+from kwire.groups.share.initializing import StateTopics, Topics
+from kwire.groups.share.member import JOIN_EPOCH, ShareMember
+from kwire.groups.share.records import (
+    RECORDS,
+    CurrentAssignment,
+    Epoch,
+    MemberMetadata,
+    StatePartitions,
+    TargetAssignment,
+    TargetEpoch,
+)
+from kwire.groups.surroundings import Surroundings
+from kwire.groups.timers import GroupTimer
+
+ShareGroupRecord = (
+    MemberMetadata | Epoch | TargetEpoch | TargetAssignment | CurrentAssignment | StatePartitions
+)
+
+RETRY_MS = 1_000
+"""After which a member is fenced again whose records could not be written."""
+
+
+class Share:
+    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+
+    type_name = SHARE_TYPE
+    record_types: tuple[type[MachineRecord], ...] = RECORDS
+
+    def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
+        self._groups = groups
+        self._limits = limits
+        self._surroundings = surroundings
+        self._hashes = MetadataHashes()
+
+    def find(self, group_id: str) -> ShareGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ShareGroup) else None
+
+    def _decision(self, group: ShareGroup, now_ms: int) -> Decision:
+        return Decision(group, self._limits, self._surroundings, self._hashes, now_ms)
+
+    # -- membership
+
+    def heartbeat(
+        self,
+        request: ShareGroupHeartbeatRequest,
+        client_id: str,
+        client_host: str,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects:
+        """The reply is a HeartbeatReply."""
+        group = self.find(request.group_id)
+        if request.member_epoch < JOIN_EPOCH:
+            return self._leave(group, request, ticket, now_ms)
+        if group is None:
+            if request.group_id in self._groups:
+                return _not_found(ticket, f"Group {request.group_id} is not a share group.")
+            if request.member_epoch != JOIN_EPOCH:
+                return _not_found(ticket, f"Share group {request.group_id} not found.")
+            group = ShareGroup(request.group_id)
+        decision = self._decision(group, now_ms)
+        return Heartbeat(decision, request, client_id, client_host).decide(ticket)
+
+    def _leave(
+        self,
+        group: ShareGroup | None,
+        request: ShareGroupHeartbeatRequest,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects:
+        if group is not None:
+            return leave(self._decision(group, now_ms), request, ticket)
+        what = "is not a share group" if request.group_id in self._groups else "not found"
+        return _not_found(ticket, f"Group {request.group_id} {what}.")
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        group = self.find(group_id)
+        if group is None:
+            return describing.not_found(group_id, exists=group_id in self._groups)
+        return describing.described(group, self._surroundings.image)
+
+    # -- what the share coordinator is told
+
+    def initialized(self, group_id: str, topics: Topics, ticket: Ticket) -> Effects:
+        """The share coordinator has been told of partitions; topics may be gone meanwhile."""
+        gone = topics.partitions.keys() - self._surroundings.image.names_by_id.keys()
+        there = topics.without(gone)
+        return self._follow(group_id, lambda state: state.without(gone).answered(there), ticket)
+
+    def not_initialized(self, group_id: str, topics: Topics, ticket: Ticket) -> Effects:
+        """It could not be told of them; the next heartbeat has it told again."""
+        return self._follow(group_id, lambda state: state.refused(topics.partitions), ticket)
+
+    def _follow(
+        self, group_id: str, change: Callable[[StateTopics], StateTopics], ticket: Ticket
+    ) -> Effects:
+        effects = Effects.reply(ticket, None)
+        group = self.find(group_id)
+        if group is not None:
+            changed = change(group.state_topics)
+            if changed != group.state_topics:
+                effects.records.append(changed.to_record(group_id))
+        return effects
+
+    def topics_deleted(self, topic_ids: Collection[bytes]) -> Iterable[MachineRecord]:
+        """The records by which groups forget topics that are gone from the cluster."""
+        for group in self._groups.values():
+            if isinstance(group, ShareGroup):
+                left = group.state_topics.without(topic_ids)
+                if left != group.state_topics:
+                    yield left.to_record(group.group_id)
+
+    # -- the kind
+
+    def apply(self, record: ShareGroupRecord) -> None:
+        group_id = record.key.group_id
+        group = self.find(group_id)
+        if group is None:
+            if record.value is None:
+                return
+            group = self._groups[group_id] = ShareGroup(group_id)
+        match record:
+            case Epoch():
+                self._apply_epoch(group, record)
+            case MemberMetadata():
+                _apply_metadata(group, record)
+            case TargetEpoch(value=value):
+                group.target_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
+                group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
+            case TargetAssignment():
+                _apply_target(group, record)
+            case CurrentAssignment():
+                _apply_assignment(group, record)
+            case StatePartitions():
+                group.state_topics = StateTopics.of(record)
+            case _:
+                assert_never(record)
+
+    def _apply_epoch(self, group: ShareGroup, record: Epoch) -> None:
+        if record.value is None:
+            del self._groups[group.group_id]
+            self._hashes.forget(group.group_id)
+        else:
+            group.epoch = record.value.epoch
+            group.metadata_hash = record.value.metadata_hash
+
+    def tombstones(self, group: ShareGroup) -> list[MachineRecord]:
+        """Of a group without members."""
+        group_id = group.group_id
+        return [
+            TargetEpoch(ShareGroupTargetAssignmentMetadataKey(group_id), None),
+            StatePartitions(ShareGroupStatePartitionMetadataKey(group_id), None),
+            Epoch(ShareGroupMetadataKey(group_id), None),
+        ]
+
+    def loaded(self, group: ShareGroup, now_ms: int) -> Effects:
+        decision = self._decision(group, now_ms)
+        for member_id in group.members:
+            decision.expect_heartbeat(member_id)
+        return decision.effects
+
+    def unloaded(self, group: ShareGroup, now_ms: int) -> Effects:
+        """Nobody waits here."""
+        return Effects()
+
+    def due(self, group: ShareGroup, timer: GroupTimer, now_ms: int) -> Effects:
+        if not isinstance(timer, SessionTimer):
+            return Effects()  # of a group of another kind, which this one has followed
+        decision = self._decision(group, now_ms)
+        member = group.members.get(timer.member_id)
+        if member is not None:
+            decision.note(f"member {member.member_id} was not heard of in time and is out")
+            decision.fence(member)
+            again = (timer.key, timer, RETRY_MS)
+            decision.effects.refused = lambda _: Effects(timers=[again])
+        return decision.effects
+
+    def committed(self, group: ShareGroup, member_id: str, effects: Effects) -> None:
+        """Nobody commits offsets of it."""
+
+
+def _not_found(ticket: Ticket, message: str) -> Effects:
+    refusal = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    return Effects.reply(ticket, HeartbeatReply(refusal.response()))
+
+
+def _apply_metadata(group: ShareGroup, record: MemberMetadata) -> None:
+    member_id = record.key.member_id
+    if record.value is None:
+        group.members.pop(member_id, None)
+    else:
+        member = group.members.get(member_id) or ShareMember(member_id)
+        group.members[member_id] = member.with_metadata(record.value)
+
+
+def _apply_target(group: ShareGroup, record: TargetAssignment) -> None:
+    if record.value is None:
+        group.target.pop(record.key.member_id, None)
+    else:
+        topics = record.value.topic_partitions
+        listed = ((topic.topic_id, topic.partitions) for topic in topics)
+        group.target[record.key.member_id] = as_read(listed)
+
+
+def _apply_assignment(group: ShareGroup, record: CurrentAssignment) -> None:
+    member_id = record.key.member_id
+    member = group.members.get(member_id)
+    if record.value is not None:
+        group.members[member_id] = (member or ShareMember(member_id)).with_assignment(record.value)
+    elif member is not None:
+        group.members[member_id] = member.without_assignment()

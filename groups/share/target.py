@@ -1,0 +1,85 @@
+"""The target assignment: who is to read which partitions as of the group's epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kwire.codecs.messages.coordinator.share_group_target_assignment_member import (
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    TopicPartition,
+)
+from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata import (
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
+from kwire.groups.consumer.assignors.spec import Assignment, MemberSpec, in_java_order
+from kwire.groups.java import HashTable, string_hash, uuid_hash
+from kwire.groups.share import assignor
+from kwire.groups.share.group import ShareGroup
+from kwire.groups.share.member import ShareMember
+from kwire.groups.share.records import TargetAssignment, TargetEpoch
+from kwire.metadata.image import ClusterImage
+
+
+def compute(
+    group: ShareGroup, members: Collection[ShareMember], image: ClusterImage
+) -> dict[str, Assignment]:
+    """By member id, in the order in which Apache Kafka writes them; `members`: as they will be.
+
+    Only what the share coordinator has been told of may be read.
+    """
+    specs = in_java_order(_spec(group, member, image) for member in members)
+    readable = {
+        topic_id: _readable(group, topic_id, image) for spec in specs for topic_id in spec.topic_ids
+    }
+    homogeneous = len({member.topic_names for member in members}) <= 1
+    assigned = assignor.assign(assignor.ShareSpec(specs, homogeneous, readable))
+    return {each.member_id: assigned.get(each.member_id, {}) for each in specs}
+
+
+def _spec(group: ShareGroup, member: ShareMember, image: ClusterImage) -> MemberSpec:
+    walked = HashTable.of_collection(string_hash, sorted(member.topic_names))
+    topics = (image.topics.get(name) for name in walked)
+    ids = (topic.id for topic in topics if topic is not None)
+    topic_ids = dict.fromkeys(HashTable.of_collection(uuid_hash, ids))
+    has = group.target.get(member.member_id, {})
+    return MemberSpec(member.member_id, None, topic_ids, has)
+
+
+def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[int]:
+    count = len(image.topics[image.names_by_id[topic_id]].partitions)
+    initialized = group.state_topics.initialized.of(topic_id)
+    return [partition for partition in range(count) if partition in initialized]
+
+
+def within(assignment: Assignment, names: Collection[str], image: ClusterImage) -> Assignment:
+    """Of what a target gives, the topics that exist and the member is subscribed to."""
+    return {
+        topic_id: these
+        for topic_id, these in assignment.items()
+        if image.names_by_id.get(topic_id) in names
+    }
+
+
+def is_same(assignment: Assignment, other: Assignment) -> bool:
+    """Whatever the order."""
+    if assignment.keys() != other.keys():
+        return False
+    return all(set(other[topic_id]) == set(these) for topic_id, these in assignment.items())
+
+
+def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssignment:
+    return TargetAssignment(
+        ShareGroupTargetAssignmentMemberKey(group_id, member_id),
+        ShareGroupTargetAssignmentMemberValue(
+            [TopicPartition(topic_id, list(these)) for topic_id, these in assignment.items()]
+        ),
+    )
+
+
+def epoch_record(group_id: str, epoch: int, now_ms: int) -> TargetEpoch:
+    return TargetEpoch(
+        ShareGroupTargetAssignmentMetadataKey(group_id),
+        ShareGroupTargetAssignmentMetadataValue(epoch, now_ms),
+    )

@@ -1,0 +1,28 @@
+"""What a heartbeat is refused for before anybody looks for its group."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.groups.share.decision import Refusal
+from kwire.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH
+
+MEMBER_ID_CHARACTERS_MAX = 36
+"""A UUID as Java writes it; Apache Kafka's clients send 22 characters of base64."""
+
+
+def refused(request: ShareGroupHeartbeatRequest) -> Refusal | None:
+    if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
+        return Refusal(ErrorCode.INVALID_REQUEST, None)
+    sentence = _invalid(request)
+    return None if sentence is None else Refusal(ErrorCode.INVALID_REQUEST, sentence)
+
+
+def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:
+    if not request.group_id:
+        return "GroupId can't be empty."
+    if request.rack_id == "":
+        return "RackId can't be empty."
+    if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
+        return "SubscribedTopicNames must be set in first request."
+    return "MemberEpoch is invalid." if request.member_epoch < LEAVE_EPOCH else None

@@ -1,0 +1,188 @@
+"""What heartbeats of a share group bring, one by one."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.groups.limits import GroupLimits
+from kwire.groups.share.group import ShareGroup
+from kwire.groups.share.initializing import RETRY_MS
+from kwire.groups.share.records import (
+    CurrentAssignment,
+    Epoch,
+    MemberMetadata,
+    StatePartitions,
+    TargetAssignment,
+    TargetEpoch,
+)
+from kwire.groups.surroundings import ShareSettings
+from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Waiting
+
+
+def started(partitions: int = 3, **limits: int) -> ShareSimulation:
+    simulation = ShareSimulation(GroupLimits(**limits))
+    simulation.put_topic("t", partitions)
+    return simulation
+
+
+def group_in(simulation: ShareSimulation) -> ShareGroup:
+    group = simulation.group
+    assert group is not None
+    return group
+
+
+def reading(simulation: ShareSimulation, name: str) -> Client:
+    """A member that has been given what there is."""
+    client = Client(simulation, name)
+    client.beat()
+    simulation.answer()
+    client.beat()
+    return client
+
+
+def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    kinds = [type(record).__bases__[0] if isinstance(record, StatePartitions) else type(record)
+             for record in simulation.records]  # fmt: skip
+    joined = [MemberMetadata, Epoch, TargetAssignment, TargetEpoch, CurrentAssignment]
+    assert kinds == [*joined, StatePartitions]
+    del simulation.records[:]
+    simulation.answer()
+    client.beat()
+    assert [type(record) for record in simulation.records[1:]] == joined[1:]
+    del simulation.records[:]
+    client.leave()
+    left = [CurrentAssignment, TargetAssignment, MemberMetadata, Epoch]
+    assert [type(record) for record in simulation.records] == left
+
+
+def test_a_member_reads_once_the_share_coordinator_has_been_told() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    assert (client.beat().member_epoch, client.reads) == (2, frozenset())
+    (asked,) = simulation.asked
+    assert asked.group_epoch == 2
+    client.beat()
+    assert simulation.asked == [asked], "it is asked once"
+    simulation.answer()
+    response = client.beat()
+    assert (response.member_epoch, len(client.reads)) == (3, 3)
+    assert client.beat().assignment is None, "it was told before"
+
+
+def test_the_share_coordinator_is_asked_again_in_time() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.asked.clear()
+    simulation.wait(RETRY_MS - 1)
+    client.beat()
+    assert not simulation.asked
+    simulation.wait(1)
+    client.beat()
+    assert len(simulation.asked) == 1
+
+
+def test_the_share_coordinator_is_asked_again_at_once_after_a_restart() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.restart()
+    client.beat()
+    assert len(simulation.asked) == 1
+
+
+def test_the_share_coordinator_is_asked_again_when_it_refused() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.answer(well=False)
+    client.beat()
+    assert len(simulation.asked) == 1
+
+
+def test_partitions_are_shared_by_more_members_than_there_are() -> None:
+    simulation = started(partitions=2)
+    clients = [reading(simulation, name) for name in "abcd"]
+    for _ in range(2):
+        for client in clients:
+            client.beat()
+    assert [len(client.reads) for client in clients] == [1, 1, 1, 1]
+    assert len(frozenset.union(*(client.reads for client in clients))) == 2
+
+
+def test_new_partitions_are_read() -> None:
+    simulation = started(partitions=1)
+    client = reading(simulation, "a")
+    simulation.put_topic("t", 2)
+    client.beat()
+    (asked,) = simulation.asked
+    assert [*asked.topics.partitions.values()] == [frozenset({1})]
+    simulation.answer()
+    client.beat()
+    assert len(client.reads) == 2
+
+
+def test_a_topic_that_is_gone_is_forgotten() -> None:
+    simulation = started()
+    client = reading(simulation, "a")
+    simulation.delete_topic("t")
+    assert group_in(simulation).state_topics.is_empty
+    client.beat()
+    assert not client.reads
+
+
+def test_a_lost_reply_is_said_again() -> None:
+    simulation = started()
+    client = reading(simulation, "a")
+    Client(simulation, "b").beat()
+    client.beat(lose_reply=True)
+    assert client.beat().error_code == ErrorCode.NONE
+
+
+def test_epochs_that_are_not_the_members() -> None:
+    simulation = started()
+    reading(simulation, "a")
+    for epoch, what in (
+        (9, "greater member epoch (9) than the one known by the group coordinator (3). The"),
+        (1, "(3), and it does not match the previous member epoch (2). The member must"),
+    ):
+        response = simulation.heartbeat(member_id="a-0", member_epoch=epoch)
+        assert response.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+        assert what in (response.error_message or "")
+
+
+def test_a_session_ends() -> None:
+    simulation = started()
+    client = reading(simulation, "a")
+    simulation.wait(ShareSettings().session_timeout_ms)
+    assert not group_in(simulation).members
+    assert client.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_full_group() -> None:
+    simulation = started(group_share_max_size=1)
+    client = reading(simulation, "a")
+    response = Client(simulation, "b").beat()
+    assert response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert client.beat().error_code == ErrorCode.NONE
+
+
+def test_an_empty_group_is_deleted() -> None:
+    simulation = started()
+    client = reading(simulation, "a")
+    assert delete(simulation) == ErrorCode.NON_EMPTY_GROUP
+    client.leave()
+    del simulation.records[:]
+    assert delete(simulation) == ErrorCode.NONE
+    assert [type(each) for each in simulation.records] == [TargetEpoch, StatePartitions, Epoch]
+    assert simulation.group is None
+    assert simulation.reloaded().groups == {}
+
+
+def delete(simulation: ShareSimulation) -> ErrorCode:
+    ticket = Waiting()
+    simulation.happen(simulation.machine.delete_group(GROUP_ID, ticket, simulation.now_ms), ticket)
+    error: ErrorCode = ticket.reply
+    return error
