@@ -9,6 +9,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.values import named_principal
 
 if TYPE_CHECKING:
     from kwire.client.acls import Acl, AclFilter
@@ -93,18 +94,8 @@ def _operation_option(words: str) -> Callable[[C], C]:
 
 def _principal_option(*names: str, words: str) -> Callable[[C], C]:
     return click.option(
-        *names, metavar="TYPE:NAME", multiple=True, callback=_principals, help=words
+        *names, type=named_principal, metavar="TYPE:NAME", multiple=True, help=words
     )
-
-
-def _principals(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> tuple[str, ...]:
-    for each in given:
-        kind, colon, name = each.partition(":")
-        if not (kind and colon and name):
-            raise click.BadParameter(f"{each!r} is not like User:alice")
-    return given
 
 
 def filter_options(command: C) -> C:

@@ -28,6 +28,7 @@ COMMANDS = {
     "configs": "Show and change settings of topics, brokers and groups.",
     "users": "Show, add and remove users, and change their passwords.",
     "acls": "Show, add and remove rules of who may do what.",
+    "tokens": "Create, show, renew and end delegation tokens.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
@@ -40,7 +41,7 @@ COMMANDS = {
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""
 
-FOLDERS = {"certs": "securing", "doctor": "securing"}
+FOLDERS = {"certs": "securing", "doctor": "securing", "tokens": "securing"}
 """Of commands whose modules stand in a folder of their own."""
 
 BOOTSTRAP_DEFAULT = "localhost:9092"

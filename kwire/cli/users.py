@@ -63,7 +63,7 @@ def _password_options(command: C) -> C:
 @connected
 def list_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
     """Show by what users may log in; all users where none is named."""
-    from kwire.client.users import describe_users
+    from kwire.client.access.users import describe_users
 
     found = describe_users(cluster, names)
     if as_json:
@@ -120,7 +120,7 @@ def password_command(
 @connected
 def remove_command(cluster: Cluster, name: str, mechanisms: tuple[str, ...]) -> None:
     """Have a user log in no longer.  Who is logged in stays so, and so do quotas and rules."""
-    from kwire.client.users import remove_passwords
+    from kwire.client.access.users import remove_passwords
 
     gone = mechanisms or tuple(sorted(_must_have(cluster, name)))
     for mechanism in gone:
@@ -129,8 +129,8 @@ def remove_command(cluster: Cluster, name: str, mechanisms: tuple[str, ...]) -> 
 
 
 def _mechanisms_of(cluster: Cluster, name: str) -> set[str]:
+    from kwire.client.access.users import describe_users
     from kwire.client.errors import BrokerRefused
-    from kwire.client.users import describe_users
     from kwire.codecs.errors import ErrorCode
 
     try:
@@ -154,7 +154,7 @@ def _must_have(cluster: Cluster, name: str) -> set[str]:
 def _set_password(
     cluster: Cluster, name: str, mechanisms: tuple[str, ...], iterations: int, generate: bool
 ) -> None:
-    from kwire.client.users import set_passwords
+    from kwire.client.access.users import set_passwords
 
     password = _made_up() if generate else _asked(name)
     for mechanism in mechanisms:

@@ -33,6 +33,14 @@ def settings_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 -
     return click.option(*names, type=setting, metavar="NAME=VALUE", multiple=True, help=help)
 
 
+def named_principal(text: str) -> str:
+    """`User:alice`."""
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise click.BadParameter(f"{text!r} is not like User:alice")
+    return text
+
+
 def partitions(text: str) -> list[int]:
     """`0`, `0,2`, `4-7`: partition numbers."""
     found: set[int] = set()

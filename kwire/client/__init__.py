@@ -5,8 +5,8 @@ know.  It starts no thread and no event loop; what must happen from time to time
 heartbeat) happens inside the caller's own calls to `poll`.
 
 The parts, bottom up: `connection` (one broker), `cluster` (all of them, by node id, leader and
-coordinator), `topics`, `configs`, `groups`, `offsets` (questions and orders to the cluster),
-`producer`, `fetcher`, `member`, `consumer` (records).
+coordinator), `topics`, `configs`, `groups`, `offsets`, `access` (questions and orders to the
+cluster), `producer`, `fetcher`, `member`, `consumer` (records).
 """
 
 from __future__ import annotations

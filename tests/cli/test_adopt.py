@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 from kazoo.client import KazooClient
 
+from kwire.client.access.users import describe_users, set_passwords
 from kwire.client.acls import Acl, AclFilter, Pattern, Permission, create_acls, describe_acls
 from kwire.client.acls import Operation as AclOperation
 from kwire.client.acls import Resource as AclResource
@@ -19,7 +20,6 @@ from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
 from kwire.client.quotas import alter_quotas, describe_quotas
 from kwire.client.topics import create_topic
-from kwire.client.users import describe_users, set_passwords
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.conformance.apache_kafka import ZooKeeperBroker

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kwire.client.access.users import describe_users, remove_passwords, set_passwords
 from kwire.client.acls import (
     Acl,
     AclFilter,
@@ -29,7 +30,6 @@ from kwire.client.acls import (
 from kwire.client.cluster import Cluster
 from kwire.client.quotas import alter_quotas, describe_quotas
 from kwire.client.topics import create_topic
-from kwire.client.users import describe_users, remove_passwords, set_passwords
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 from kwire.testing.ports import free_port

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from kwire.client.access.users import set_passwords
 from kwire.client.acls import (
     Acl,
     AclFilter,
@@ -21,7 +22,6 @@ from kwire.client.acls import (
     only,
 )
 from kwire.client.topics import create_topic
-from kwire.client.users import set_passwords
 from kwire.cluster.zookeeper import acl_znodes
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.mixed.clusters import APACHE, KWIRE, PATIENCE_S, until

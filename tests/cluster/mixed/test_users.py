@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from kwire.client.access.users import describe_users, remove_passwords, set_passwords
 from kwire.client.cluster import Cluster
 from kwire.client.errors import BrokerRefused
 from kwire.client.quotas import Quotas, alter_quotas, describe_quotas
 from kwire.client.topics import create_topic
-from kwire.client.users import describe_users, remove_passwords, set_passwords
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.mixed.clusters import APACHE, KWIRE, PATIENCE_S, until
 from tests.cluster.mixed.secured import PASSWORD, Secured, secured

@@ -1,0 +1,170 @@
+"""`kwire tokens`: delegation tokens, by which somebody logs in who has no password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.values import duration_s, iso_time, named_principal
+
+if TYPE_CHECKING:
+    from kwire.client.access.tokens import Token
+    from kwire.client.cluster import Cluster
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@click.group("tokens")
+def command() -> None:
+    """Create, show, renew and end delegation tokens.
+
+    Who has a token logs in as its owner by SCRAM, until it expires: jobs on many machines need no
+    password.  It is renewed, by its owner or by whom that names, for as long as it may live.  To
+    ask for tokens you must have logged in yourself (--command-config), not by a token.
+
+    \b
+      kwire tokens create --renewer User:scheduler > token.properties
+      kwire tokens list
+      kwire tokens renew tPFXXsb9QtGYiPTRIW0uZg --for 12h
+      kwire tokens expire tPFXXsb9QtGYiPTRIW0uZg
+    """
+
+
+def _period_option(*names: str, words: str) -> Callable[[C], C]:
+    return click.option(*names, "period_s", type=duration_s, metavar="DURATION", help=words)
+
+
+def _period_ms(period_s: float | None) -> int:
+    from kwire.client.access.tokens import BY_THE_BROKER
+
+    return BY_THE_BROKER if period_s is None else int(period_s * 1000)
+
+
+@command.command("create")
+@click.option(
+    "--owner", type=named_principal, metavar="User:NAME",
+    help="Whose it is, if not yours; takes the right CREATE_TOKENS on that user.",
+)  # fmt: skip
+@click.option(
+    "--renewer", "renewers", type=named_principal, metavar="User:NAME", multiple=True,
+    help="Who may renew and end it beside its owner.",
+)  # fmt: skip
+@_period_option(
+    "--max-life", words="How long it may live, however often it is renewed; the broker's"
+    " delegation.token.max.lifetime.ms at most, and if not given.",
+)  # fmt: skip
+@click.option(
+    "-m", "--mechanism", type=click.Choice(MECHANISMS, case_sensitive=False),
+    default=MECHANISMS[0], show_default=True, help="By what clients are to log in.",
+)  # fmt: skip
+@json_option
+@connected
+def create_command(
+    cluster: Cluster,
+    owner: str | None,
+    renewers: tuple[str, ...],
+    period_s: float | None,
+    mechanism: str,
+    as_json: bool,
+) -> None:
+    """Create a token, and print the client properties by which it logs in.
+
+    They hold its secret, which no other command shows.  What is said of it goes to standard error.
+    """
+    from kwire.client.access.tokens import create_token
+    from kwire.security.tls.making import properties_text
+
+    token = create_token(cluster, owner=owner, renewers=renewers, lifetime_ms=_period_ms(period_s))
+    if as_json:
+        print_json(_shown(token) | {"password": token.password})
+    else:
+        click.echo(properties_text(_login(token, mechanism)), nl=False)
+    say(
+        f"token {token.id} of {token.owner} holds until {iso_time(token.expiry_ms)},"
+        f" renewed until {iso_time(token.max_ms)}"
+    )
+
+
+def _login(token: Token, mechanism: str) -> dict[str, str]:
+    """Client properties, beside those that say how the broker is reached."""
+    return {
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": (
+            f'{_MODULE} required tokenauth="true"'
+            f' username="{token.id}" password="{token.password}";'
+        ),
+    }
+
+
+@command.command("list")
+@click.argument("owners", metavar="User:NAME...", type=named_principal, nargs=-1)
+@json_option
+@connected
+def list_command(cluster: Cluster, owners: tuple[str, ...], as_json: bool) -> None:
+    """Show the tokens that you may see, or those of these owners; never their secrets."""
+    from kwire.client.access.tokens import describe_tokens
+
+    found = describe_tokens(cluster, owners)
+    if as_json:
+        print_json([_shown(token) for token in found])
+        return
+    print_table(COLUMNS, [_row(token) for token in found])
+
+
+COLUMNS = ("token", "owner", "requester", "renewers", "issued", "expires", "ends")
+
+
+def _row(token: Token) -> Sequence[str]:
+    return (
+        token.id,
+        token.owner,
+        token.requester,
+        ",".join(token.renewers) or "-",
+        *map(iso_time, (token.issue_ms, token.expiry_ms, token.max_ms)),
+    )
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    shown = dict(zip(COLUMNS, _row(token), strict=True))
+    return shown | {"renewers": list(token.renewers)}
+
+
+@command.command("renew")
+@click.argument("token_id", metavar="TOKEN")
+@_period_option(
+    "--for", words="How long it is to hold from now on; the broker's"
+    " delegation.token.expiry.time.ms at most, and if not given.",
+)  # fmt: skip
+@connected
+def renew_command(cluster: Cluster, token_id: str, period_s: float | None) -> None:
+    """Have a token hold on, as its owner or one of its renewers."""
+    from kwire.client.access.tokens import renew_token, token_of
+
+    expiry_ms = renew_token(cluster, token_of(cluster, token_id), _period_ms(period_s))
+    say(f"token {token_id} holds until {iso_time(expiry_ms)}")
+
+
+@command.command("expire")
+@click.argument("token_id", metavar="TOKEN")
+@_period_option("--in", words="After that time, not at once.")
+@connected
+def expire_command(cluster: Cluster, token_id: str, period_s: float | None) -> None:
+    """Have a token end, as its owner or one of its renewers.
+
+    Who is logged in by it stays so, until the login is renewed (connections.max.reauth.ms).
+    """
+    from kwire.client.access.tokens import expire_token, token_of
+
+    token = token_of(cluster, token_id)
+    expiry_ms = expire_token(cluster, token, _period_ms(period_s))
+    if period_s is None:
+        say(f"token {token_id} is gone")
+    else:
+        say(f"token {token_id} holds until {iso_time(expiry_ms)}")

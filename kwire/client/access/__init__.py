@@ -1,0 +1,1 @@
+"""Who may log in: `users` by SCRAM, and who has one of the delegation `tokens`."""
