@@ -86,6 +86,7 @@ def command(
       kwire serve --set num.partitions=3 --set auto.create.topics.enable=false
       kwire serve server.properties --set log.retention.hours=1
       kwire serve --brokers 3                           localhost:9092, 9093 and 9094
+      kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 alone
       kwire serve --secure                              TLS and SCRAM; ready client.properties
     \b
     Clients in other containers or on other machines: listen on all interfaces, and advertise an

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import select
 import signal
 import socket
@@ -38,6 +39,9 @@ FIRST_PORT: Final = 9092
 HOST: Final = "localhost"
 OF_EACH = ("node.id", "broker.id", "listeners", "advertised.listeners", "zookeeper.connect")
 """Settings that --brokers gives itself, to each broker its own."""
+OF_ONE: Final = re.compile(r"(\d+):(.+)")
+"""The name of a setting of one broker alone: its number comes before."""
+NEVER_OF_ONE: Final = ("node.id", "broker.id", "zookeeper.connect")
 OF_EVERY_MEMBER: Final = (
     "kwire.cluster.member",
     "kwire.cluster.shared.holder",
@@ -58,9 +62,15 @@ def settings_of(
     number: int, count: int, given: Mapping[str, str], first_port: int
 ) -> dict[str, str]:
     """What broker `number` of `count` runs by; they are counted from 1."""
+    common = {name: value for name, value in given.items() if not OF_ONE.fullmatch(name)}
+    own = {
+        found[2]: value
+        for name, value in given.items()
+        if (found := OF_ONE.fullmatch(name)) and int(found[1]) == number
+    }
     copies = str(min(3, count))
     port = first_port + number - 1 if first_port else 0
-    data = Path(given.get("log.dirs", DATA_DIR))
+    data = Path(common.get("log.dirs", DATA_DIR))
     return {
         "group.initial.rebalance.delay.ms": DEVELOPMENT["group.initial.rebalance.delay.ms"],
         "default.replication.factor": copies,
@@ -69,10 +79,11 @@ def settings_of(
         "transaction.state.log.min.isr": str(min(2, count)),
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": str(min(2, count)),
-        **given,
+        **common,
         "node.id": str(number),
         "listeners": f"PLAINTEXT://{HOST}:{port}",
         "log.dirs": str(data / f"broker-{number}"),
+        **own,
     }
 
 
@@ -88,6 +99,8 @@ def serve_several(
     for name in OF_EACH:
         if name in settings:
             raise click.UsageError(f"--brokers gives each broker its own {name}")
+    for name in settings:
+        _check_owner(name, count)
     given = with_shorthands(settings, data, None)
     if "," in given.get("log.dirs", ""):
         raise click.UsageError("--brokers takes one folder, in which each broker has its own")
@@ -97,6 +110,17 @@ def serve_several(
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
         cluster = Cluster(configs, folder, Path(private) / "metadata")
         raise SystemExit(cluster.run(exit_on_eof=exit_on_eof))
+
+
+def _check_owner(name: str, count: int) -> None:
+    """Of a setting that may be one broker's.  Raises click.UsageError."""
+    found = OF_ONE.fullmatch(name)
+    if found is None:
+        return
+    if not 1 <= int(found[1]) <= count:
+        raise click.UsageError(f"{name}: the brokers are 1 to {count}")
+    if found[2] in NEVER_OF_ONE:
+        raise click.UsageError(f"--brokers gives each broker its own {found[2]}")
 
 
 def _loaded(count: int, given: Mapping[str, str], first_port: int) -> list[BrokerConfig]:

@@ -76,7 +76,8 @@ class ClusterProcess(Startable):
             port = ports[number] if ports else free_port()
             own = {"broker.id": str(broker_id), "zookeeper.connect": zookeeper_connect}
             if self._wiring is not None:
-                own |= self._wiring.settings_of(broker_id, port, zookeeper_connect)
+                own |= self._wiring.listeners_of(broker_id, port)
+                own |= self._wiring.zookeeper_of(broker_id, zookeeper_connect)
             if racks:
                 own["broker.rack"] = racks[number]
             self.brokers[broker_id] = BrokerProcess(
@@ -174,7 +175,7 @@ class ClusterProcess(Startable):
 
     def heal(self) -> None:
         """Undo all cuts; what was on its way arrives."""
-        self._cuttable.mend()
+        self._cuttable.mend_all()
 
     def _pids(self) -> dict[int, int]:
         return {each: self.brokers[each].pid for each in self.running}

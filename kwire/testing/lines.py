@@ -1,9 +1,9 @@
 """Lines between processes of one machine that can be cut as cables can, by anybody.
 
 A `Line` is what others connect to in place of a process; threads of this one pass on what is said.
-While a caller is cut off nothing of his connections is passed on, in either direction, and none is
-ended: his requests find no answer.  What was said meanwhile arrives once the line is mended, as TCP
-sees to on a network.  In one thing it differs from a cable: connecting succeeds.
+While a caller is cut off nothing of his connections is passed on, in one direction or in both, and
+none is ended: his requests find no answer.  What was said meanwhile arrives once the line is
+mended, as TCP sees to on a network.  In one thing it differs from a cable: connecting succeeds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,16 @@ Address = tuple[str, int]
 HERE: Final = "127.0.0.1"
 SOCKETS: Final = Path("/proc/net/tcp")
 PASSED_BYTES: Final = 65536
+
+
+class Way(Enum):
+    """Of what goes over a line: what a caller says, and what he is told."""
+
+    SAID = "said"
+    TOLD = "told"
+
+
+BOTH_WAYS: Final = (Way.SAID, Way.TOLD)
 
 
 class Line:
@@ -35,7 +47,8 @@ class Line:
         self._target = target
         self._caller_of = caller_of
         self._changed = threading.Condition()
-        self._cut: set[int] = set()
+        self._cuts: Counter[tuple[int, Way]] = Counter()
+        """So that cuts may overlap."""
         self._listener: socket.socket | None = None
         self._links: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -52,7 +65,7 @@ class Line:
             return
         with self._changed:
             listener, self._listener = self._listener, None
-            self._cut.clear()
+            self._cuts.clear()
             self._changed.notify_all()
             for each in (listener, *self._links):
                 _shut(each)
@@ -61,15 +74,22 @@ class Line:
         self._threads.clear()
         listener.close()
 
-    def cut(self, caller: int) -> None:
-        """Pass on nothing more of what this caller says, nor of what he is told."""
+    def cut(self, caller: int, *ways: Way) -> None:
+        """Pass on nothing more of what this caller says, nor of what he is told; or one of them."""
         with self._changed:
-            self._cut.add(caller)
+            self._cuts.update((caller, way) for way in ways or BOTH_WAYS)
 
-    def mend(self) -> None:
+    def mend(self, caller: int, *ways: Way) -> None:
+        """Undo one such `cut`; what was held is passed on.  One that `close` has ended is none."""
+        with self._changed:
+            for way in ways or BOTH_WAYS:
+                self._cuts[caller, way] = max(0, self._cuts[caller, way] - 1)
+            self._changed.notify_all()
+
+    def mend_all(self) -> None:
         """Pass on all that was held, and all that is said."""
         with self._changed:
-            self._cut.clear()
+            self._cuts.clear()
             self._changed.notify_all()
 
     # -- the threads
@@ -88,11 +108,12 @@ class Line:
         """One call, to its end."""
         with contextlib.suppress(OSError), self._known(link):  # either side may break it off
             caller = self._caller_of(link)
-            self._await_whole(caller)
+            for way in BOTH_WAYS:  # neither a call nor its acceptance gets through else
+                self._await_whole(caller, way)
             with self._known(socket.create_connection(self._target)) as onward:
-                back = threading.Thread(target=self._pass_on, args=(caller, onward, link))
+                back = threading.Thread(target=self._pass_on, args=(caller, Way.TOLD, onward, link))
                 back.start()
-                self._pass_on(caller, link, onward)
+                self._pass_on(caller, Way.SAID, link, onward)
                 back.join()
 
     @contextlib.contextmanager
@@ -109,20 +130,20 @@ class Line:
                 with self._changed:
                     self._links.discard(link)
 
-    def _pass_on(self, caller: int, source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, caller: int, way: Way, source: socket.socket, sink: socket.socket) -> None:
         try:
             while data := source.recv(PASSED_BYTES):
-                self._await_whole(caller)
+                self._await_whole(caller, way)
                 sink.sendall(data)
-            self._await_whole(caller)
+            self._await_whole(caller, way)
             sink.shutdown(socket.SHUT_WR)
         except OSError:  # broken off on one side: on the other as well
             _shut(source)
             _shut(sink)
 
-    def _await_whole(self, caller: int) -> None:
+    def _await_whole(self, caller: int, way: Way) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: caller not in self._cut)
+            self._changed.wait_for(lambda: not self._cuts[caller, way])
 
 
 def _shut(link: socket.socket) -> None:
@@ -162,7 +183,7 @@ def _open_files(pid: int) -> set[str]:
 
 
 class Wiring:
-    """The lines of one cluster: between its brokers, and from each of them to ZooKeeper.
+    """The lines of one cluster: between its brokers, and from each of them to a ZooKeeper.
 
     `pids` are the processes of those that run.
     """
@@ -172,21 +193,24 @@ class Wiring:
         self._to_broker: dict[int, Line] = {}
         self._to_zookeeper: dict[int, list[Line]] = {}
 
-    def settings_of(self, broker_id: int, port: int, zookeeper_connect: str) -> dict[str, str]:
-        """Of a broker that clients reach at `port`: others, and ZooKeeper, it has lines to."""
+    def listeners_of(self, broker_id: int, port: int, host: str = HERE) -> dict[str, str]:
+        """Settings of a broker that clients reach at `port`, and others by a line."""
         inner = free_port()
         line = self._to_broker[broker_id] = Line((HERE, inner), self._calling)
+        return {
+            "listeners": f"PLAINTEXT://{host}:{port},BROKERS://{HERE}:{inner}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port},BROKERS://{HERE}:{line.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+            "inter.broker.listener.name": "BROKERS",
+        }
+
+    def zookeeper_of(self, broker_id: int, zookeeper_connect: str) -> dict[str, str]:
+        """The setting by which a broker reaches ZooKeeper by lines of its own."""
         servers, slash, chroot = zookeeper_connect.partition("/")
         lines = [Line(_address(each), lambda _: broker_id) for each in servers.split(",")]
         self._to_zookeeper[broker_id] = lines
         through = ",".join(f"{HERE}:{each.port}" for each in lines)
-        return {
-            "listeners": f"PLAINTEXT://{HERE}:{port},BROKERS://{HERE}:{inner}",
-            "advertised.listeners": f"PLAINTEXT://{HERE}:{port},BROKERS://{HERE}:{line.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
-            "inter.broker.listener.name": "BROKERS",
-            "zookeeper.connect": f"{through}{slash}{chroot}",
-        }
+        return {"zookeeper.connect": f"{through}{slash}{chroot}"}
 
     def _calling(self, link: socket.socket) -> int:
         return process_of(link, self._pids())
@@ -204,18 +228,28 @@ class Wiring:
         for each in self._lines:
             each.close()
 
+    def cut_one_way(self, source: int, target: int) -> None:
+        """Nothing that one broker says reaches the other, whichever of them has called."""
+        self._to_broker[target].cut(source, Way.SAID)
+        self._to_broker[source].cut(target, Way.TOLD)
+
+    def mend_one_way(self, source: int, target: int) -> None:
+        """Undo one such cut."""
+        self._to_broker[target].mend(source, Way.SAID)
+        self._to_broker[source].mend(target, Way.TOLD)
+
     def cut(self, one: int, other: int) -> None:
         """Neither broker hears of the other."""
-        self._to_broker[one].cut(other)
-        self._to_broker[other].cut(one)
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
 
     def cut_from_zookeeper(self, broker_id: int) -> None:
         for each in self._to_zookeeper[broker_id]:
             each.cut(broker_id)
 
-    def mend(self) -> None:
+    def mend_all(self) -> None:
         for each in self._lines:
-            each.mend()
+            each.mend_all()
 
 
 def _address(server: str) -> Address:

@@ -7,8 +7,15 @@ with SharedClusterProcess(tmp_path) as cluster:
     cluster.brokers[2].start()
     cluster.wait_until_members()
 
+    with SharedClusterProcess(tmp_path, cuttable=True) as cluster:
+        cluster.cut(2)
+        ...
+        cluster.heal()
+
 Its brokers are killed, paused and started again as those of `ClusterProcess`, but one that is
-started brings all others back that are down.  There is no network between them that could be cut.
+started brings all others back that are down.  A cut is between brokers alone: to the process that
+shares the metadata they have a Unix socket, which fails only where that process does
+(`pause_holder`, `lose_holder`), or stands still with the broker itself (`SharedBroker.pause`).
 """
 
 from __future__ import annotations
@@ -29,6 +36,7 @@ from kwire.testing.cluster import agreed_controller, membership
 from kwire.testing.ending import PATIENCE_S, end
 from kwire.testing.host import Host
 from kwire.testing.lifetime import Startable
+from kwire.testing.lines import Wiring
 from kwire.testing.ports import NoFreePort, free_port
 from kwire.testing.process import (
     POLL_S,
@@ -160,8 +168,10 @@ class SharedBroker:
 class SharedClusterProcess(Startable):
     """`kwire serve --brokers count` over its life; it keeps its ports and its data.
 
-    `settings` are those of all brokers; `launcher` are words before its command line.  All ends
-    with the process that started it.
+    `settings` are those of all brokers; `launcher` are words before its command line.  Where it is
+    `cuttable`, brokers can be cut off from each other, while clients and the process that shares
+    the metadata reach them (kwire.testing.lines says how).  All ends with the process that started
+    it.
     """
 
     def __init__(
@@ -171,6 +181,7 @@ class SharedClusterProcess(Startable):
         settings: Mapping[str, str] | None = None,
         *,
         launcher: Sequence[str] = (),
+        cuttable: bool = False,
     ) -> None:
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
@@ -183,7 +194,17 @@ class SharedClusterProcess(Startable):
             for number in range(1, count + 1)
         }
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        """Of the process that was started last."""
         self._log_start = 0
+        self._wiring = self._wired() if cuttable else None
+
+    def _wired(self) -> Wiring:
+        wiring = Wiring(self._pids)
+        for number, broker in self.brokers.items():
+            own = wiring.listeners_of(number, broker.port, broker.host.address)
+            self.settings |= {f"{number}:{name}": value for name, value in own.items()}
+        return wiring
 
     @property
     def bootstrap(self) -> str:
@@ -202,9 +223,23 @@ class SharedClusterProcess(Startable):
 
     def pid_of(self, broker_id: int) -> int:
         """The process of a broker, as was told last."""
+        return self._told_pids()[broker_id]
+
+    def _told_pids(self) -> dict[int, int]:
         told = self.log.encode()[self._log_start :].decode(errors="replace")
-        pids = {int(each[1]): int(each[2]) for each in _PROCESS.finditer(told)}
-        return pids[broker_id]
+        return {int(each[1]): int(each[2]) for each in _PROCESS.finditer(told)}
+
+    def _pids(self) -> dict[int, int]:
+        """Also of brokers that are on their first way up: those were forked in their order."""
+        return {**dict(zip(self.brokers, self._children()[1:], strict=False)), **self._told_pids()}
+
+    def _children(self) -> list[int]:
+        """Of the cluster's process: the holder of the metadata, then brokers, as it forked them.
+
+        FileNotFoundError where it does not run, or has ended.
+        """
+        pid = self._pid
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
     def command(self) -> list[str]:
         serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
@@ -215,6 +250,8 @@ class SharedClusterProcess(Startable):
     def start(self) -> None:
         """Start it, and return when all brokers know of each other.  Raises BrokerStartError."""
         assert self._process is None, "the cluster is running"
+        if self._wiring is not None:
+            self._wiring.open()
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
@@ -226,6 +263,7 @@ class SharedClusterProcess(Startable):
                 stderr=log,
                 start_new_session=True,
             )
+        self._pid = self._process.pid
         assert self._process.stdin is not None
         hold_lifeline(self._process.stdin)
         self._await_all()
@@ -252,9 +290,7 @@ class SharedClusterProcess(Startable):
     @property
     def holder_pid(self) -> int:
         """The process that shares the metadata: the first that the cluster's own has forked."""
-        assert self._process is not None, "the cluster is not running"
-        pid = self._process.pid
-        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        return self._children()[0]
 
     def pause_holder(self) -> None:
         """Have it stand still (SIGSTOP): nothing of the metadata can change."""
@@ -285,6 +321,31 @@ class SharedClusterProcess(Startable):
                 raise BrokerStartError(f"no cluster in {START_TIMEOUT_S} s: {known}\n{self.log}")
             time.sleep(POLL_S)
 
+    # -- the network between brokers, where it is `cuttable`
+
+    def cut(self, broker_id: int, *others: int) -> None:
+        """Have this broker and these, else all, hear nothing of each other."""
+        for other in others or self.brokers.keys() - {broker_id}:
+            self._cuttable.cut(broker_id, other)
+
+    def cut_one_way(self, source: int, target: int) -> None:
+        """Have nothing that one broker says reach the other, until `mend_one_way` or `heal`."""
+        self._cuttable.cut_one_way(source, target)
+
+    def mend_one_way(self, source: int, target: int) -> None:
+        self._cuttable.mend_one_way(source, target)
+
+    def heal(self) -> None:
+        """Undo all cuts; what was on its way arrives."""
+        self._cuttable.mend_all()
+
+    @property
+    def _cuttable(self) -> Wiring:
+        assert self._wiring is not None, "made without cuttable=True"
+        return self._wiring
+
+    # -- its end
+
     def stop(self) -> int:
         """Ask all to end (SIGTERM); the exit status."""
         return self._end(signal.SIGTERM)
@@ -307,6 +368,8 @@ class SharedClusterProcess(Startable):
         finally:
             assert process.stdin is not None
             process.stdin.close()
+            if self._wiring is not None:
+                self._wiring.close()
 
 
 def _lives(pid: int) -> bool:

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
+from kwire.cli.several import settings_of
 from kwire.client.acls import (
     Acl,
     AclFilter,
@@ -200,6 +201,9 @@ def test_nothing_outlives_it(several: Several) -> None:
     ("options", "words"),
     [
         (["--set", "node.id=7"], "its own node.id"),
+        (["--set", "2:node.id=7"], "its own node.id"),
+        (["--set", "3:broker.rack=b"], "the brokers are 1 to 2"),
+        (["--set", "0:broker.rack=b"], "the brokers are 1 to 2"),
         (["--data", "a,b"], "one folder"),
         (["--set", "nonsense=1"], "unknown setting nonsense"),
     ],
@@ -233,3 +237,12 @@ def test_rules_hold_at_all_brokers_also_after_a_restart(tmp_path: Path) -> None:
             assert cluster.end() == 0
         finally:
             cluster.close()
+
+
+def test_a_setting_may_be_one_brokers_alone() -> None:
+    given = {"num.partitions": "3", "2:num.partitions": "7", "2:broker.rack": "b"}
+    first, second = (settings_of(number, 2, given, 9092) for number in (1, 2))
+    assert (first["num.partitions"], second["num.partitions"]) == ("3", "7")
+    assert "broker.rack" not in first
+    assert second["broker.rack"] == "b"
+    assert not any(":" in name for name in (*first, *second))

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from kwire.testing.lines import HERE, Line, process_of
+from kwire.testing.lines import HERE, Line, Way, process_of
 from kwire.testing.ports import free_port
 
 PATIENCE_S = 60.0
@@ -64,16 +64,63 @@ def test_what_is_said_while_it_is_cut_comes_when_it_is_mended(ends: Ends) -> Non
         with pytest.raises(BlockingIOError):
             end.recv(64)
         end.settimeout(PATIENCE_S)
-    ends.line.mend()
+    ends.line.mend(1)
     assert far.recv(64) == b"asked"
     assert near.recv(64) == b"answered"
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_one_way_may_be_cut(ends: Ends, way: Way) -> None:
+    near, far = ends.call(1), ends.accept()
+    ends.line.cut(1, way)
+    near.sendall(b"asked")
+    far.sendall(b"answered")
+    heard, deaf = (near, far) if way is Way.SAID else (far, near)
+    assert heard.recv(64) == (b"answered" if way is Way.SAID else b"asked")
+    deaf.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        deaf.recv(64)
+    deaf.settimeout(PATIENCE_S)
+    ends.line.mend(1, way)
+    assert deaf.recv(64) == (b"asked" if way is Way.SAID else b"answered")
+
+
+def test_nobody_is_called_while_one_way_is_cut(ends: Ends) -> None:
+    """Who calls would not hear that he got through."""
+    ends.line.cut(1, Way.TOLD)
+    near = ends.call(1)
+    near.sendall(b"hello")
+    other = ends.call(2)
+    other.sendall(b"of another")
+    assert ends.accept().recv(64) == b"of another"
+    ends.line.mend(1, Way.TOLD)
+    assert ends.accept().recv(64) == b"hello"
+
+
+def test_cuts_that_overlap_are_mended_one_by_one(ends: Ends) -> None:
+    near, far = ends.call(1), ends.accept()
+    ends.line.cut(1)
+    ends.line.cut(1, Way.SAID)
+    ends.line.mend(1)
+    far.sendall(b"answered")
+    assert near.recv(64) == b"answered"
+    near.sendall(b"asked")
+    far.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        far.recv(64)
+    far.settimeout(PATIENCE_S)
+    ends.line.mend_all()
+    assert far.recv(64) == b"asked"
+    ends.line.mend(1)
+    near.sendall(b"on")
+    assert far.recv(64) == b"on"
 
 
 def test_a_call_that_is_made_while_it_is_cut(ends: Ends) -> None:
     ends.line.cut(1)
     near = ends.call(1)
     near.sendall(b"hello")
-    ends.line.mend()
+    ends.line.mend(1)
     assert ends.accept().recv(64) == b"hello"
 
 

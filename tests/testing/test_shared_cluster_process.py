@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kwire.client.cluster import Cluster
+from kwire.client.producer import Producer
+from kwire.client.survey import partitions_of
+from kwire.client.topics import create_topic
 from kwire.testing import SharedClusterProcess
+from kwire.testing.cluster import membership
 
 pytestmark = pytest.mark.slow
 
@@ -64,3 +69,58 @@ def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
         assert cluster.running == []
         cluster.start()
         assert cluster.wait_until_members() in (1, 2)
+
+
+def test_brokers_are_cut_off_and_found_again(tmp_path: Path) -> None:
+    """Nobody dies of it, for all are connected to the metadata: the leader has them leave the ISR,
+    and whoever does not hear the controller is not told."""
+    settings = {"replica.lag.time.max.ms": "2000", "replica.socket.timeout.ms": "2000"}
+    with (
+        SharedClusterProcess(tmp_path, 3, settings, cuttable=True) as cluster,
+        Cluster(cluster.bootstrap, timeout_s=PATIENCE_S) as client,
+    ):
+        leader = cluster.wait_until_members()
+        victim, other = (each for each in cluster.brokers if each != leader)
+        create_topic(client, "t", assignment=[[leader, victim, other]])
+        cluster.cut(victim)
+        until_in_sync(client, {leader, other})
+        known = membership(cluster.brokers[victim].port)
+        assert known is not None, "clients reach it"
+        assert known.members == {1, 2, 3}, "it is alive"
+        cluster.heal()
+        until_in_sync(client, {leader, other, victim})
+
+        cluster.cut_one_way(other, leader)
+        send(client)  # who has all there is counts as in sync, however long it was not heard of
+        until_in_sync(client, {leader, victim})
+        cluster.mend_one_way(other, leader)
+        until_in_sync(client, {leader, other, victim})
+
+        cluster.brokers[victim].kill()
+        cluster.brokers[victim].start()
+        until_in_sync(client, {leader, other, victim})
+        cluster.cut(victim, leader)
+        send(client)
+        until_in_sync(client, {leader, other})
+        cluster.lose_holder()
+        cluster.start()  # a cluster that is started anew has whole lines
+        until_in_sync(client, {leader, other, victim})
+
+
+def send(client: Cluster) -> None:
+    """One record, acknowledged by all in sync."""
+    producer = Producer(client)
+    producer.send("t", b"v")
+    producer.flush()
+
+
+def until_in_sync(client: Cluster, brokers: set[int]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := in_sync(client)) != brokers:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def in_sync(client: Cluster) -> set[int]:
+    (state,) = partitions_of([client.retrying(lambda: client.topic("t"))]).values()
+    return set(state.isr_nodes)

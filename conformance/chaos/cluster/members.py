@@ -70,7 +70,9 @@ def on_zookeeper(
 def on_one_machine(directory: Path, brokers: int, settings: Mapping[str, str]) -> Iterator[Members]:
     """Brokers of `kwire serve --brokers`, which have one clock; they are killed in the end."""
     clock = Clock(directory / "clock")
-    cluster = SharedClusterProcess(directory, brokers, settings, launcher=clock.launcher)
+    cluster = SharedClusterProcess(
+        directory, brokers, settings, launcher=clock.launcher, cuttable=True
+    )
     with _started(cluster) as disks:
         yield Members(cluster, disks, dict.fromkeys(cluster.brokers, clock))
 

@@ -24,6 +24,8 @@ from kwire.testing.sharing import SharedBroker
 Undo: TypeAlias = Callable[[], None]
 Broker: TypeAlias = BrokerProcess | SharedBroker
 ZOOKEEPER = "zookeeper"
+THE_ZOOKEEPER = 0
+"""Beside the brokers' numbers."""
 HOLDER = "holder"
 ZOOKEEPER_TIMEOUT_S = 3.0
 POLL_S = 0.02
@@ -257,47 +259,56 @@ class Nemesis:
     # -- the network
 
     def _cut(self, fault: Fault, victim: int) -> Undo | None:
-        one, other = self._address(victim), self._address(self._other(fault, victim))
-        return self._cuts([(one, other), (other, one)])
+        other = self._other(fault, victim)
+        return self._cuts([(victim, other), (other, victim)])
 
     def _one_way(self, fault: Fault, victim: int) -> Undo | None:
-        return self._cuts([(self._address(victim), self._address(self._other(fault, victim)))])
+        return self._cuts([(victim, self._other(fault, victim))])
 
     def _isolate(self, fault: Fault, victim: int) -> Undo | None:
-        own, others = self._address(victim), self._all_but(victim)
-        return self._cuts([(own, each) for each in others] + [(each, own) for each in others])
+        others = self._all_but(victim)
+        return self._cuts([(victim, each) for each in others] + [(each, victim) for each in others])
 
     def _deafen(self, fault: Fault, victim: int) -> Undo | None:
-        return self._cuts([(each, self._address(victim)) for each in self._all_but(victim)])
+        return self._cuts([(each, victim) for each in self._all_but(victim)])
 
     def _no_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
-        own, zookeeper = self._address(victim), self._ground.zookeeper.host.address
-        return self._cuts([(own, zookeeper), (zookeeper, own)])
+        return self._cuts([(victim, THE_ZOOKEEPER), (THE_ZOOKEEPER, victim)])
 
     def _zookeeper_one_way(self, fault: Fault, victim: int) -> Undo | None:
-        return self._cuts([(self._address(victim), self._ground.zookeeper.host.address)])
+        return self._cuts([(victim, THE_ZOOKEEPER)])
 
-    def _cuts(self, pairs: Sequence[tuple[str, str]]) -> Undo:
-        network = self._ground.network
+    def _cuts(self, pairs: Sequence[tuple[int, int]]) -> Undo:
+        cluster, network = self._members.cluster, self._ground.network
         for source, target in pairs:
-            network.cut(source, target)
+            if isinstance(cluster, SharedClusterProcess):
+                cluster.cut_one_way(source, target)
+            else:
+                network.cut(self._address(source), self._address(target))
 
         def undo() -> None:
             for source, target in pairs:
-                network.mend(source, target)
+                if isinstance(cluster, SharedClusterProcess):
+                    cluster.mend_one_way(source, target)
+                else:
+                    network.mend(self._address(source), self._address(target))
 
         return undo
 
     def _address(self, number: int) -> str:
+        if number == THE_ZOOKEEPER:
+            return self._ground.zookeeper.host.address
         return self._brokers[number].host.address
 
     def _other(self, fault: Fault, victim: int) -> int:
         """The controller may be the one that was to be the second."""
         return fault.other if fault.other != victim else fault.victim
 
-    def _all_but(self, victim: int) -> list[str]:
-        own = self._address(victim)
-        return [host.address for host in self._ground.network.hosts if host.address != own]
+    def _all_but(self, victim: int) -> list[int]:
+        """Whom a broker has a network to."""
+        others = [number for number in self._brokers if number != victim]
+        is_shared = isinstance(self._members.cluster, SharedClusterProcess)
+        return others if is_shared else [*others, THE_ZOOKEEPER]
 
     # -- the rest
 

@@ -35,7 +35,7 @@ class FaultKind(StrEnum):
     ONE_WAY = "one way"
     """What one broker says does not reach another one."""
     ISOLATE = "isolate"
-    """A broker reaches neither the others nor ZooKeeper; clients reach it all the same."""
+    """A broker reaches neither the others nor a ZooKeeper; clients reach it all the same."""
     DEAF = "deaf"
     """The same, but what it says is heard."""
     NO_ZOOKEEPER = "no zookeeper"
@@ -83,12 +83,17 @@ OF_ONE_MACHINE = (
     FaultKind.KILL_ALL,
     FaultKind.PAUSE,
     FaultKind.RESTART,
+    FaultKind.CUT,
+    FaultKind.ONE_WAY,
+    FaultKind.ISOLATE,
+    FaultKind.DEAF,
     FaultKind.DISK,
     FaultKind.CLOCK,
     FaultKind.HOLDER_PAUSE,
     FaultKind.HOLDER_KILL,
 )
-"""What can befall brokers of one machine: it has one clock, and no network between them."""
+"""What can befall brokers of one machine, which has one clock.  Whoever is cut off from the others
+is alive by the metadata all the same: to the process that shares it there is no network."""
 
 HOLDERS = (FaultKind.HOLDER_PAUSE, FaultKind.HOLDER_KILL)
 """What befalls the process that shares the metadata: with ZooKeeper there is none."""
