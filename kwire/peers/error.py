@@ -13,3 +13,7 @@ class PeerError(Exception):
         super().__init__(f"{whom}: {why}")
         self.whom = whom
         self.why = why
+
+
+class NoToken(Exception):
+    """Why there is no token to log in to another broker by."""

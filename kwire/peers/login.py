@@ -1,7 +1,7 @@
 """How a broker proves to the others of its cluster who it is, where their listener asks for SASL.
 
 By `sasl.mechanism.inter.broker.protocol`, with name and password of that mechanism's JAAS line on
-the listener between brokers.
+the listener between brokers, or by OAUTHBEARER with a token (kwire.peers.token).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import trio
 
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
-from kwire.security.listener_sasl import NONCE_BYTES, login_module, module_of
+from kwire.peers.error import NoToken
+from kwire.security.listener_sasl import NONCE_BYTES, OAUTHBEARER, login_module, module_of
 from kwire.security.sasl.client import client_exchange
 from kwire.security.sasl.exchange import ClientExchange, SaslError
 from kwire.settings import ConfigError
@@ -21,6 +22,7 @@ from kwire.settings.listener_security import security_of
 
 if TYPE_CHECKING:
     from kwire.peers.connection import PeerConnection
+    from kwire.peers.token import BrokerToken
     from kwire.settings import BrokerConfig
 
 RENEWED_AT: Final = 0.85
@@ -42,22 +44,36 @@ class PeerLogin:
             )
         wanted = module_of(self._mechanism)
         self._options = login_module(config, listener, self._mechanism, wanted).options
+        self._token: BrokerToken | None = None
+        if self._mechanism == OAUTHBEARER:
+            from kwire.peers.token import BrokerToken
+
+            self._token = BrokerToken(config, listener, self._options)
+            return
         try:
-            self._begin()
+            self._by_password()
         except SaslError as problem:
             raise ConfigError(f"brokers cannot log in to each other: {problem}") from None
 
-    def _begin(self) -> ClientExchange:
+    def _by_password(self) -> ClientExchange:
         return client_exchange(
             self._mechanism, self._options, lambda: secrets.token_urlsafe(NONCE_BYTES)
         )
+
+    async def _begin(self, connection: PeerConnection) -> ClientExchange:
+        if self._token is None:
+            return self._by_password()
+        try:
+            return await self._token.exchange()
+        except NoToken as problem:
+            raise connection.fail(f"there is no token to log in by: {problem}") from None
 
     async def log_in(self, connection: PeerConnection) -> float:
         """Until when, on trio's clock, the connection may be used.  Raises PeerError."""
         handshake = await connection.call(SaslHandshakeRequest(self._mechanism), 1)
         if handshake.error_code:
             raise connection.fail(f"it does not take SASL mechanism {self._mechanism}")
-        exchange = self._begin()
+        exchange = await self._begin(connection)
         token: bytes | None = exchange.first()
         version = connection.version_for(SaslAuthenticateRequest(), None)
         lifetime_ms = 0

@@ -158,6 +158,8 @@ def _unsecured_tokens(listener: str, module: LoginModule) -> Validate:
 
 def module_of(mechanism: str) -> str:
     """The class whose options a mechanism's JAAS line has."""
+    if mechanism == OAUTHBEARER:
+        return OAUTHBEARER_MODULE
     return PLAIN_MODULE if mechanism == PLAIN else SCRAM_MODULE
 
 

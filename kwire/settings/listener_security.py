@@ -63,6 +63,15 @@ OWN_HANDLERS: Final = (UNSECURED_HANDLER, SIGNED_HANDLER)
 """Apache Kafka's own classes that read tokens: what they do is done here."""
 
 
+_TOKENS: Final = "org.apache.kafka.common.security.oauthbearer"
+LOGIN_HANDLERS: Final = (
+    f"{_TOKENS}.OAuthBearerLoginCallbackHandler",
+    f"{_TOKENS}.secured.OAuthBearerLoginCallbackHandler",
+    f"{_TOKENS}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+)
+"""Apache Kafka's own classes that get tokens, the second by its name until 3.9."""
+
+
 def check_no_java(settings: SecuritySettings, listener: str, mechanism: str) -> None:
     """Raises ConfigError where a Java class shall say whose password is right."""
     handler = settings.sasl_server_callback_handler_class

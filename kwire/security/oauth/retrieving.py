@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import urllib.request
 from collections.abc import Mapping
 from typing import Final
@@ -21,7 +22,8 @@ from kwire.security.tls.error import TlsError
 __all__ = ["BadOptions", "CannotFetch", "token_of"]
 
 URL: Final = "sasl.oauthbearer.token.endpoint.url"
-_CREDENTIALS: Final = "sasl.oauthbearer.client.credentials.client."
+CREDENTIALS: Final = "sasl.oauthbearer.client.credentials.client."
+SCOPE: Final = "sasl.oauthbearer.scope"
 _SUBJECT: Final = "unsecuredLoginStringClaim_sub"
 _LIFETIME: Final = "unsecuredLoginLifetimeSeconds"
 _LIFETIME_S: Final = 3600
@@ -41,7 +43,17 @@ def token_of(properties: Mapping[str, str], options: Mapping[str, str], now_ms: 
         return _unsecured(options, now_ms)
     if path_of(url) is not None:
         return fetch(url).decode().strip()
-    return _granted(url, properties, options)
+    return _token_in(ask(_request(url, properties, options), _tls(options)))
+
+
+def check_options(properties: Mapping[str, str], options: Mapping[str, str]) -> None:
+    """Whether there may be a token, without asking for one.  Raises BadOptions."""
+    url = properties.get(URL, "").strip()
+    if not url:
+        _unsecured(options, 0)
+    elif path_of(url) is None:
+        _request(url, properties, options)
+        _tls(options)
 
 
 def _unsecured(options: Mapping[str, str], now_ms: int) -> str:
@@ -55,11 +67,13 @@ def _unsecured(options: Mapping[str, str], now_ms: int) -> str:
     return unsecured_token(subject, now_ms, now_ms + 1000 * lifetime_s)
 
 
-def _granted(url: str, properties: Mapping[str, str], options: Mapping[str, str]) -> str:
+def _request(
+    url: str, properties: Mapping[str, str], options: Mapping[str, str]
+) -> urllib.request.Request:
     client = _credential(properties, options, "id", "clientId")
     secret = _credential(properties, options, "secret", "clientSecret")
     grant = {"grant_type": "client_credentials"}
-    scope = properties.get("sasl.oauthbearer.scope") or options.get("scope")
+    scope = properties.get(SCOPE) or options.get("scope")
     if scope:
         grant["scope"] = scope
     basic = base64.b64encode(f"{client}:{secret}".encode()).decode()
@@ -68,20 +82,25 @@ def _granted(url: str, properties: Mapping[str, str], options: Mapping[str, str]
         "Authorization": f"Basic {basic}",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    request = urllib.request.Request(url, urlencode(grant).encode(), headers, method="POST")
     try:
-        tls = tls_of(options)
+        return urllib.request.Request(url, urlencode(grant).encode(), headers, method="POST")
+    except ValueError as problem:
+        raise BadOptions(f"{URL}: {problem}") from None
+
+
+def _tls(options: Mapping[str, str]) -> ssl.SSLContext | None:
+    try:
+        return tls_of(options)
     except TlsError as problem:
         raise BadOptions(f"sasl.jaas.config: {problem}") from None
-    return _token_in(ask(request, tls))
 
 
 def _credential(
     properties: Mapping[str, str], options: Mapping[str, str], name: str, option: str
 ) -> str:
-    found = properties.get(_CREDENTIALS + name) or options.get(option)
+    found = properties.get(CREDENTIALS + name) or options.get(option)
     if not found:
-        raise BadOptions(f"OAUTHBEARER has neither {_CREDENTIALS}{name} nor the option {option}")
+        raise BadOptions(f"OAUTHBEARER has neither {CREDENTIALS}{name} nor the option {option}")
     return found
 
 

@@ -216,8 +216,17 @@ BROKER = {
     "sasl.server.callback.handler.class says otherwise.",
     "sasl.jaas.config": "The users and secrets of a mechanism, in a line as JAAS has it; set it as "
     "listener.name.LISTENER.MECHANISM.sasl.jaas.config.",
+    "sasl.login.callback.handler.class": "Of OAUTHBEARER between brokers: Apache Kafka's "
+    "OAuthBearerLoginCallbackHandler may be named, and does nothing more: where there is "
+    "sasl.oauthbearer.token.endpoint.url, tokens are had there.",
+    "sasl.login.refresh.window.factor": "The part of a token's life after which a broker has "
+    "another one to log in to the others by.",
     "sasl.mechanism.inter.broker.protocol": "How a broker proves to the others who it is, with the "
-    "name and password of that mechanism's sasl.jaas.config.",
+    "name and password of that mechanism's sasl.jaas.config, or by OAUTHBEARER with a token.",
+    "sasl.oauthbearer.client.credentials.client.id": "As whom a broker asks for a token; else the "
+    "option clientId of sasl.jaas.config.",
+    "sasl.oauthbearer.client.credentials.client.secret": "By which password; else the option "
+    "clientSecret.",
     "sasl.oauthbearer.clock.skew.seconds": "How wrong the clock of who signs tokens may be.",
     "sasl.oauthbearer.expected.audience": "Whom a signed token must be for, one of these; a token "
     "that names somebody is for nobody else.",
@@ -229,8 +238,12 @@ BROKER = {
     "after each time.",
     "sasl.oauthbearer.jwks.endpoint.url": "Where the keys that sign tokens are (JWKS): an http: or "
     "https: URL, or a file: URL, whose file is followed.",
+    "sasl.oauthbearer.scope": "Which scope a broker asks of a token; else the option scope.",
     "sasl.oauthbearer.scope.claim.name": "Where a signed token has its scopes.",
     "sasl.oauthbearer.sub.claim.name": "Where a signed token has the name of who shows it.",
+    "sasl.oauthbearer.token.endpoint.url": "Where a broker has the token by which it logs in to "
+    "the others: a file: URL, or the http: or https: URL of a server that gives one for the "
+    "client's credentials. Without it the token is one that nobody has signed.",
     "sasl.server.callback.handler.class": "Of OAUTHBEARER: Apache Kafka's "
     "OAuthBearerValidatorCallbackHandler for tokens that are signed, or its class for those that "
     "are not.",

@@ -80,6 +80,17 @@ class TokenReadingSettings(Settings):
     sasl_server_callback_handler_class = java_class(MEDIUM)
 
 
+class TokenGettingSettings(Settings):
+    """Where a broker has the token from by which it logs in to the others by OAUTHBEARER."""
+
+    sasl_login_callback_handler_class = java_class(MEDIUM)
+    sasl_login_refresh_window_factor = double(0.8, MEDIUM, mode=PER_BROKER)
+    sasl_oauthbearer_client_credentials_client_id = optional_string(MEDIUM)
+    sasl_oauthbearer_client_credentials_client_secret = password(MEDIUM)
+    sasl_oauthbearer_scope = optional_string(MEDIUM)
+    sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
+
+
 class SaslSettings(Settings, effect=SASL):
     """The rest of what there is to say of SASL's mechanisms."""
 
@@ -92,13 +103,11 @@ class SaslSettings(Settings, effect=SASL):
     sasl_kerberos_service_name = optional_string(MEDIUM, mode=PER_BROKER)
     sasl_kerberos_ticket_renew_jitter = double(0.05, MEDIUM, mode=PER_BROKER)
     sasl_kerberos_ticket_renew_window_factor = double(0.8, MEDIUM, mode=PER_BROKER)
-    sasl_login_callback_handler_class = java_class(MEDIUM)
     sasl_login_class = java_class(MEDIUM)
     sasl_login_connect_timeout_ms = optional_integer(LOW)
     sasl_login_read_timeout_ms = optional_integer(LOW)
     sasl_login_refresh_buffer_seconds = short(300, MEDIUM, mode=PER_BROKER)
     sasl_login_refresh_min_period_seconds = short(60, MEDIUM, mode=PER_BROKER)
-    sasl_login_refresh_window_factor = double(0.8, MEDIUM, mode=PER_BROKER)
     sasl_login_refresh_window_jitter = double(0.05, MEDIUM, mode=PER_BROKER)
     sasl_login_retry_backoff_max_ms = long(10_000, LOW)
     sasl_login_retry_backoff_ms = long(100, LOW)
@@ -116,16 +125,12 @@ class SaslSettings(Settings, effect=SASL):
     sasl_oauthbearer_assertion_private_key_file = optional_string(MEDIUM)
     sasl_oauthbearer_assertion_private_key_passphrase = password(MEDIUM)
     sasl_oauthbearer_assertion_template_file = optional_string(MEDIUM)
-    sasl_oauthbearer_client_credentials_client_id = optional_string(MEDIUM)
-    sasl_oauthbearer_client_credentials_client_secret = password(MEDIUM)
     sasl_oauthbearer_jwt_retriever_class = java_class(
         MEDIUM, "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"
     )
     sasl_oauthbearer_jwt_validator_class = java_class(
         MEDIUM, "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"
     )
-    sasl_oauthbearer_scope = optional_string(MEDIUM)
-    sasl_oauthbearer_token_endpoint_url = optional_string(MEDIUM)
 
 
 class TokenSettings(Settings):
@@ -138,7 +143,12 @@ class TokenSettings(Settings):
 
 
 class SecuritySettings(
-    TlsSettings, LoginSettings, TokenReadingSettings, SaslSettings, TokenSettings
+    TlsSettings,
+    LoginSettings,
+    TokenReadingSettings,
+    TokenGettingSettings,
+    SaslSettings,
+    TokenSettings,
 ):
     """TLS, SASL, principals and delegation tokens."""
 

@@ -5,14 +5,17 @@ Each has a listener without for a test's own work.
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from kwire.client.topics import create_topic
+from kwire.settings.listener_security import SIGNED_HANDLER
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.ports import free_port
 from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.security.jwt_dialogues import AUDIENCE, ISSUER, signed, write_keys
 from tests.security.tls.authority import Authority
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -20,17 +23,46 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 ALL = frozenset((1, 2, 3))
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-PLAIN = {
-    "sasl.enabled.mechanisms": "PLAIN",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.secure.plain.sasl.jaas.config": f"{MODULE} required "
-    'username="admin" password="admin-secret" user_admin="admin-secret";',
-}
+TOKENS = "org.apache.kafka.common.security.oauthbearer"
+PREFIX = "listener.name.secure.oauthbearer"
 
 
-def settings(directory: Path, protocol: str) -> dict[str, str]:
+def by_password(directory: Path) -> dict[str, str]:
+    return {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.secure.plain.sasl.jaas.config": f"{MODULE} required "
+        'username="admin" password="admin-secret" user_admin="admin-secret";',
+    }
+
+
+def by_token(directory: Path) -> dict[str, str]:
+    """Signed, and in a file."""
+    token = directory / "token"
+    token.write_text(signed())
+    return {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        f"{PREFIX}.sasl.jaas.config": f"{TOKENS}.OAuthBearerLoginModule required;",
+        f"{PREFIX}.sasl.login.callback.handler.class": (
+            f"{TOKENS}.OAuthBearerLoginCallbackHandler"
+        ),
+        f"{PREFIX}.sasl.server.callback.handler.class": SIGNED_HANDLER,
+        f"{PREFIX}.sasl.oauthbearer.token.endpoint.url": token.as_uri(),
+        f"{PREFIX}.sasl.oauthbearer.jwks.endpoint.url": write_keys(directory / "keys").as_uri(),
+        f"{PREFIX}.sasl.oauthbearer.expected.audience": AUDIENCE,
+        f"{PREFIX}.sasl.oauthbearer.expected.issuer": ISSUER,
+    }
+
+
+LOGINS = {"certificate": None, "PLAIN": by_password, "OAUTHBEARER": by_token}
+
+
+def settings(directory: Path, login: str) -> dict[str, str]:
     """With certificates on both sides, but for those who log in."""
     authority = Authority()
+    make = LOGINS[login]
+    protocol = "SSL" if make is None else "SASL_SSL"
     given = {
         "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,SECURE:{protocol}",
         "inter.broker.listener.name": "SECURE",
@@ -40,7 +72,7 @@ def settings(directory: Path, protocol: str) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.write(directory / "ca.pem")),
     }
-    return given | (PLAIN if protocol == "SASL_SSL" else {})
+    return given | ({} if make is None else make(directory))
 
 
 def listeners(_broker_id: int, port: int) -> dict[str, str]:
@@ -48,17 +80,19 @@ def listeners(_broker_id: int, port: int) -> dict[str, str]:
     return {"listeners": found, "advertised.listeners": found}
 
 
-@pytest.mark.parametrize("third", [KWIRE, APACHE])
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+@pytest.mark.parametrize(
+    ("login", "third"),
+    [*product(("certificate", "PLAIN"), (KWIRE, APACHE)), ("OAUTHBEARER", APACHE)],
+)
 def test_records_are_replicated_and_brokers_take_over(
     zookeeper: ZooKeeperProcess,
     zookeeper_libs: Path,
     tmp_path: Path,
     unique: str,
-    protocol: str,
+    login: str,
     third: str,
 ) -> None:
-    given = settings(tmp_path, protocol) | {"zookeeper.session.timeout.ms": "6000"}
+    given = settings(tmp_path, login) | {"zookeeper.session.timeout.ms": "6000"}
     with mixed(
         zookeeper, tmp_path, f"/{unique}", KWIRE, KWIRE, third, settings=given, own=listeners
     ) as cluster:
