@@ -20,6 +20,7 @@ ROOMS = {
     "kwire.coordinator": "kwire/coordinator",
     "kwire.metadata": "kwire/metadata",
     "kwire.security.sasl": "kwire/security/sasl",
+    "kwire.share": "kwire/share",
     "kwire.testing": "kwire/testing",
 }
 """Import name -> folder of every room: the top folders, and the pure ones inside the broker's."""
@@ -32,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.coordinator": {"kwire.codecs", "kwire.metadata"},
     "kwire.groups": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
     "kwire.txn": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
+    "kwire.share": {"kwire.codecs", "kwire.metadata", "kwire.coordinator", "kwire.groups"},
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
     "kwire.security.sasl": set(),
     "kwire.testing": set(),
@@ -42,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kwire.log",
         "kwire.metadata",
         "kwire.security.sasl",
+        "kwire.share",
         "kwire.testing",
         "kwire.txn",
     },
@@ -86,6 +89,7 @@ PURE = {
     "kwire.groups",
     "kwire.metadata",
     "kwire.security.sasl",
+    "kwire.share",
     "kwire.txn",
 }
 IO_MODULES = {

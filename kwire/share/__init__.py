@@ -1,0 +1,7 @@
+"""Share groups' records as pure machines (KIP-932): which have been read, and who has which now.
+
+Nothing here knows a socket, a file, a clock or chance: time is an argument.  Reading order is
+
+    batches, records, state    what `__share_group_state` holds, byte for byte Apache Kafka's
+    machine                    the share coordinator: one partition of that topic
+"""
