@@ -104,7 +104,8 @@ def _pom(version: str) -> str:
     )
 
 
-def _cache_dir() -> Path:
+def cache_dir() -> Path:
+    """Of what is obtained or made once for Apache Kafka."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "kwire", "apache-kafka")
 
@@ -118,7 +119,7 @@ def libs(version: str = VERSION) -> Path:
     given = os.environ.get(LIBS_VARIABLE)
     if given and any(Path(given).glob(f"kafka-clients-{version}.jar")):
         return Path(given)
-    target = _cache_dir() / version
+    target = cache_dir() / version
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +168,7 @@ def _logging(version: str) -> str:
 
 
 def _cached(name: str, content: str) -> Path:
-    path = _cache_dir() / name
+    path = cache_dir() / name
     if not path.is_file() or path.read_text() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{name}.{os.getpid()}")
@@ -183,8 +184,9 @@ def command(
     version: str = VERSION,
     jvm: Sequence[str] = QUICK_JVM,
     log_level: str = "WARN",
+    plugins: Sequence[Path] = (),
 ) -> list[str]:
-    """The command line that runs `class_name` with the jars of `version`."""
+    """The command line that runs `class_name` with the jars of `version`, and of `plugins`."""
     archived = class_archive.options(libs(version)) if tuple(jvm) == QUICK_JVM else ()
     return [
         str(java.executable()),
@@ -193,7 +195,7 @@ def command(
         *archived,
         f"-Dkwire.log.level={log_level}",
         "-cp",
-        f"{libs(version)}/*",
+        os.pathsep.join((f"{libs(version)}/*", *map(str, plugins))),
         class_name,
         *map(str, arguments),
     ]
@@ -221,7 +223,8 @@ class ApacheKafka(Startable):
     """One KRaft node (broker and controller in one) with its data in `directory`.
 
     A context manager: started on entry, stopped on exit. `settings` are added to, and win over,
-    those of a single node; the data outlives a stop, so `start` may follow it.
+    those of a single node; the data outlives a stop, so `start` may follow it. `plugins` are jars
+    of classes that settings name.
     """
 
     def __init__(
@@ -233,8 +236,10 @@ class ApacheKafka(Startable):
         version: str = VERSION,
         jvm: Sequence[str] = QUICK_JVM,
         log_level: str = "WARN",
+        plugins: Sequence[Path] = (),
     ) -> None:
         self.directory = directory.resolve()
+        self.plugins = tuple(plugins)
         self.port = port or free_port()
         self.version = version
         self.jvm = tuple(jvm)
@@ -305,6 +310,7 @@ class ApacheKafka(Startable):
                     version=self.version,
                     jvm=self.jvm,
                     log_level=self.log_level,
+                    plugins=self.plugins,
                 ),
                 stdout=out,
                 stderr=subprocess.STDOUT,

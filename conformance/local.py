@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kwire.conformance import telemetry_receiver
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 
@@ -19,7 +20,8 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 @contextlib.contextmanager
 def apache(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
     """Apache Kafka, one node, with `more` settings; its address."""
-    with ApacheKafka(directory, settings=SETTINGS | dict(more or {})) as node:
+    given = SETTINGS | telemetry_receiver.SETTINGS | dict(more or {})
+    with ApacheKafka(directory, settings=given, plugins=[telemetry_receiver.jar()]) as node:
         yield node.bootstrap
 
 

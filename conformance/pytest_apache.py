@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kwire.conformance import java
+from kwire.conformance import java, telemetry_receiver
 from kwire.conformance.apache_kafka import (
     VERSION,
     ZOOKEEPER_VERSION,
@@ -225,7 +225,11 @@ def apache_kafka(
     def join(before: dict[str, Any]) -> dict[str, Any]:
         if before["users"]:
             return before | {"users": before["users"] + 1}
-        node = ApacheKafka(state.with_name(f"apache-kafka-{os.getpid()}"))
+        node = ApacheKafka(
+            state.with_name(f"apache-kafka-{os.getpid()}"),
+            settings=telemetry_receiver.SETTINGS,
+            plugins=[telemetry_receiver.jar()],
+        )
         node.start()
         own.append((state, node))
         return before | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic, on_first_use
+from kwire.live_configs import apply_configs
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata.changes import Decision
 from kwire.metadata.delta import ClusterDelta, between
 from kwire.metadata.election import offline_decisions
-from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.features import SUPPORTED
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.refusal import Refusal
@@ -30,7 +30,7 @@ from kwire.partitions.fetch_sessions import FetchSessions
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
 from kwire.security import chosen
-from kwire.settings import CLUSTER_DEFAULT, ConfigError, ConfigResourceType, topic_log_config
+from kwire.settings import ConfigResourceType, topic_log_config
 from kwire.timers import Timers
 from kwire.txn.producer_ids import BLOCK_SIZE, ProducerIds
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kwire.controller.cluster.machine import ClusterController
     from kwire.coordinators.groups import GroupCoordinator
     from kwire.coordinators.transactions import TransactionCoordinator
-    from kwire.metadata.image import ResourceKey
     from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
     from kwire.peers.peers import Peers
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from kwire.replication.manager import ReplicaManager
     from kwire.security.store_changes import CheckStores
     from kwire.settings import BrokerConfig
+    from kwire.telemetry.service import ClientTelemetry
 
 log = logging.getLogger("kwire.broker")
 
@@ -162,6 +162,23 @@ class Broker:
         if self._nursery is not None:
             coordinator.start(self._nursery)
         return coordinator
+
+    @property
+    def has_telemetry(self) -> bool:
+        """Whether a client has asked what it is to push."""
+        return "telemetry" in self.__dict__
+
+    @cached_property
+    def telemetry(self) -> ClientTelemetry:
+        """Imported and made when a client first asks what it is to push."""
+        from kwire.telemetry.service import ClientTelemetry
+
+        return ClientTelemetry(self, self._nursery)
+
+    def disconnected(self, connection_id: str) -> None:
+        """A client's connection is closed."""
+        if self.has_telemetry:
+            self.telemetry.disconnected(connection_id)
 
     @cached_property
     def metadata_views(self) -> MetadataViews:
@@ -289,7 +306,7 @@ class Broker:
         for topic_id in delta.deleted.values():
             self.topic_names.pop(topic_id, None)
         if delta.configs:
-            self._apply_configs(delta.configs)
+            apply_configs(self, delta.configs)
         if delta.acls and self.authorizer is not None:
             self.authorizer.follow(delta.acls)
             if self.on_acls_changed is not None:
@@ -453,41 +470,3 @@ class Broker:
         """What the logs of `topic` work by: its own configs over this broker's settings."""
         overrides = self.image.configs_of(ConfigResourceType.TOPIC, topic)
         return topic_log_config(self.config, overrides)
-
-    def _apply_quotas(self, changed: Collection[ResourceKey]) -> None:
-        if self.quotas is not None:
-            self.quotas.follow(self.image)
-            return
-        from kwire.quotas.enforced import begun
-
-        self.quotas = begun(self.config, self.image, changed)
-        if self.quotas is not None and self.on_quotas is not None:
-            self.on_quotas(self.quotas)
-
-    def _apply_configs(self, changed: Collection[ResourceKey]) -> None:
-        """Topics, clients and this broker live by the new configs of `changed` from now on."""
-        image = self.image
-        if any(kind == ENTITY_RESOURCE for kind, _ in changed):
-            self._apply_quotas(changed)
-        own = (ConfigResourceType.BROKER, str(self.node_id))
-        everyone = (ConfigResourceType.BROKER, CLUSTER_DEFAULT)
-        if own in changed or everyone in changed:
-            try:
-                self.config = self.static_config.with_dynamic(
-                    image.configs_of(*everyone), image.configs_of(*own)
-                )
-            except ConfigError as problem:
-                log.error("the broker's dynamic configs are not applied: %s", problem)
-            self.logs.update_producers(
-                expiration_ms=self.config.producer_id_expiration_ms,
-                verify_transactions=self.config.transaction_partition_verification_enable,
-            )
-            topics = set(self.partitions)
-        else:
-            topics = {name for kind, name in changed if kind == ConfigResourceType.TOPIC}
-        for name in topics & self.partitions.keys():
-            config = self.log_config(name)
-            for partition in self.partitions[name].values():
-                partition.log.update_config(config)
-        if self.replication is not None:
-            self.replication.configs_changed(changed)

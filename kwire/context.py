@@ -56,6 +56,10 @@ class Context:
     time, on trio's clock, until which it says so: see kwire.handlers.metadata."""
 
     @property
+    def client_port(self) -> str:
+        return self.connection_id.rpartition("-")[0].rpartition(":")[2]
+
+    @property
     def user(self) -> str:
         """The principal's name without its type, which quotas go by."""
         return self.principal.partition(":")[2]

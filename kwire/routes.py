@@ -137,6 +137,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_PRODUCERS, 0, 0, on(READ, TOPIC, "topics")),
     Route(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, on(DESCRIBE, TRANSACTIONAL_ID, "transactions")),
     Route(ApiKey.LIST_TRANSACTIONS, 0, 2, on(DESCRIBE, TRANSACTIONAL_ID, "transactions")),
+    Route(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, NOTHING),
+    Route(ApiKey.PUSH_TELEMETRY, 0, 0, NOTHING),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, on(DESCRIBE_CONFIGS, CLUSTER)),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, on(DESCRIBE, TOPIC, "visibility")),
 )
@@ -153,6 +155,9 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
 
 Of a broker alone nobody may ask it.
 """
+
+NOT_ON_ZOOKEEPER = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""What no member of a cluster on ZooKeeper serves, for Apache Kafka 3.9 does not there."""
 
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from kwire.conformance import telemetry_receiver
 from kwire.conformance.access import hidden, of_brokers, several, taken
 from kwire.conformance.access.asking import (
     POLL_S,
@@ -84,7 +85,9 @@ def kwire(directory: Path) -> Iterator[tuple[Address, Address]]:
 def apache(directory: Path) -> Iterator[tuple[Address, Address]]:
     plain, sasl = free_port(), free_port()
     given = _of_a_controller(settings(plain, sasl), free_port())
-    with ApacheKafka(directory, port=plain, settings=given):
+    plugins = [telemetry_receiver.jar()]
+    given |= telemetry_receiver.SETTINGS
+    with ApacheKafka(directory, port=plain, settings=given, plugins=plugins):
         yield (HOST, plain), (HOST, sasl)
 
 

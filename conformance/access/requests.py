@@ -279,6 +279,8 @@ REQUESTS: Final[dict[str, Make]] = {
     ),
     "describe_transactions": lambda of, version: of.DescribeTransactionsRequest([TRANSACTION]),
     "list_transactions": lambda of, version: of.ListTransactionsRequest(),
+    "get_telemetry_subscriptions": lambda of, version: of.GetTelemetrySubscriptionsRequest(),
+    "push_telemetry": lambda of, version: of.PushTelemetryRequest(),
     "list_config_resources": lambda of, version: of.ListConfigResourcesRequest(),
     "describe_topic_partitions": lambda of, version: of.DescribeTopicPartitionsRequest(
         [of.TopicRequest(TOPIC), of.TopicRequest(MISSING)]
@@ -306,6 +308,7 @@ _VERSIONS: Final = {
     "create_delegation_token": (1, 3), "renew_delegation_token": (1, 2),
     "expire_delegation_token": (1, 2), "describe_delegation_token": (1, 3),
     "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0),
+    "get_telemetry_subscriptions": (0, 0), "push_telemetry": (0, 0),
     "list_config_resources": (0, 1), "describe_topic_partitions": (0, 0),
 }  # fmt: skip
 ASKED: Final = {name: range(first, last + 1) for name, (first, last) in _VERSIONS.items()}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import Compression
+from kwire.codecs.compression import compress
 from kwire.codecs.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -69,6 +70,7 @@ from kwire.codecs.messages.describe_user_scram_credentials import (
 from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kwire.codecs.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -90,6 +92,7 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.codecs.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
@@ -127,6 +130,7 @@ from kwire.conformance.wire.stage import Stage
 Make = Callable[[Stage, Topic, int], Message]
 """(the stage, a topic with some records, the version) -> a request that is answered at once."""
 
+TELEMETRY_INSTANCE = b"hostile-instance"
 RETENTION = "retention.ms"
 
 
@@ -256,6 +260,12 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.DESCRIBE_CLUSTER: lambda stage, topic, version: DescribeClusterRequest(),
     ApiKey.DESCRIBE_PRODUCERS: lambda stage, topic, version: DescribeProducersRequest(
         [TopicRequest(topic.name, [0])]
+    ),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: lambda stage, topic, version: (
+        GetTelemetrySubscriptionsRequest(TELEMETRY_INSTANCE)
+    ),
+    ApiKey.PUSH_TELEMETRY: lambda stage, topic, version: PushTelemetryRequest(
+        TELEMETRY_INSTANCE, 0, True, Compression.GZIP, compress(Compression.GZIP, b"metrics" * 99)
     ),
     ApiKey.LIST_CONFIG_RESOURCES: lambda stage, topic, version: ListConfigResourcesRequest(),
     ApiKey.SASL_HANDSHAKE: lambda stage, topic, version: SaslHandshakeRequest("PLAIN"),

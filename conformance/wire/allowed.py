@@ -61,6 +61,14 @@ FIELDS = (
     Field("*.topic_id", Rule.ID, "generated when a topic is made"),
     Field("*.producer_id", Rule.ID, "handed out by each cluster from blocks of its own"),
     Field("FetchResponse.session_id", Rule.SIGN, "random; 0 is none"),
+    Field(
+        "GetTelemetrySubscriptionsResponse.client_instance_id", Rule.ID, "drawn where there is none"
+    ),
+    Field(
+        "GetTelemetrySubscriptionsResponse.subscription_id",
+        Rule.ANY,
+        "a hash of an id that may be drawn; of given ones tests/telemetry/test_against_apache.py",
+    ),
     Field("ProduceResponse.*.log_append_time_ms", Rule.SIGN, "the broker's clock"),
     Field("*.documentation", Rule.PRESENT, "in everybody's own words"),
     Field(

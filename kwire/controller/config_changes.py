@@ -34,6 +34,12 @@ _KINDS = frozenset(
 )
 
 
+_NO_CLIENT_METRICS = (
+    "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+)
+"""Apache Kafka 3.9 says so in clusters on ZooKeeper, of which it may be a member."""
+
+
 @dataclass(slots=True)
 class Change:
     """What is asked of one resource, and how that went."""
@@ -98,6 +104,8 @@ def check_resource(host: ControllerHost, kind: int, name: str) -> None:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     elif kind == ConfigResourceType.CLIENT_METRICS:
+        if host.static_config.zookeeper_connect is not None:
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_CLIENT_METRICS)
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     else:

@@ -25,6 +25,7 @@ from kwire.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
     SHARE_GROUP_STATE_TOPIC,
+    TELEMETRY_TOPIC,
     TRANSACTION_STATE_TOPIC,
     why_invalid,
 )
@@ -181,8 +182,8 @@ def on_first_use(host: ControllerHost, name: str) -> Decision:
 
 
 def internal_topic(host: ControllerHost, name: str) -> Decision:
-    """Create a coordinator's topic that does not exist.  Raises Refusal when it is asked."""
-    assert name in INTERNAL_TOPICS, name
+    """Create a topic of the broker's own that does not exist.  Raises Refusal when it is asked."""
+    assert name in INTERNAL_TOPICS or name == TELEMETRY_TOPIC, name
 
     def decide(image: ClusterImage) -> CreateTopic | None:
         if name in image.topics:
@@ -232,7 +233,26 @@ def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
                 "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },
         )
+    if name == TELEMETRY_TOPIC:
+        return NewTopic(name, 1, configs=_of_telemetry(config.telemetry_max_bytes))
     return NewTopic(name)
+
+
+TELEMETRY_KEPT_BYTES = 100 * 1024 * 1024
+"""A week of some 10 clients that push 5 kB each 5 minutes, or a day of 70; what is older goes, in
+tenths.  Who wants more sets retention.bytes."""
+
+_BATCH_OVERHEAD_BYTES = 64 * 1024
+
+
+def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
+    size_bytes = min(payload_bytes_max + _BATCH_OVERHEAD_BYTES, 2**31 - 1)
+    return {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(size_bytes),
+        "retention.bytes": str(TELEMETRY_KEPT_BYTES),
+        "segment.bytes": str(TELEMETRY_KEPT_BYTES // 10),
+    }
 
 
 def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:

@@ -31,7 +31,7 @@ from kwire.codecs.messages.api_versions import (
 )
 from kwire.context import Context
 from kwire.metadata.features import SUPPORTED
-from kwire.routes import ADVERTISED, CLUSTER_ROUTES, ROUTES
+from kwire.routes import ADVERTISED, CLUSTER_ROUTES, NOT_ON_ZOOKEEPER, ROUTES
 
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
@@ -40,17 +40,24 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @cache
-def advertised_versions(*, in_cluster: bool = False) -> list[ApiVersion]:
+def advertised_versions(
+    *, in_cluster: bool = False, on_zookeeper: bool = False
+) -> list[ApiVersion]:
     """What clients are told, by API key."""
     versions = []
     for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
+        if on_zookeeper and route.api_key in NOT_ON_ZOOKEEPER:
+            continue
         low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
         versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
     return versions
 
 
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    advertised = advertised_versions(in_cluster=broker.replication is not None)
+    advertised = advertised_versions(
+        in_cluster=broker.replication is not None,
+        on_zookeeper=broker.config.zookeeper_connect is not None,
+    )
     if context.api_version < FEATURES_SINCE:
         return ApiVersionsResponse(api_keys=advertised)
     names = (request.client_software_name, request.client_software_version)

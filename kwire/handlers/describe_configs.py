@@ -134,6 +134,11 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[Entry]:
         raise Refusal(
             ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
         )
+    if broker.config.zookeeper_connect is not None:  # as Apache Kafka 3.9 says there
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            "Config type client-metrics is only supported on KRaft clusters",
+        )
     return client_metrics_entries(overrides, names)
 
 

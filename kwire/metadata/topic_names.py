@@ -7,6 +7,9 @@ import re
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+TELEMETRY_TOPIC = "__client_telemetry"
+"""What clients pushed of their metrics (KIP-714): Apache Kafka leaves that to a plug-in."""
+
 INTERNAL_TOPICS = frozenset(
     {GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC}
 )

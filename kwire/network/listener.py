@@ -227,6 +227,7 @@ class ConnectionServer:
             self._connections.discard(connection)
             context = connection.context
             self._limits.remove(context.listener, context.client_host)
+            self._broker.disconnected(context.connection_id)
             self._full.unpark_all()
 
     def _has_room(self, listener: str, waiting: int = 0) -> bool:

@@ -27,6 +27,7 @@ class Role(Enum):
     FORWARDING = "forwarding"
     TXN_MARKERS = "transaction markers"
     VERIFICATION = "transaction verification"
+    TELEMETRY = "what clients pushed"
 
 
 _CLIENT_IDS = {

@@ -6,7 +6,7 @@ sentence that Kafka has for it.
 
 from __future__ import annotations
 
-import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from kwire.codecs.errors import ErrorCode
@@ -17,6 +17,7 @@ from kwire.settings.client_metrics_settings import (
     INTERVAL_MS_MAX,
     INTERVAL_MS_MIN,
     ClientMetricsSettings,
+    match_patterns,
 )
 from kwire.settings.definition import UpdateMode
 from kwire.settings.definitions.groups import GroupResourceSettings
@@ -124,18 +125,6 @@ def _refuse(reason: str, names: list[str]) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{reason}: [{', '.join(names)}]")
 
 
-_MATCH_KEYS = frozenset(
-    {
-        "client_id",
-        "client_instance_id",
-        "client_software_name",
-        "client_software_version",
-        "client_source_address",
-        "client_source_port",
-    }
-)
-
-
 def check_client_metrics(configs: Mapping[str, str]) -> None:
     for name in configs:
         if name not in ClientMetricsSettings.DEFINITIONS:
@@ -152,19 +141,7 @@ def check_client_metrics(configs: Mapping[str, str]) -> None:
             f"Invalid value {settings.interval_ms} for interval.ms, interval must be between "
             f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)",
         )
-    for pattern in settings.match:
-        key, _, expression = pattern.partition("=")
-        if (
-            pattern.count("=") != 1
-            or key.strip() not in _MATCH_KEYS
-            or not _is_regex(expression.strip())
-        ):
-            raise Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern}")
-
-
-def _is_regex(text: str) -> bool:
     try:
-        re.compile(text)
-    except re.error:
-        return False
-    return True
+        deque(match_patterns(settings.match), maxlen=0)
+    except ConfigError as problem:
+        raise Refusal(ErrorCode.INVALID_CONFIG, str(problem)) from problem

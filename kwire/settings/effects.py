@@ -47,7 +47,6 @@ QUOTAS: Final = not_served("quotas")
 SASL: Final = not_served("SASL")
 SHARE_GROUPS: Final = not_served("share groups")
 STREAMS_GROUPS: Final = not_served("streams groups")
-TELEMETRY: Final = not_served("client telemetry")
 TIERED_STORAGE: Final = not_served("tiered storage")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 

@@ -48,7 +48,9 @@ ELR_VERSION = "eligible.leader.replicas.version"
 DIRECTORIES_SINCE = 17
 """Level of `metadata.version` 3.7-IV2: partitions name the directories of their replicas."""
 BROKER_RESOURCE = 4
-WRITTEN = (TOPIC_RESOURCE, BROKER_RESOURCE)
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+WRITTEN = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 """Resources whose configs both brokers keep."""
 UNASSIGNED = bytes(15) + b"\1"
 """Kafka's DirectoryId.UNASSIGNED: the broker finds the log in whichever directory it lies."""

@@ -21,6 +21,7 @@ from kwire.metadata.changes import (
     SetConfigs,
 )
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.settings import ConfigResourceType
 from kwire.takeover import entities, tokens
 from kwire.takeover.features import levels_from_log
 from kwire.takeover.kraft_changes import acl_changes, acls_in
@@ -157,6 +158,14 @@ def newer_epoch(
     )
 
 
+_KINDS = {
+    TOPIC_RESOURCE: "topic",
+    ConfigResourceType.BROKER: "broker",
+    ConfigResourceType.GROUP: "group",
+    ConfigResourceType.CLIENT_METRICS: "client metrics subscription",
+}
+
+
 def _configs(
     image: ClusterImage, kraft: KraftMetadata, kind: int, name: str, known_configs: KnownConfigs
 ) -> Iterator[Finding]:
@@ -165,6 +174,6 @@ def _configs(
     if after is not None and after != before:
         keys = before.keys() | after.keys()
         differ = sorted(key for key in keys if before.get(key) != after.get(key))
-        what = f"topic {name}" if kind == TOPIC_RESOURCE else f"broker {name or '(all)'}"
+        what = f"{_KINDS[kind]} {name or '(all)'}"
         says = f"{what}: {', '.join(differ)} changed"
         yield Finding(says, SetConfigs(kind, name, before, after))

@@ -94,6 +94,8 @@ class Stay:
         """What kwire keeps of a resource's configs; None if they are not its business."""
         if kind == TOPIC_RESOURCE:
             return {key: text for key, text in configs.items() if key in TopicSettings.DEFINITIONS}
+        if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
+            return configs
         mine = (CLUSTER_DEFAULT, str(self._config.node_id))
         return configs if kind == ConfigResourceType.BROKER and name in mine else None
 

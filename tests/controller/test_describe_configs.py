@@ -237,7 +237,6 @@ async def test_what_does_nothing_is_documented_as_such(open_admin: OpenAdmin) ->
             f"Not served yet: tiered storage. {local}",
             "No meaning here: one event loop does all the work.",
             f"Not served yet: tiered storage. {local}",
-            "Not served yet: client telemetry. "
             "Which clients are meant: name=regex, all must match.",
         ]
 

@@ -171,5 +171,10 @@ def test_group_settings() -> None:
     assert_true(GroupResourceSettings, acting_group_settings())
 
 
-def test_settings_of_what_is_not_served() -> None:
-    assert said_to_act(ClientMetricsSettings) == set()
+def test_settings_of_client_metrics() -> None:
+    acting = {
+        name
+        for name, definition in ClientMetricsSettings.DEFINITIONS.items()
+        if is_read(name, definition.attribute, "kwire")
+    }
+    assert_true(ClientMetricsSettings, acting)

@@ -6,6 +6,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages import request_class
 from kwire.codecs.messages.produce import ProduceRequest
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.turns import in_turn
 from kwire.conformance.wire.stage import NotApplicable, Stage
 
 VERSION_OF_NOBODY = 1000
@@ -21,6 +22,9 @@ CHANGES_EVERYTHING: frozenset[ApiKey] = frozenset(
     }
 )
 """Nothing is sent of these without a case of its own."""
+
+BY_SUBSCRIPTIONS = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""Their answers change while another case has a client metrics subscription."""
 
 
 def _empty_body(stage: Stage) -> bytes:
@@ -76,16 +80,23 @@ def unknown_version(stage: Stage) -> None:
     stage.send_bytes(b"\0" * 8, VERSION_OF_NOBODY)
 
 
+_PLAYS = {
+    "every field at its default": defaults,
+    "null client id": no_client_id,
+    "client ids that are odd": odd_client_ids,
+    "bytes after the message": bytes_after,
+    "message cut short": cut_short,
+    "unknown tagged field": unknown_tag,
+    "a version that does not exist": unknown_version,
+}
+
+
 def cases_of(key: ApiKey) -> Cases:
     """The cases of one key."""
     case = Cases(key)
     if key in CHANGES_EVERYTHING:
         return case
-    case("every field at its default")(defaults)
-    case("null client id")(no_client_id)
-    case("client ids that are odd")(odd_client_ids)
-    case("bytes after the message")(bytes_after)
-    case("message cut short")(cut_short)
-    case("unknown tagged field")(unknown_tag)
-    case("a version that does not exist")(unknown_version)
+    take = in_turn if key in BY_SUBSCRIPTIONS else lambda play: play
+    for name, play in _PLAYS.items():
+        case(name)(take(play))
     return case

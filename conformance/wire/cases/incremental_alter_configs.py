@@ -11,6 +11,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.describe_configs import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kwire.conformance.wire.cases.describe_configs import ask as describe
+from kwire.conformance.wire.cases.turns import in_turn
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.INCREMENTAL_ALTER_CONFIGS)
@@ -168,6 +169,7 @@ def group(stage: Stage) -> None:
 
 
 @case("client metrics")
+@in_turn
 def client_metrics(stage: Stage) -> None:
     name = stage.name("m")
     for change in (
@@ -175,6 +177,11 @@ def client_metrics(stage: Stage) -> None:
         ("interval.ms", SET, "1"),
         ("metrics", SET, "a,b"),
         ("match", SET, "nonsense"),
+        ("match", SET, "client_id=a=b"),
+        ("match", SET, "client_id=("),
+        ("match", SET, "client_id==, client_id=a"),
+        ("match", SET, "client_id=a=, client_source_port=9+"),
+        ("match", DELETE, None),
         ("no.such.thing", SET, "x"),
         ("interval.ms", DELETE, None),
         ("metrics", DELETE, None),

@@ -12,13 +12,15 @@ from kwire.conformance.wire.cases.describe_configs import (
     LOGGER,
     TOPIC,
 )
-from kwire.conformance.wire.cases.incremental_alter_configs import SET, alter
+from kwire.conformance.wire.cases.incremental_alter_configs import DELETE, SET, alter
+from kwire.conformance.wire.cases.turns import in_turn
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LIST_CONFIG_RESOURCES)
 
 
 @case("all")
+@in_turn
 def everything(stage: Stage) -> None:
     stage.topic(configs={"retention.ms": "1000"})
     stage.topic("plain")
@@ -28,6 +30,7 @@ def everything(stage: Stage) -> None:
         stage.ask(request)
     stage.fence()
     stage.send(ListConfigResourcesRequest())
+    stage.ask(alter(CLIENT_METRICS, stage.name("m"), ("interval.ms", DELETE, None)))
 
 
 @case("by kind", since=1)

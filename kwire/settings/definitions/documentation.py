@@ -284,6 +284,8 @@ BROKER = {
     "ssl.truststore.type": "PEM, JKS or PKCS12, as ssl.keystore.type.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "How often transactions that "
     "have timed out are looked for.",
+    "telemetry.max.bytes": "The largest payload of metrics that clients push, before and after it "
+    "is decompressed.",
     "transaction.max.timeout.ms": "The longest timeout that a transactional producer may ask for.",
     "transaction.partition.verification.enable": "Whether a partition asks the coordinator before "
     "it takes the first batch of a transaction (KIP-890).",

@@ -26,7 +26,6 @@ from kwire.settings.effects import (
     ONE_LOOP,
     PROVIDERS,
     STABLE,
-    TELEMETRY,
 )
 from kwire.settings.validators import at_least, members, quorum_voters
 from kwire.settings.values import LONG_MAX
@@ -111,6 +110,6 @@ class NodeSettings(Settings):
     server_max_startup_time_ms = long(
         LONG_MAX, MEDIUM, at_least(0), internal=True, effect=NO_DEADLINE
     )
-    telemetry_max_bytes = integer(1_048_576, LOW, at_least(1), effect=TELEMETRY)
+    telemetry_max_bytes = integer(1_048_576, LOW, at_least(1))
     unstable_api_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)
     unstable_feature_versions_enable = boolean(False, HIGH, internal=True, effect=STABLE)

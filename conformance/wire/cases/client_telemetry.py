@@ -1,0 +1,65 @@
+"""What cases on client telemetry share: subscriptions and clients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from hashlib import md5
+
+from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.codecs.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
+from kwire.conformance.wire.cases.describe_configs import CLIENT_METRICS
+from kwire.conformance.wire.cases.incremental_alter_configs import DELETE, SET, alter
+from kwire.conformance.wire.stage import Stage
+
+SETTINGS = ("interval.ms", "match", "metrics")
+
+
+@contextlib.contextmanager
+def subscription(stage: Stage, **settings: str) -> Iterator[None]:
+    """One that is there meanwhile; `interval_ms` is interval.ms."""
+    name = stage.name("subscription")
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    stage.ask(alter(CLIENT_METRICS, name, *((key, SET, text) for key, text in given.items())))
+    stage.fence()
+    try:
+        yield
+    finally:
+        unsubscribe(stage, name)
+
+
+def unsubscribe(stage: Stage, name: str) -> None:
+    """Set-up: end a subscription."""
+    stage.ask(alter(CLIENT_METRICS, name, *((key, DELETE, None) for key in SETTINGS)))
+    stage.fence()
+
+
+def instance_id(stage: Stage, number: int = 0) -> bytes:
+    """A client of this case's own."""
+    return md5(f"{stage.prefix} {number}".encode(), usedforsecurity=False).digest()
+
+
+def introduce(stage: Stage, software: str) -> None:
+    """Set-up: the client of the main connection says what it is."""
+    stage.send(ApiVersionsRequest(software, "1.0"), 3)
+
+
+def asked(stage: Stage, client: bytes) -> GetTelemetrySubscriptionsResponse:
+    """What this client is asked for; compared like all that is sent."""
+    reply: GetTelemetrySubscriptionsResponse = stage.send(GetTelemetrySubscriptionsRequest(client))
+    return reply
+
+
+def push(
+    client: bytes,
+    subscription_id: int,
+    metrics: bytes = b"",
+    codec: int = 0,
+    *,
+    terminating: bool = False,
+) -> PushTelemetryRequest:
+    return PushTelemetryRequest(client, subscription_id, terminating, codec, metrics)

@@ -1,0 +1,101 @@
+"""GetTelemetrySubscriptions: what a client is asked for, and how often it may ask."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.client_telemetry import (
+    asked,
+    instance_id,
+    introduce,
+    push,
+    subscription,
+)
+from kwire.conformance.wire.cases.turns import in_turn
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+
+
+@case("a client without an id")
+@in_turn
+def new(stage: Stage) -> None:
+    made = asked(stage, bytes(16))
+    asked(stage, made.client_instance_id)
+    asked(stage, bytes(16))
+
+
+@case("ids that are nobody's")
+@in_turn
+def reserved(stage: Stage) -> None:
+    asked(stage, bytes(15) + b"\1")
+    asked(stage, bytes(15) + b"\2")
+
+
+@case("twice")
+@in_turn
+def twice(stage: Stage) -> None:
+    asked(stage, instance_id(stage))
+    asked(stage, instance_id(stage))
+    stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="other")
+
+
+@case("anew once its connection is closed")
+@in_turn
+def reconnected(stage: Stage) -> None:
+    stage.send(GetTelemetrySubscriptionsRequest(instance_id(stage)), on="first")
+    asked(stage, instance_id(stage))
+    stage.close_connection("first")
+    stage.fence()
+    asked(stage, instance_id(stage))
+
+
+@case("subscriptions")
+@in_turn
+def subscriptions(stage: Stage) -> None:
+    for number, settings in enumerate(
+        (
+            {"metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer.,a,b,c"},
+            {"metrics": "*", "interval_ms": "100"},
+            {"metrics": "a,*,b", "interval_ms": "3600000"},
+            {"interval_ms": "299999"},
+            {"metrics": ",".join(f"metric.{index}" for index in range(40))},
+        )
+    ):
+        with subscription(stage, **settings):
+            asked(stage, instance_id(stage, number))
+            asked(stage, instance_id(stage))
+    asked(stage, instance_id(stage))
+
+
+@case("whom a subscription means")
+@in_turn
+def matching(stage: Stage) -> None:
+    introduce(stage, "wire-client")
+    for number, match in enumerate(
+        (
+            "client_software_name=wire-client",
+            "client_software_name=wire",
+            "client_software_name=wire.*,client_software_version=1[.]0",
+            "client_software_name=wire.*,client_software_version=2",
+            "client_id=wire, client_source_address=127.*",
+            "client_id=other,client_id=wire",
+            "client_id=wire=",
+            "client_source_port=[0-9]+",
+            "client_instance_id=.{22}",
+        )
+    ):
+        with subscription(stage, metrics="m", match=match):
+            asked(stage, instance_id(stage, number))
+
+
+@case("after an error")
+@in_turn
+def after_errors(stage: Stage) -> None:
+    for number, (error, codec) in enumerate(((1, 0), (0, 9))):
+        client = instance_id(stage, number)
+        told = asked(stage, client)
+        stage.send(push(client, told.subscription_id + error, codec=codec))
+        asked(stage, client)
+        asked(stage, client)

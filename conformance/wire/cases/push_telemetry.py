@@ -1,0 +1,133 @@
+"""PushTelemetry: what is taken of clients, and when."""
+
+from __future__ import annotations
+
+import gzip
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.compression import Compression, compress
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.client_telemetry import (
+    asked,
+    instance_id,
+    push,
+    subscription,
+)
+from kwire.conformance.wire.cases.turns import in_turn
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.PUSH_TELEMETRY)
+
+LIMIT = 1_048_576
+"""telemetry.max.bytes where nobody set it."""
+
+
+@case("before it asked")
+@in_turn
+def unasked(stage: Stage) -> None:
+    client = instance_id(stage)
+    stage.send(push(client, 1))
+    told = asked(stage, client)
+    stage.send(push(client, told.subscription_id))
+    stage.send(push(client, told.subscription_id))
+
+
+@case("ids that are nobody's")
+def reserved(stage: Stage) -> None:
+    stage.send(push(bytes(16), 0))
+    stage.send(push(bytes(15) + b"\1", 0))
+
+
+@case("too soon")
+@in_turn
+def too_soon(stage: Stage) -> None:
+    client = instance_id(stage)
+    told = asked(stage, client)
+    for _ in range(2):
+        stage.send(push(client, told.subscription_id, b"abc"))
+    stage.send(push(client, told.subscription_id + 1))
+    stage.send(push(client, told.subscription_id, codec=9))
+    asked(stage, client)
+
+
+@case("the last one")
+@in_turn
+def terminating(stage: Stage) -> None:
+    client = instance_id(stage)
+    told = asked(stage, client)
+    stage.send(push(client, told.subscription_id, b"abc"))
+    stage.send(push(client, told.subscription_id, b"abc", terminating=True))
+    stage.send(push(client, told.subscription_id, b"abc", terminating=True))
+    stage.send(push(client, told.subscription_id, b"abc"))
+    stage.send(push(client, told.subscription_id, b"abc"))
+    asked(stage, client)
+
+
+@case("a last one that is refused")
+@in_turn
+def terminating_refused(stage: Stage) -> None:
+    client = instance_id(stage)
+    told = asked(stage, client)
+    stage.send(push(client, told.subscription_id + 1, terminating=True))
+    stage.send(push(client, told.subscription_id))
+    stage.send(push(client, told.subscription_id))
+
+
+@case("each codec")
+@in_turn
+def codecs(stage: Stage) -> None:
+    for codec in (-1, *Compression, 5, 127):
+        client = instance_id(stage, codec)
+        told = asked(stage, client)
+        known = Compression(codec) if 0 <= codec <= 4 else Compression.NONE
+        metrics = compress(known, b"some metrics" * 100)
+        stage.send(push(client, told.subscription_id, metrics, codec))
+
+
+@case("what cannot be decompressed")
+@in_turn
+def spoiled(stage: Stage) -> None:
+    for number, (codec, metrics) in enumerate(
+        (
+            *((codec, b"nonsense") for codec in Compression),
+            *((codec, b"") for codec in Compression),
+            (Compression.GZIP, gzip.compress(b"x" * 1000)[:-30]),
+            (Compression.ZSTD, compress(Compression.ZSTD, b"x" * 1000)[:-3]),
+            (Compression.LZ4, compress(Compression.LZ4, b"abc" * 1000)[:-20]),
+            (Compression.SNAPPY, compress(Compression.SNAPPY, b"abc" * 1000)[:-5]),
+        )
+    ):
+        client = instance_id(stage, number)
+        told = asked(stage, client)
+        stage.send(push(client, told.subscription_id, metrics, codec))
+
+
+@case("how much")
+@in_turn
+def sizes(stage: Stage) -> None:
+    for number, (codec, size_bytes) in enumerate(
+        (
+            (Compression.NONE, LIMIT),
+            (Compression.NONE, LIMIT + 1),
+            (Compression.GZIP, LIMIT),
+            (Compression.GZIP, LIMIT + 1),
+            (Compression.ZSTD, 50 * LIMIT),
+        )
+    ):
+        client = instance_id(stage, number)
+        told = asked(stage, client)
+        metrics = compress(codec, bytes(size_bytes))
+        stage.send(push(client, told.subscription_id, metrics, codec))
+
+
+@case("what was asked for")
+@in_turn
+def subscribed(stage: Stage) -> None:
+    client = instance_id(stage)
+    with subscription(stage, metrics="*", interval_ms="300000"):
+        told = asked(stage, client)
+        stage.send(push(client, told.subscription_id, b"\x0a\x00"))
+        stage.send(push(client, told.subscription_id, b"\x0a\x00"))
+    stage.send(push(client, told.subscription_id, b"\x0a\x00"))
+    told = asked(stage, client)
+    stage.send(push(client, told.subscription_id, b"\x0a\x00"))

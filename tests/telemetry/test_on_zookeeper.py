@@ -1,0 +1,77 @@
+"""Members of a cluster on ZooKeeper say of client telemetry what Apache Kafka 3.9 says there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
+from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.codecs.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from kwire.codecs.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterConfigsResource as IncrementalResource,
+)
+from kwire.codecs.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
+from kwire.codecs.primitives import Message
+from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.peer import Closed, Peer
+from kwire.testing import ZooKeeperProcess
+from tests.cluster.mixed.clusters import APACHE, KWIRE, mixed
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+CLIENT_METRICS = 16
+ASKED: tuple[Message, ...] = (
+    *(
+        IncrementalAlterConfigsRequest(
+            [IncrementalResource(CLIENT_METRICS, name, [IncrementalConfig(key, 0, "1000")])]
+        )
+        for name in ("m", "")
+        for key in ("interval.ms", "nonsense")
+    ),
+    AlterConfigsRequest(
+        [AlterConfigsResource(CLIENT_METRICS, "m", [AlterableConfig("interval.ms", "1000")])]
+    ),
+    *(DescribeConfigsRequest([DescribeConfigsResource(CLIENT_METRICS, each)]) for each in "m "),
+    DescribeConfigsRequest([DescribeConfigsResource(CLIENT_METRICS, "")]),
+)
+TELEMETRY: tuple[Message, ...] = (GetTelemetrySubscriptionsRequest(), PushTelemetryRequest())
+
+
+def answers(broker: Broker) -> list[str]:
+    peer = Peer(broker.address)
+    try:
+        return [str(broker.ask(peer, request)) for request in ASKED]
+    finally:
+        peer.close()
+
+
+def closes(broker: Broker, request: Message) -> bool:
+    peer = Peer(broker.address)
+    try:
+        assert request.API_KEY is not None
+        peer.send(request.API_KEY, 0, request.encode(0))
+        return isinstance(peer.receive(), Closed)
+    finally:
+        peer.close()
+
+
+def test_it_is_refused_as_there(
+    zookeeper: ZooKeeperProcess, zookeeper_libs: Path, tmp_path: Path, unique: str
+) -> None:
+    with mixed(zookeeper, tmp_path, f"/{unique}", KWIRE, APACHE) as cluster:
+        own, oracle = (Broker(address_of(cluster.address(each))) for each in (1, 2))
+        for broker in (own, oracle):
+            broker.meet()
+            assert ApiKey.GET_TELEMETRY_SUBSCRIPTIONS not in broker.served
+            assert ApiKey.PUSH_TELEMETRY not in broker.served
+            assert all(closes(broker, request) for request in TELEMETRY)
+        assert answers(own) == answers(oracle)
