@@ -88,6 +88,8 @@ class Broker:
         """Called when what was allowed may not be any longer, or the other way round."""
         self.tokens = chosen.tokens(config)
         """What is known of delegation tokens, where there may be any."""
+        self.asks_for_metrics = False
+        """Whether there is a client metrics subscription."""
         self.quotas: ClientQuotas | None = None
         """What clients are held to, from the first quota on that is set."""
         self.check_stores: CheckStores | None = None

@@ -30,6 +30,7 @@ class ConfiguredHost(Protocol):
     image: ClusterImage
     logs: LogManager
     partitions: dict[str, dict[int, Partition]]
+    asks_for_metrics: bool
     quotas: ClientQuotas | None
     on_quotas: Callable[[ClientQuotas], None] | None
     replication: ReplicaManager | None
@@ -58,8 +59,8 @@ def apply_configs(broker: ConfiguredHost, changed: Mapping[ResourceKey, Mapping[
         config = broker.log_config(name)
         for partition in broker.partitions[name].values():
             partition.log.update_config(config)
-    if broker.has_telemetry:
-        broker.telemetry.follow(changed)
+    if any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in changed):
+        _apply_subscriptions(broker, changed)
     if broker.replication is not None:
         broker.replication.configs_changed(changed)
 
@@ -76,6 +77,15 @@ def _apply_own(broker: ConfiguredHost, everyone: ResourceKey, own: ResourceKey) 
         expiration_ms=broker.config.producer_id_expiration_ms,
         verify_transactions=broker.config.transaction_partition_verification_enable,
     )
+
+
+def _apply_subscriptions(
+    broker: ConfiguredHost, changed: Mapping[ResourceKey, Mapping[str, str]]
+) -> None:
+    kinds = {kind for kind, _ in broker.image.configs}
+    broker.asks_for_metrics = ConfigResourceType.CLIENT_METRICS in kinds
+    if broker.has_telemetry:
+        broker.telemetry.follow(changed)
 
 
 def _apply_quotas(broker: ConfiguredHost, changed: Collection[ResourceKey]) -> None:

@@ -156,8 +156,8 @@ CLUSTER_ROUTES: tuple[Route, ...] = (
 Of a broker alone nobody may ask it.
 """
 
-NOT_ON_ZOOKEEPER = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
-"""What no member of a cluster on ZooKeeper serves, for Apache Kafka 3.9 does not there."""
+OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""What clients are told of where somebody asks for their metrics; on ZooKeeper nobody can."""
 
 ADVERTISED: dict[ApiKey, tuple[int, int]] = {
     # Kafka advertises Produce from 0 although it serves from 3: librdkafka takes a higher minimum

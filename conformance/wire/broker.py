@@ -17,6 +17,11 @@ from kwire.codecs.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
@@ -47,6 +52,7 @@ TRANSIENT = frozenset(
 
 TRANSACTION = 1
 """The type of a coordinator's key, where 0 is a group."""
+CLIENT_METRICS = 16
 
 
 class NotReady(RuntimeError):
@@ -106,6 +112,17 @@ class Broker:
             self.served = {k.api_key: (k.min_version, k.max_version) for k in versions.api_keys}
             metadata = self.ask(peer, MetadataRequest(topics=[]))
             self.cluster_id, self.node_id = metadata.cluster_id, metadata.controller_id
+        finally:
+            peer.close()
+
+    def ask_for_metrics(self, *, wanted: bool = True) -> None:
+        """Have a client metrics subscription that means nobody: kwire lists the requests of client
+        telemetry while there is one. Where there can be none, nothing is said."""
+        configs = [AlterableConfig("match", 0 if wanted else 1, "client_id=nobody")]
+        resource = AlterConfigsResource(CLIENT_METRICS, "nobody", configs)
+        peer = Peer(self.address)
+        try:
+            self.ask(peer, IncrementalAlterConfigsRequest([resource]))
         finally:
             peer.close()
 

@@ -149,6 +149,8 @@ class Runner:
 
     def _prepare(self, broker: Broker) -> None:
         broker.meet()
+        broker.ask_for_metrics()
+        broker.meet()
         peer = Peer(broker.address)
         try:
             broker.coordinator_ready(peer, f"{self._prefix(broker)}-ready")
@@ -157,6 +159,7 @@ class Runner:
 
     def _tidy(self) -> None:
         for broker in (self.subject, self.oracle):
+            broker.ask_for_metrics(wanted=False)
             names = broker.shared_names()
             if names:
                 peer = Peer(broker.address)

@@ -2,6 +2,9 @@
 
 Behaviour
 - Lists every route at the versions it is advertised at.
+- GetTelemetrySubscriptions and PushTelemetry are listed while there is a client metrics
+  subscription, as Apache Kafka lists them where it has a plug-in for them: every client of
+  librdkafka that is told of them asks at once, and says so on its standard error.
 - A version this broker does not know is answered, not refused: the v0 body with
   UNSUPPORTED_VERSION and the range of ApiVersions alone, so that any client can go down to it.
 - The response header is always version 0 (KIP-511): a client cannot know the version before.
@@ -31,7 +34,7 @@ from kwire.codecs.messages.api_versions import (
 )
 from kwire.context import Context
 from kwire.metadata.features import SUPPORTED
-from kwire.routes import ADVERTISED, CLUSTER_ROUTES, NOT_ON_ZOOKEEPER, ROUTES
+from kwire.routes import ADVERTISED, CLUSTER_ROUTES, OF_TELEMETRY, ROUTES
 
 FEATURES_SINCE = 3
 LEVEL_0_SINCE = 4
@@ -41,12 +44,12 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @cache
 def advertised_versions(
-    *, in_cluster: bool = False, on_zookeeper: bool = False
+    *, in_cluster: bool = False, with_telemetry: bool = False
 ) -> list[ApiVersion]:
     """What clients are told, by API key."""
     versions = []
     for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
-        if on_zookeeper and route.api_key in NOT_ON_ZOOKEEPER:
+        if route.api_key in OF_TELEMETRY and not with_telemetry:
             continue
         low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
         versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
@@ -56,7 +59,7 @@ def advertised_versions(
 def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     advertised = advertised_versions(
         in_cluster=broker.replication is not None,
-        on_zookeeper=broker.config.zookeeper_connect is not None,
+        with_telemetry=broker.asks_for_metrics and broker.config.zookeeper_connect is None,
     )
     if context.api_version < FEATURES_SINCE:
         return ApiVersionsResponse(api_keys=advertised)

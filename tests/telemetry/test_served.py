@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import iter_batches, records
 from kwire.codecs.compression import Compression, compress
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.codecs.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
@@ -91,6 +93,22 @@ async def test_a_push_that_was_asked_for_is_a_record(tmp_path: Path) -> None:
         assert headers["terminating"] == b"false"
         configs = await admin.config(TOPIC_CONFIGS, TELEMETRY_TOPIC, "retention.bytes")
         assert configs.value == str(100 * 1024 * 1024)
+
+
+async def test_clients_are_told_of_it_while_there_is_a_subscription(tmp_path: Path) -> None:
+    async def listed(admin: AdminClient) -> set[int]:
+        reply = await admin.ask(ApiVersionsRequest("test", "1"), 4, ApiVersionsResponse)
+        telemetry = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+        return {each.api_key for each in reply.api_keys} & telemetry
+
+    async with opened(tmp_path) as admin:
+        assert await listed(admin) == set()
+        await subscribe(admin, metrics="a")
+        assert await listed(admin) == {71, 72}
+    async with opened(tmp_path) as admin:
+        assert await listed(admin) == {71, 72}
+        assert await admin.alter(CLIENT_METRICS, "s", ("metrics", DELETE, None)) == (0, None)
+        assert await listed(admin) == set()
 
 
 async def test_what_nobody_asked_for_is_not_kept(tmp_path: Path) -> None:
