@@ -7,7 +7,7 @@ one partition of `__consumer_offsets`; reading order is
     surroundings  what groups look at outside: topics, settings of a group
     record_format, records    what `__consumer_offsets` holds, byte for byte Apache Kafka's
     timers        what groups wait for
-    effects       what a decision comes to, before any of it has happened
+    effects, decision    what a decision comes to, before any of it has happened
     group, kind   what all groups have in common, and what each kind brings
     java          hashing as Java does it, where clients can see it
     offsets       committed offsets: commit, fetch, delete, expire

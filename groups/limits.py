@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Flag
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a member that does not yet know its id may wait for its join to complete.
@@ -11,6 +12,16 @@ Its session cannot run, for it cannot send heartbeats, and a parked connection i
 client that gave up cannot be told from one that waits; it is expected to come again.  Apache Kafka
 has five minutes, which no setting changes.
 """
+
+
+class MigrationPolicy(Flag):
+    """`group.consumer.migration.policy`: how a group with members may change its protocol."""
+
+    DISABLED = 0
+    UPGRADE = 1
+    """From the classic protocol to the consumer one."""
+    DOWNGRADE = 2
+    BIDIRECTIONAL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +38,4 @@ class GroupLimits:
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_share_max_size: int = 200
+    group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

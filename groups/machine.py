@@ -56,9 +56,7 @@ class GroupMachine:
         self.surroundings = surroundings
         self.groups: Groups = {}
         self.offsets = Offsets()
-        self.classic = Classic(
-            self.groups, limits, lambda group: self._kind(group).tombstones(group)
-        )
+        self.classic = Classic(self.groups, limits, self._kind)
         self._kinds: dict[str, Kind] = {}
         self._kind_of_record: dict[type[MachineRecord], Kind] = {}
         self._add(self.classic)

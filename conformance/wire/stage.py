@@ -10,6 +10,7 @@ from typing import Any
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.codecs.primitives import Message
+from kwire.codecs.uuids import uuid_bytes, uuid_text
 from kwire.conformance.wire.broker import Broker, NotReady, Topic
 from kwire.conformance.wire.peer import (
     CLIENT_ID,
@@ -51,9 +52,10 @@ class Stage:
     reply_timeout_s: float = REPLY_TIMEOUT_S
     steps: list[Step] = field(default_factory=list)
     topics: dict[bytes, str] = field(default_factory=dict)
-    """The names of topics by the ids this broker gave them."""
+    """The names of topics by the ids this broker gave them; members' too, where they look alike."""
     _peers: dict[str, Peer] = field(default_factory=dict)
     _waiting: dict[str, list[tuple[int, int, Message]]] = field(default_factory=dict)
+    _member_ids: dict[str, str] = field(default_factory=dict)
     _own_topics: list[str] = field(default_factory=list)
 
     # -- names and topics
@@ -108,6 +110,13 @@ class Stage:
     def owns(self, topic_name: str) -> None:
         """Delete this topic afterwards: a request of the case created it."""
         self._own_topics.append(topic_name)
+
+    def knows(self, member_id: str) -> None:
+        """The broker has given this id, spelled as Kafka spells its ids: each gives its own."""
+        if len(member_id) == len(uuid_text(bytes(16))):
+            number = len(self._member_ids) + 1
+            self._member_ids.setdefault(member_id, f"member {number}")
+            self.topics[uuid_bytes(member_id)] = self._member_ids[member_id]
 
     # -- requests
 

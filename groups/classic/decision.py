@@ -7,12 +7,10 @@ from typing import NamedTuple
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kwire.codecs.messages.sync_group import SyncGroupResponse
-from kwire.coordinator.effects import TimerKey
 from kwire.groups.classic.group import ClassicGroup, Member
-from kwire.groups.classic.timers import SessionTimer
+from kwire.groups.decision import GroupDecision
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.limits import GroupLimits
-from kwire.groups.timers import GroupTimer
 
 
 class Caller(NamedTuple):
@@ -24,39 +22,22 @@ class Caller(NamedTuple):
     api_version: int
 
 
-class Decision:
+class Decision(GroupDecision):
     """The group as it would be, and what would follow; `effects` hands both over."""
 
-    __slots__ = ("effects", "group", "limits", "now_ms")
+    __slots__ = ("group",)
 
     def __init__(self, group: ClassicGroup, limits: GroupLimits, now_ms: int) -> None:
         self.group = group.fork()
-        self.limits = limits
-        self.now_ms = now_ms
-        self.effects = Effects(soft=self.group)
-
-    def reply(self, ticket: Ticket, response: object) -> None:
-        self.effects.replies.append((ticket, response))
-
-    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
-        self.effects.timers.append((timer.key, timer, delay_ms))
-
-    def cancel_timer(self, key: TimerKey) -> None:
-        self.effects.timers.append((key, None, 0))
-
-    def note(self, text: str) -> None:
-        """Tell the operator; the runtime puts it into the broker's log."""
-        self.effects.notes.append(f"group {self.group.group_id}: {text}")
+        super().__init__(group.group_id, limits, now_ms, Effects(soft=self.group))
 
     # -- sessions
 
     def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
         """Start the member's session over; it is removed unless it is heard of in time."""
-        timer = SessionTimer(self.group.group_id, member.member_id)
-        self.set_timer(timer, member.session_timeout_ms if timeout_ms is None else timeout_ms)
-
-    def end_session(self, member_id: str) -> None:
-        self.cancel_timer(SessionTimer(self.group.group_id, member_id).key)
+        if timeout_ms is None:
+            timeout_ms = member.session_timeout_ms
+        self.begin_session(member.member_id, timeout_ms)
 
     # -- parked requests
 

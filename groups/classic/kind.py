@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -21,15 +22,54 @@ from kwire.groups.classic.group import CLASSIC_TYPE, ClassicGroup, Member
 from kwire.groups.classic.join import Join
 from kwire.groups.classic.records import GroupMetadata, group_tombstone
 from kwire.groups.classic.state import ClassicState
-from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SessionTimer, SyncTimer
+from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.group import Group
-from kwire.groups.kind import Groups
+from kwire.groups.kind import Groups, Kind
 from kwire.groups.limits import GroupLimits
-from kwire.groups.timers import GroupTimer
+from kwire.groups.timers import GroupTimer, SessionTimer
 
 NOT_FOUND_IS_AN_ERROR_SINCE = 6  # DescribeGroups
 """Before, a group that does not exist was described as Dead, without an error (KIP-1043)."""
+
+
+@runtime_checkable
+class Host(Protocol):
+    """A kind whose groups also take in members that speak the classic protocol."""
+
+    def classic_join(
+        self,
+        group: Any,  # noqa: ANN401 - of its kind
+        request: JoinGroupRequest,
+        caller: Caller,
+        new_member_id: str,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects: ...
+
+    def classic_sync(
+        self,
+        group: Any,  # noqa: ANN401 - of its kind
+        request: SyncGroupRequest,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects: ...
+
+    def classic_heartbeat(
+        self,
+        group: Any,  # noqa: ANN401 - of its kind
+        request: HeartbeatRequest,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects: ...
+
+    def classic_leave(
+        self,
+        group: Any,  # noqa: ANN401 - of its kind
+        request: LeaveGroupRequest,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects: ...
 
 
 class Classic:
@@ -42,16 +82,29 @@ class Classic:
         self,
         groups: Groups,
         limits: GroupLimits,
-        tombstones_of: Callable[[Group], list[MachineRecord]],
+        kind_of: Callable[[Group], Kind],
     ) -> None:
-        """`tombstones_of` deletes a group of another kind, whose place one of this kind takes."""
+        """`kind_of` a group that is of another kind."""
         self._groups = groups
         self._limits = limits
-        self._tombstones_of = tombstones_of
+        self._kind_of = kind_of
 
     def _find(self, group_id: str) -> ClassicGroup | None:
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def _hosted(self, group_id: str) -> tuple[Host, Group] | None:
+        """A group of another kind whose members may speak the classic protocol, and the kind."""
+        group = self._groups.get(group_id)
+        if group is None or isinstance(group, ClassicGroup):
+            return None
+        kind = self._kind_of(group)
+        return (kind, group) if isinstance(kind, Host) else None
+
+    def is_hosted(self, group_id: str) -> bool:
+        """Whether who joins now comes into a group of another kind, where ids look otherwise."""
+        hosted = self._hosted(group_id)
+        return hosted is not None and not hosted[1].may_turn_classic
 
     def _decision(self, group: ClassicGroup, now_ms: int) -> Decision:
         return Decision(group, self._limits, now_ms)
@@ -73,6 +126,10 @@ class Classic:
             return Join(decision, request, caller, ticket, new_member_id).decide()
         other = self._groups.get(request.group_id)
         if other is not None and not other.may_turn_classic:
+            hosted = self._hosted(request.group_id)
+            if hosted is not None:
+                host, other = hosted
+                return host.classic_join(other, request, caller, new_member_id, ticket, now_ms)
             return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if request.member_id:
             error = join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
@@ -81,27 +138,39 @@ class Classic:
         decision = self._decision(group, now_ms)
         effects = Join(decision, request, caller, ticket, new_member_id).decide()
         if other is not None:
-            effects.records += self._tombstones_of(other)
+            effects.records += self._kind_of(other).tombstones(other)
         effects.records.append(group.to_record({}))  # the group exists, whatever comes of the join
         return effects
 
     def sync(self, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
         group = self._find(request.group_id)
-        if group is None:
-            return Effects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        return members.sync(self._decision(group, now_ms), request, ticket)
+        if group is not None:
+            return members.sync(self._decision(group, now_ms), request, ticket)
+        hosted = self._hosted(request.group_id)
+        if hosted is not None:
+            host, other = hosted
+            return host.classic_sync(other, request, ticket, now_ms)
+        return Effects.reply(ticket, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
 
     def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
         group = self._find(request.group_id)
-        if group is None:
-            error = ErrorCode.UNKNOWN_MEMBER_ID
-            return Effects.reply(ticket, HeartbeatResponse(error_code=error))
-        return members.heartbeat(group, request, ticket)
+        if group is not None:
+            return members.heartbeat(group, request, ticket)
+        hosted = self._hosted(request.group_id)
+        if hosted is not None:
+            host, other = hosted
+            return host.classic_heartbeat(other, request, ticket, now_ms)
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+        return Effects.reply(ticket, HeartbeatResponse(error_code=error))
 
     def leave(self, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
         group = self._find(request.group_id)
         if group is not None:
             return members.leave(self._decision(group, now_ms), request, ticket)
+        hosted = self._hosted(request.group_id)
+        if hosted is not None:
+            host, other = hosted
+            return host.classic_leave(other, request, ticket, now_ms)
         answers = [
             MemberResponse(m.member_id, m.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
             for m in request.members
@@ -166,7 +235,7 @@ class Classic:
                 return rebalance.join_due(decision)
             case SyncTimer():
                 return rebalance.sync_due(decision, timer)
-        raise AssertionError(f"{timer} is not of a classic group")
+        return Effects()  # of a group of another kind, which this one has followed
 
     def committed(self, group: ClassicGroup, member_id: str, effects: Effects) -> None:
         if group.state is not ClassicState.EMPTY:

@@ -23,8 +23,9 @@ from kwire.groups.classic.rebalance import (
     remove_member,
 )
 from kwire.groups.classic.state import ClassicState
-from kwire.groups.classic.timers import SessionTimer, SyncTimer
+from kwire.groups.classic.timers import SyncTimer
 from kwire.groups.effects import Effects, Ticket
+from kwire.groups.timers import SessionTimer
 
 # -- SyncGroup
 

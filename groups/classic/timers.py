@@ -1,22 +1,10 @@
-"""What a classic group waits for."""
+"""What a classic group waits for, beside sessions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from kwire.coordinator.effects import TimerKey
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTimer:
-    """A member, or one that was only given an id, was not heard of for its session timeout."""
-
-    group_id: str
-    member_id: str
-
-    @property
-    def key(self) -> TimerKey:
-        return ("session", self.group_id, self.member_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +41,3 @@ class SyncTimer:
     @property
     def key(self) -> TimerKey:
         return ("sync", self.group_id)
-
-
-ClassicTimer = SessionTimer | InitialJoinTimer | JoinTimer | SyncTimer

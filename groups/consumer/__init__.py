@@ -8,6 +8,10 @@ Reading order is
     metadata_hash            how a group sees that a topic has changed
     reconciliation           how a member gets from what it has to what it is to have
     patterns                 subscriptions by a regular expression
-    decision, heartbeat, leaving, describing   the requests
+    following                how the group follows its records
+    decision, update         a decision while it is made, and what any member's word leads to
+    heartbeat, leaving, describing   the requests of the consumer protocol
+    embedded, classic_join, classic_members   those of members that speak the classic one
+    upgrade, downgrade, removal   how a classic group becomes one of these, and goes back or ends
     kind                     the way in: requests, `apply`, timers
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,7 +26,6 @@ from kwire.codecs.messages.coordinator.consumer_group_regular_expression import 
 from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
-from kwire.coordinator.effects import TimerKey
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
@@ -40,11 +38,16 @@ from kwire.groups.consumer.records import (
     RegularExpression,
     TargetAssignment,
 )
-from kwire.groups.consumer.timers import MayDescribe, RebalanceTimer, SessionTimer
+from kwire.groups.consumer.timers import (
+    ClassicJoinTimer,
+    ClassicSyncTimer,
+    MayDescribe,
+    RebalanceTimer,
+)
+from kwire.groups.decision import GroupDecision
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.surroundings import Surroundings
-from kwire.groups.timers import GroupTimer
 
 
 class ConsumerCaller(NamedTuple):
@@ -68,10 +71,10 @@ class Refusal:
         return ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
 
 
-class Decision:
+class Decision(GroupDecision):
     """The group as it is, and what would follow; nothing has happened yet."""
 
-    __slots__ = ("effects", "group", "hashes", "limits", "now_ms", "surroundings")
+    __slots__ = ("group", "hashes", "surroundings")
 
     def __init__(
         self,
@@ -81,41 +84,34 @@ class Decision:
         hashes: MetadataHashes,
         now_ms: int,
     ) -> None:
+        super().__init__(group.group_id, limits, now_ms, Effects())
         self.group = group
-        self.limits = limits
         self.surroundings = surroundings
         self.hashes = hashes
-        self.now_ms = now_ms
-        self.effects = Effects()
 
     def append(self, *records: MachineRecord) -> None:
         self.effects.records += records
 
-    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
-        self.effects.timers.append((timer.key, timer, delay_ms))
-
-    def cancel_timer(self, key: TimerKey) -> None:
-        self.effects.timers.append((key, None, 0))
-
-    def note(self, text: str) -> None:
-        """Tell the operator; the runtime puts it into the broker's log."""
-        self.effects.notes.append(f"group {self.group.group_id}: {text}")
-
     # -- sessions
 
-    def expect_heartbeat(self, member_id: str) -> None:
-        """Start the member's session over; it is removed unless it is heard of in time."""
-        group_id = self.group.group_id
-        timeout_ms = self.surroundings.settings(group_id).session_timeout_ms
-        self.set_timer(SessionTimer(group_id, member_id), timeout_ms)
+    def expect_heartbeat(self, member: ConsumerMember) -> None:
+        """Start the member's session over; it is removed unless it is heard of in time.
+
+        Members of the classic protocol have said how long theirs is.
+        """
+        if member.classic is None:
+            timeout_ms = self.surroundings.settings(self.group_id).session_timeout_ms
+        else:
+            timeout_ms = member.classic.session_timeout_ms
+        self.begin_session(member.member_id, timeout_ms)
 
     def expect_revocation(self, member: ConsumerMember) -> None:
         """It must have given up its partitions within its rebalance timeout."""
-        timer = RebalanceTimer(self.group.group_id, member.member_id, member.epoch)
+        timer = RebalanceTimer(self.group_id, member.member_id, member.epoch)
         self.set_timer(timer, member.rebalance_timeout_ms)
 
     def end_revocation(self, member_id: str) -> None:
-        self.cancel_timer(RebalanceTimer(self.group.group_id, member_id, 0).key)
+        self.cancel_timer(RebalanceTimer(self.group_id, member_id, 0).key)
 
     # -- the epoch
 
@@ -134,35 +130,24 @@ class Decision:
 
     def forget_member(self, member_id: str) -> None:
         """The records that take a member out, and its timers."""
-        group_id = self.group.group_id
-        self.append(
-            CurrentAssignment(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-            TargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-            MemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-        )
-        self.cancel_timer(SessionTimer(group_id, member_id).key)
+        self.append(*member_tombstones(self.group_id, member_id))
+        self.cancel_timers(member_id)
+
+    def cancel_timers(self, member_id: str) -> None:
+        self.end_session(member_id)
         self.end_revocation(member_id)
+        self.cancel_timer(ClassicJoinTimer(self.group_id, member_id).key)
+        self.cancel_timer(ClassicSyncTimer(self.group_id, member_id).key)
 
-    def fence(self, gone: Collection[ConsumerMember]) -> None:
-        """Take members out: what they had is for others, in the next epoch."""
-        group = self.group
-        for member in gone:
-            self.forget_member(member.member_id)
-        ids = {member.member_id for member in gone}
-        left = [member for member in group.members.values() if member.member_id not in ids]
-        without = self._forget_patterns(gone, left)
-        self.next_epoch(self.metadata_hash(group.topic_names_of(left, without)))
 
-    def _forget_patterns(
-        self, gone: Iterable[ConsumerMember], left: Iterable[ConsumerMember]
-    ) -> set[str]:
-        """Those that only members had who are gone."""
-        patterns = {member.pattern for member in gone if member.pattern}
-        patterns -= {member.pattern for member in left}
-        without = {pattern for pattern in patterns if pattern is not None}
-        for pattern in sorted(without):
-            self.append(pattern_tombstone(self.group.group_id, pattern))
-        return without
+def member_tombstones(
+    group_id: str, member_id: str
+) -> tuple[CurrentAssignment, TargetAssignment, MemberMetadata]:
+    return (
+        CurrentAssignment(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        TargetAssignment(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        MemberMetadata(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+    )
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Epoch:

@@ -114,6 +114,17 @@ class ConsumerGroup:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    def supports_classic(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether all members of the classic protocol support one of these protocols."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE or not names:
+            return False
+        supported = [
+            {protocol.name for protocol in member.classic.supported_protocols}
+            for member in self.members.values()
+            if member.classic is not None
+        ]
+        return any(all(name in theirs for theirs in supported) for name in names)
+
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
         """What a member is to have, or what the static member had whose place it takes."""
         if instance_id is not None:

@@ -12,6 +12,7 @@ from kwire.groups.consumer.decision import Decision, Refusal
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.heartbeat import check_static, unknown_member
 from kwire.groups.consumer.member import LEAVE_FOR_A_WHILE_EPOCH, NOTHING_HELD, ConsumerMember
+from kwire.groups.consumer.removal import remove
 from kwire.groups.effects import Effects, Ticket
 
 
@@ -23,7 +24,7 @@ def leave(decision: Decision, request: ConsumerGroupHeartbeatRequest, ticket: Ti
         _leave_for_a_while(decision, member)
     else:
         decision.note(f"member {member.member_id} leaves")
-        decision.fence([member])
+        remove(decision, [member])
     response = ConsumerGroupHeartbeatResponse(
         member_id=request.member_id, member_epoch=request.member_epoch
     )

@@ -24,6 +24,7 @@ from kwire.codecs.messages.coordinator.consumer_group_current_member_assignment 
 )
 from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
     ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
 )
@@ -73,6 +74,12 @@ class ConsumerMember:
     assigned: Held = field(default_factory=dict)
     revoking: Held = field(default_factory=dict)
     """What it must give up."""
+
+    @property
+    def protocol(self) -> ClassicProtocol:
+        """The one that a member of the classic protocol was told is the group's: its first."""
+        assert self.classic is not None, "a member of the consumer protocol"
+        return self.classic.supported_protocols[0]
 
     def reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch

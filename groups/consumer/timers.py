@@ -1,4 +1,4 @@
-"""What a consumer group waits for."""
+"""What a consumer group waits for, beside sessions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,6 @@ MayDescribe = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTimer:
-    """A member was not heard of for the session timeout."""
-
-    group_id: str
-    member_id: str
-
-    @property
-    def key(self) -> TimerKey:
-        return ("session", self.group_id, self.member_id)
-
-
-@dataclass(frozen=True, slots=True)
 class RebalanceTimer:
     """The rebalance timeout passed while a member still had to give up partitions."""
 
@@ -34,6 +22,30 @@ class RebalanceTimer:
     @property
     def key(self) -> TimerKey:
         return ("rebalance", self.group_id, self.member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicJoinTimer:
+    """The rebalance timeout passed since a member of the classic protocol was told to join anew."""
+
+    group_id: str
+    member_id: str
+
+    @property
+    def key(self) -> TimerKey:
+        return ("join", self.group_id, self.member_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSyncTimer:
+    """The rebalance timeout passed since such a member joined, and it has not synced."""
+
+    group_id: str
+    member_id: str
+
+    @property
+    def key(self) -> TimerKey:
+        return ("sync", self.group_id, self.member_id)
 
 
 @dataclass(frozen=True, slots=True)

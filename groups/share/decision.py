@@ -22,7 +22,6 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_member impo
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups.consumer.metadata_hash import MetadataHashes
-from kwire.groups.consumer.timers import SessionTimer
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.share.group import ShareGroup, topic_names_of
@@ -30,6 +29,7 @@ from kwire.groups.share.initializing import NOTHING, Topics
 from kwire.groups.share.member import ShareMember
 from kwire.groups.share.records import CurrentAssignment, Epoch, MemberMetadata, TargetAssignment
 from kwire.groups.surroundings import Surroundings
+from kwire.groups.timers import SessionTimer
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatReque
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups.consumer.assignors.spec import as_read
 from kwire.groups.consumer.metadata_hash import MetadataHashes
-from kwire.groups.consumer.timers import SessionTimer
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
@@ -38,7 +37,7 @@ from kwire.groups.share.records import (
     TargetEpoch,
 )
 from kwire.groups.surroundings import Surroundings
-from kwire.groups.timers import GroupTimer
+from kwire.groups.timers import GroupTimer, SessionTimer
 
 ShareGroupRecord = (
     MemberMetadata | Epoch | TargetEpoch | TargetAssignment | CurrentAssignment | StatePartitions

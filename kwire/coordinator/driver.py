@@ -57,6 +57,10 @@ class Driver(ABC, Generic[M]):
             self.note(note)
         if effects.timers:
             self.set_timers(effects.timers)
+        if effects.timers_unless_set:
+            self.set_timers(
+                [each for each in effects.timers_unless_set if not self.awaits(each[0])]
+            )
         if effects.replies:
             self.reply(effects.replies)
 
@@ -85,6 +89,10 @@ class Driver(ABC, Generic[M]):
     @abstractmethod
     def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
         """Set and cancel; see Effects.timers."""
+
+    @abstractmethod
+    def awaits(self, key: TimerKey) -> bool:
+        """Whether a timer of this key is set."""
 
     @abstractmethod
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:

@@ -41,6 +41,8 @@ class Effects(Generic[RecordT, TimerT, SoftT]):
     """(ticket, response): a request's ticket once, in this decision or in a later one."""
     timers: list[tuple[TimerKey, TimerT | None, int]] = field(default_factory=list)
     """(key, timer, ms from now); no timer: cancel.  Later entries of a key win."""
+    timers_unless_set: list[tuple[TimerKey, TimerT, int]] = field(default_factory=list)
+    """As `timers`, behind them; one whose key is set by then is left as it is."""
     notes: list[str] = field(default_factory=list)
     """What an operator would want to read about it, in sentences."""
     soft: SoftT | None = None

@@ -46,7 +46,7 @@ from kwire.groups.classic import join as classic_join
 from kwire.groups.classic.decision import Caller, join_error, sync_error
 from kwire.groups.effects import Effects
 from kwire.groups.java import partition_for
-from kwire.groups.limits import GroupLimits
+from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
 from kwire.groups.surroundings import NOWHERE, Surroundings
@@ -73,6 +73,9 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
         group_consumer_max_size=config.group_consumer_max_size,
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         group_share_max_size=config.group_share_max_size,
+        group_consumer_migration_policy=MigrationPolicy[
+            config.group_consumer_migration_policy.upper()
+        ],
     )
 
 
@@ -172,7 +175,11 @@ class GroupCoordinator:
         return self.runtime.submit(
             self.partition_for(request.group_id),
             lambda machine, ticket, now_ms: machine.classic.join(
-                request, caller, new_member_id, ticket, now_ms
+                request,
+                caller,
+                new_kafka_uuid() if machine.classic.is_hosted(request.group_id) else new_member_id,
+                ticket,
+                now_ms,
             ),
             join_error,
         )

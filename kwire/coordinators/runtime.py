@@ -177,6 +177,9 @@ class Shard(Driver[M]):
                 handle.callback = self._when_due(key, timer)
                 handle.move(now_ms + delay_ms)
 
+    def awaits(self, key: TimerKey) -> bool:
+        return key in self._timers
+
     def _when_due(self, key: TimerKey, timer: object) -> Callable[[], None]:
         def due() -> None:
             self._timers.pop(key, None)

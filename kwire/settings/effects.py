@@ -40,7 +40,6 @@ ACTS: Final = Effect()
 # Not served yet.
 CLUSTER: Final = not_served("more than one broker")
 CORDONED: Final = not_served("cordoned log directories (KIP-1066)")
-MIGRATION: Final = not_served("groups that change their protocol while they have members")
 METRICS: Final = not_served("metrics")
 PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")

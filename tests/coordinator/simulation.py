@@ -90,6 +90,9 @@ class Simulation(Driver[M], Generic[M, RecordT]):
                 self._timers_set += 1
                 self.timers[key] = (self.now_ms + delay_ms, self._timers_set, timer)
 
+    def awaits(self, key: TimerKey) -> bool:
+        return key in self.timers
+
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:
         for ticket, response in replies:
             ticket.resolve(response)

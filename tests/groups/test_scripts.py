@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ class MachineScript:
         return lines + [" ".join(offsets)] * bool(offsets)
 
 
-def _limits(words: list[str]) -> dict[str, int]:
+def _limits(words: list[str]) -> dict[str, Any]:
     return {name: int(value) for name, _, value in (word.partition("=") for word in words)}
 
 

@@ -22,7 +22,7 @@ case = Cases(ApiKey.CONSUMER_GROUP_DESCRIBE)
 
 @case("each state")
 def states(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=3)
+    topic, group = stage.topic(partitions=3), group_of(stage)
     request = ConsumerGroupDescribeRequest([group])
     stage.ask(join(group, "first", topic, rack_id="r", server_assignor="range"))
     stage.send(request)
@@ -42,7 +42,7 @@ def states(stage: Stage) -> None:
 
 @case("a static member that is away")
 def away(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
+    topic, group = stage.topic(partitions=2), group_of(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))
     stage.send(ConsumerGroupDescribeRequest([group]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import migration
 from kwire.conformance.wire.cases.build import commit, emptied, filled_topic
 from kwire.conformance.wire.cases.consumer_group import (
     group_of,
@@ -16,11 +17,12 @@ from kwire.conformance.wire.cases.consumer_group import (
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+case.include(migration.case)
 
 
 @case("one member")
 def alone(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=3)
+    topic, group = stage.topic(partitions=3), group_of(stage)
     stage.send(join(group, "m", topic))
     stage.send(heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
     stage.send(heartbeat(group, "m", 2, topic_partitions=None))
@@ -34,7 +36,7 @@ def alone(stage: Stage) -> None:
 
 @case("epochs that are not the member's")
 def epochs(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
+    topic, group = stage.topic(partitions=2), group_of(stage)
     stage.ask(join(group, "m", topic))
     for epoch in (3, 5):
         stage.send(heartbeat(group, "m", epoch, owning(topic, 0, 1)))
@@ -48,7 +50,7 @@ def epochs(stage: Stage) -> None:
 
 @case("partitions that go from one member to another")
 def reconciling(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=3)
+    topic, group = stage.topic(partitions=3), group_of(stage)
     stage.send(join(group, "first", topic))
     stage.send(join(group, "second", topic))
     stage.send(heartbeat(group, "second", 3))
@@ -64,7 +66,7 @@ def reconciling(stage: Stage) -> None:
 
 @case("a member that leaves while it is to give up")
 def leaving_in_between(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=3)
+    topic, group = stage.topic(partitions=3), group_of(stage)
     handing_over(stage, group, topic)
     stage.send(heartbeat(group, "first", -1))
     stage.send(heartbeat(group, "second", 3))
@@ -72,7 +74,7 @@ def leaving_in_between(stage: Stage) -> None:
 
 @case("other topics than before")
 def subscriptions(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
+    topic, group = stage.topic(partitions=2), group_of(stage)
     other = stage.topic("other", 1)
     stage.send(join(group, "m", topic, "gone"))
     names = [topic.name, other.name]
@@ -86,7 +88,7 @@ def subscriptions(stage: Stage) -> None:
 
 @case("members with different topics and an assignor of their own")
 def different(stage: Stage) -> None:
-    group, one, two = group_of(stage), stage.topic("one", 4), stage.topic("two", 2)
+    one, two, group = stage.topic("one", 4), stage.topic("two", 2), group_of(stage)
     stage.send(join(group, "a", one, two, server_assignor="range"))
     stage.send(join(group, "b", two, server_assignor="range"))
     stage.send(join(group, "c", one, server_assignor="uniform"))
@@ -97,7 +99,7 @@ def different(stage: Stage) -> None:
 
 @case("static members")
 def static(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=2)
+    topic, group = stage.topic(partitions=2), group_of(stage)
     stage.send(join(group, "a", topic, instance_id="i"))
     stage.send(join(group, "b", topic, instance_id="i"))
     stage.send(heartbeat(group, "b", 2, instance_id="i"))
@@ -113,7 +115,7 @@ def static(stage: Stage) -> None:
 
 @case("a pattern", since=1)
 def pattern(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic("match", 2)
+    topic, group = stage.topic("match", 2), group_of(stage)
     regex = f"{topic.name[:-5]}ma.*"
     fields = {"subscribed_topic_names": None, "subscribed_topic_regex": regex}
     stage.send(join(group, "m", **fields))
@@ -132,14 +134,14 @@ def bad_patterns(stage: Stage) -> None:
 
 @case("in the place of a classic group")
 def classic(stage: Stage) -> None:
-    group = group_of(stage)
+    topic, other, group = stage.topic(), stage.topic("u"), group_of(stage)
     emptied(stage, group)
     stage.send(heartbeat(group, "m", 2))
     stage.send(heartbeat(group, "m", -1))
-    stage.send(join(group, "m", stage.topic(partitions=1)))
+    stage.send(join(group, "m", topic))
     simple = group_of(stage, "simple")
     stage.ask(commit(simple, filled_topic(stage)))
-    stage.send(join(simple, "m", stage.topic("u")))
+    stage.send(join(simple, "m", other))
 
 
 def _invalid(**fields: object):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a maker

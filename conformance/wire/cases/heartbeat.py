@@ -16,6 +16,10 @@ from kwire.conformance.wire.cases.build import (
     stable,
     sync,
 )
+from kwire.conformance.wire.cases.consumer_group import group_of, owning
+from kwire.conformance.wire.cases.consumer_group import heartbeat as consumer_heartbeat
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer
+from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.HEARTBEAT)
@@ -93,6 +97,40 @@ def static(stage: Stage) -> None:
     for name in (instance, "other", None):
         stage.send(HeartbeatRequest(other, 1, fixed.member_id, name))
     stage.send(HeartbeatRequest(other, 1, "nobody", instance))
+
+
+@case("a consumer group with members of both kinds")
+def consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    mixed(stage, group, topic)
+    for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):
+        stage.send(HeartbeatRequest(group, generation, member_id))
+    stage.ask(join_consumer(group, "n", topic))
+    stage.send(HeartbeatRequest(group, 3, "c"))
+    stage.ask(classic_join(group, "c", topic, owned=(2,)), 3)
+    for generation in (3, 4):
+        stage.send(HeartbeatRequest(group, generation, "c"))
+
+
+@case("a classic member that waits for what others have")
+def unreleased(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    stage.ask(join_consumer(group, "m", topic))
+    stage.ask(classic_join(group, "c", topic), 3)
+    stage.send(HeartbeatRequest(group, 3, "c"))
+    stage.ask(consumer_heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
+    stage.send(HeartbeatRequest(group, 3, "c"))
+    stage.ask(consumer_heartbeat(group, "m", 2, owning(topic, 0, 1)))
+    stage.send(HeartbeatRequest(group, 3, "c"))
+
+
+@case("a static member of a consumer group", since=3)
+def static_in_consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    stage.ask(join_consumer(group, "m", topic))
+    member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id
+    for name, instance in ((member_id, "i"), ("nobody", "i"), (member_id, "j"), (member_id, None)):
+        stage.send(HeartbeatRequest(group, 3, name, instance))
 
 
 case.requests(

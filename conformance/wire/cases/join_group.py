@@ -13,6 +13,9 @@ from kwire.conformance.wire.cases.build import (
     stable,
     sync,
 )
+from kwire.conformance.wire.cases.consumer_group import group_of
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer
+from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.JOIN_GROUP)
@@ -109,6 +112,45 @@ def same_protocol(stage: Stage) -> None:
     first = stage.send(join(group, protocols=wanted))
     if first.error_code:
         stage.send(join(group, first.member_id, protocols=wanted))
+
+
+@case("a consumer group with members of both kinds")
+def consumer_group(stage: Stage) -> None:
+    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), group_of(stage)
+    mixed(stage, group, topic)
+    stage.send(classic_join(group, "c", topic, owned=(2,)))
+    stage.send(classic_join(group, "c", topic, other, owned=(2,), version=3, rack="r"))
+    stage.send(classic_join(group, "c", topic, names=("sticky", "range"), version=0))
+    first = stage.send(classic_join(group, "", topic, names=("sticky",)))
+    stage.knows(first.member_id)
+    stage.send(classic_join(group, first.member_id, topic, names=("sticky",)))
+    stage.send(classic_join(group, "x", topic, names=("roundrobin", "range")))
+    stage.send(classic_join(group, "y", topic, names=("roundrobin",)))
+    stage.send(join(group, "y", protocol_type="connect"))
+    stage.send(join(group, "y", protocols=()))
+    stage.send(classic_join(group, "m", topic))
+    stage.send(join(group, "", session_ms=1))
+
+
+@case("a subscription to a consumer group that cannot be read")
+def malformed_in_consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    stage.ask(join_consumer(group, "m", topic))
+    stage.send(join(group, "c", protocols=(("range", b"\0"),)))
+
+
+@case("static members of a consumer group", since=5)
+def static_in_consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    stage.ask(join_consumer(group, "m", topic))
+    first = stage.send(classic_join(group, "", topic, instance="i"))
+    stage.knows(first.member_id)
+    stage.send(classic_join(group, first.member_id, topic, instance="i"))
+    second = stage.send(classic_join(group, "", topic, instance="i"))
+    stage.knows(second.member_id)
+    stage.send(classic_join(group, first.member_id, topic, instance="i"))
+    stage.send(classic_join(group, second.member_id, topic, instance="j"))
+    stage.send(classic_join(group, "z", topic, instance="j"))
 
 
 case.requests(

@@ -13,6 +13,9 @@ from kwire.conformance.wire.cases.build import (
     joined,
     stable,
 )
+from kwire.conformance.wire.cases.consumer_group import group_of
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer
+from kwire.conformance.wire.cases.migration import classic_join, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.LEAVE_GROUP)
@@ -95,6 +98,30 @@ def no_members(stage: Stage) -> None:
     stage.send(leave(stage, group))
     stable(stage, group)
     stage.send(leave(stage, group))
+
+
+@case("a consumer group with members of both kinds")
+def consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    mixed(stage, group, topic)
+    for member_id in ("nobody", "", "c", "c"):
+        stage.send(leave(stage, group, (member_id, None)))
+    stage.ask(classic_join(group, "d", topic), 3)
+    stage.send(leave(stage, group, ("m", None)))
+    stage.send(leave(stage, group, ("d", None)))
+
+
+@case("several members of a consumer group", since=3)
+def several_of_consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    for name in "mn":
+        stage.ask(join_consumer(group, name, topic, instance_id=f"i{name}"))
+    first = stage.ask(classic_join(group, "", topic, instance="ic"), 5).member_id
+    stage.knows(first)
+    stage.ask(classic_join(group, "d", topic), 5)
+    stage.send(leave(stage, group, ("nobody", "im"), ("", "iz"), ("m", "im"), ("", "ic")))
+    stage.send(leave(stage, group, (first, None), ("n", "im"), ("d", None)))
+    stage.send(leave(stage, group, ("n", None)))
 
 
 case.requests(

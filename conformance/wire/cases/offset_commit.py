@@ -90,7 +90,7 @@ def consumer_members(stage: Stage) -> None:
 
 @case("by a member of a consumer group, several partitions and one that is not its own")
 def consumer_partitions(stage: Stage) -> None:
-    group, topic, other = group_of(stage), stage.topic(partitions=3), stage.topic("other", 1)
+    topic, other, group = stage.topic(partitions=3), stage.topic("other", 1), group_of(stage)
     handed_over(stage, group, topic)
     for epoch in (3, 2):
         request = commit(group, topic, member_id="first", generation=epoch)
@@ -105,7 +105,7 @@ def consumer_partitions(stage: Stage) -> None:
 
 @case("by a static member of a consumer group", since=7)
 def consumer_static(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=1)
+    topic, group = stage.topic(partitions=1), group_of(stage)
     stage.ask(join(group, "m", topic, instance_id="i"))
     for member_id, name in (("m", "i"), ("m", "other"), ("m", None), ("nobody", "i"), ("", "i")):
         request = commit(group, topic, member_id=member_id, generation=2)

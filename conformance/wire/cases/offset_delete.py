@@ -90,7 +90,7 @@ def consumer(stage: Stage) -> None:
 
 @case("topics that the members of a consumer group were subscribed to, and by a pattern")
 def unsubscribed(stage: Stage) -> None:
-    group, topic, other = group_of(stage), stage.topic(partitions=1), stage.topic("other", 1)
+    topic, other, group = stage.topic(partitions=1), stage.topic("other", 1), group_of(stage)
     for wanted in (topic, other):
         stage.ask(commit(group, wanted))
     stage.ask(join(group, "m", topic, other))

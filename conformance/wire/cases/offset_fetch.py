@@ -142,7 +142,7 @@ def as_consumer_member(stage: Stage) -> None:
 
 @case("as nobody, with an epoch, of a consumer group", since=9)
 def as_nobody(stage: Stage) -> None:
-    group, topic = group_of(stage), stage.topic(partitions=3)
+    topic, group = stage.topic(partitions=3), group_of(stage)
     handed_over(stage, group, topic)
     request = ask(group, topic, 0)
     request.groups[0].member_id, request.groups[0].member_epoch = None, 3

@@ -15,6 +15,9 @@ from kwire.conformance.wire.cases.build import (
     stable,
     sync,
 )
+from kwire.conformance.wire.cases.consumer_group import group_of
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer
+from kwire.conformance.wire.cases.migration import classic_join, classic_sync, mixed
 from kwire.conformance.wire.stage import Stage
 
 case = Cases(ApiKey.SYNC_GROUP)
@@ -99,6 +102,35 @@ def protocol(stage: Stage) -> None:
     member = joined(stage, group)
     for kind, name in (("other", "range"), ("consumer", "other"), ("consumer", "range")):
         stage.send(sync(group, member.member_id, protocol_type=kind, protocol_name=name))
+
+
+@case("a consumer group with members of both kinds")
+def consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    mixed(stage, group, topic)
+    for member_id, generation in (("c", 3), ("c", 2), ("c", 4), ("m", 3), ("nobody", 3), ("", 3)):
+        stage.send(classic_sync(group, member_id, generation))
+    if stage.version >= 5:
+        for kind, name in (
+            ("consumer", "range"),
+            ("consumer", None),
+            ("connect", "range"),
+            ("consumer", "sticky"),
+        ):
+            stage.send(classic_sync(group, "c", 3, protocol_type=kind, protocol_name=name))
+    stage.ask(join_consumer(group, "n", topic))
+    stage.send(classic_sync(group, "c", 3))
+    stage.ask(classic_join(group, "c", topic, owned=(2,), version=0), 3)
+    stage.send(classic_sync(group, "c", 4))
+
+
+@case("a static member of a consumer group", since=3)
+def static_in_consumer_group(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    stage.ask(join_consumer(group, "m", topic))
+    member_id = stage.ask(classic_join(group, "", topic, instance="i"), 5).member_id
+    for name, instance in ((member_id, "i"), ("nobody", "i"), (member_id, "j"), (member_id, None)):
+        stage.send(classic_sync(group, name, 3, group_instance_id=instance))
 
 
 case.requests(

@@ -129,6 +129,8 @@ BROKER = {
     "group.consumer.max.size": "The most members that a consumer group may have.",
     "group.consumer.min.assignment.interval.ms": "The least that `consumer.assignment.interval.ms` "
     "may be.",
+    "group.consumer.migration.policy": "How a group with members may change its protocol: `upgrade`"
+    " to the consumer one when the first such member joins, `downgrade` when the last is gone.",
     "group.consumer.min.heartbeat.interval.ms": "The least that `consumer.heartbeat.interval.ms` "
     "may be.",
     "group.consumer.min.session.timeout.ms": "The least that `consumer.session.timeout.ms` may be.",

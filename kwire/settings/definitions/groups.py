@@ -21,7 +21,6 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.effects import (
-    MIGRATION,
     NO_BUFFERS,
     NO_LINGER,
     ONE_LOOP,
@@ -53,7 +52,6 @@ class ConsumerGroupSettings(Settings):
         "bidirectional",
         MEDIUM,
         one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        effect=MIGRATION,
     )
     group_consumer_min_assignment_interval_ms = integer(0, MEDIUM, at_least(0))
     group_consumer_min_heartbeat_interval_ms = integer(5000, MEDIUM, at_least(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -33,7 +34,9 @@ T = TypeVar("T")
 class Waiting(Generic[T]):
     """A request, and the reply that it has got."""
 
-    response: T | None = None
+    def __init__(self, refuse: Callable[[ErrorCode], T] | None = None) -> None:
+        self.response: T | None = None
+        self._refuse = refuse
 
     def __deepcopy__(self, _: object) -> Waiting[T]:
         return self
@@ -42,8 +45,9 @@ class Waiting(Generic[T]):
         assert self.response is None, "one reply each"
         self.response = response
 
-    def refuse(self, error: ErrorCode) -> ConsumerGroupHeartbeatResponse:
-        return ConsumerGroupHeartbeatResponse(error_code=error)
+    def refuse(self, error: ErrorCode) -> T:
+        assert self._refuse is not None, "its request writes nothing"
+        return self._refuse(error)
 
 
 class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
@@ -113,7 +117,9 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         **fields: Any,  # noqa: ANN401 - of the request
     ) -> ConsumerGroupHeartbeatResponse:
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP_ID, **fields)
-        ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting()
+        ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting(
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error)
+        )
         effects = self.machine.consumer.heartbeat(
             request, CALLER, new_member_id, ticket, self.now_ms
         )

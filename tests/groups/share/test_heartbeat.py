@@ -19,7 +19,7 @@ from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Wai
 
 
 def started(partitions: int = 3, **limits: int) -> ShareSimulation:
-    simulation = ShareSimulation(GroupLimits(**limits))
+    simulation = ShareSimulation(GroupLimits(**limits))  # type: ignore[arg-type] # numbers all
     simulation.put_topic("t", partitions)
     return simulation
 

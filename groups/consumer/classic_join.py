@@ -1,0 +1,163 @@
+"""JoinGroup in a consumer group: a member that speaks the classic protocol comes, or comes again.
+
+It is answered at once, and alone: its generation is its member epoch, and nobody is the leader, for
+the coordinator deals out the partitions.  What it has it is told when it syncs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+)
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.codecs.primitives import DecodeError
+from kwire.groups.classic.decision import Caller, join_error
+from kwire.groups.classic.join import MEMBER_ID_REQUIRED_SINCE
+from kwire.groups.consumer import downgrade, embedded
+from kwire.groups.consumer.decision import Decision
+from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE
+from kwire.groups.consumer.member import ConsumerMember
+from kwire.groups.consumer.removal import tombstones
+from kwire.groups.consumer.timers import ClassicJoinTimer, ClassicSyncTimer
+from kwire.groups.consumer.update import Update
+from kwire.groups.effects import Effects, Ticket
+
+
+class ClassicJoin(Update):
+    """One JoinGroup request on its way into a consumer group that has members."""
+
+    def __init__(
+        self, decision: Decision, request: JoinGroupRequest, caller: Caller, new_member_id: str
+    ) -> None:
+        """`new_member_id` is used where the member has none yet."""
+        super().__init__(decision)
+        self._request = request
+        self._caller = caller
+        self._member_id = request.member_id or new_member_id
+
+    def decide(self, ticket: Ticket) -> Effects:
+        error = self._refused()
+        if error is not ErrorCode.NONE:
+            return Effects.reply(ticket, join_error(error))
+        if self._needs_id():
+            required = join_error(ErrorCode.MEMBER_ID_REQUIRED, self._member_id)
+            return Effects.reply(ticket, required)
+        try:
+            said = embedded.subscription(self._request.protocols[0].metadata)
+        except DecodeError:
+            return Effects.reply(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        member = self._member()
+        if isinstance(member, ErrorCode):
+            return Effects.reply(ticket, join_error(member))
+        joined = self._join(member, said)
+        if joined is None:
+            return Effects.reply(ticket, join_error(ErrorCode.FENCED_MEMBER_EPOCH))
+        self.decision.reply(ticket, self._response(joined))
+        return self.decision.effects
+
+    # -- may it, and who is it?
+
+    def _refused(self) -> ErrorCode:
+        group, most = self.group, self.decision.limits.group_consumer_max_size
+        if len(group.members) >= most and self._member_id not in group.members:
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
+        names = [protocol.name for protocol in self._request.protocols]
+        if not group.supports_classic(self._request.protocol_type, names):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.NONE
+
+    def _needs_id(self) -> bool:
+        """KIP-394; nothing is kept of an id that was only given out."""
+        request = self._request
+        dynamic = request.group_instance_id is None and not request.member_id
+        return dynamic and self._caller.api_version >= MEMBER_ID_REQUIRED_SINCE
+
+    def _member(self) -> ConsumerMember | ErrorCode:
+        request, group = self._request, self.group
+        instance_id = request.group_instance_id
+        holder = None if instance_id is None else group.static_member(instance_id)
+        if instance_id is None or (holder is None and not request.member_id):
+            self.decision.note(f"member {self._member_id} joins by the classic protocol")
+            return group.members.get(self._member_id) or ConsumerMember(self._member_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not request.member_id:
+            return self.take_the_place_of(holder, self._member_id)
+        same = holder.member_id == request.member_id
+        return holder if same else ErrorCode.FENCED_INSTANCE_ID
+
+    # -- what follows?
+
+    def _join(
+        self, member: ConsumerMember, said: ConsumerProtocolSubscription
+    ) -> ConsumerMember | None:
+        updated = self._told(member, said)
+        if updated != member:
+            self.decision.append(updated.to_metadata(self.group.group_id))
+        changed = updated.topic_names != member.topic_names
+        owned = embedded.owned(said, self.decision.surroundings.image)
+        downgrades = self._downgrades(updated)
+        epoch = self.epoch(updated, begin=changed)
+        if downgrades and changed:
+            joined: ConsumerMember | None = updated
+        else:
+            goal = self.last_target(updated) if downgrades else self.target(updated, epoch)
+            joined = self.reconcile(updated, goal, owned, subscription_changed=changed)
+        if joined is not None and downgrades:
+            self._downgrade(joined, changed=changed)
+        elif joined is not None:
+            self._await_sync(joined)
+        return joined
+
+    def _told(self, member: ConsumerMember, said: ConsumerProtocolSubscription) -> ConsumerMember:
+        request = self._request
+        instance_id = request.group_instance_id
+        return replace(
+            member,
+            instance_id=member.instance_id if instance_id is None else instance_id,
+            rack_id=member.rack_id if said.rack_id is None else said.rack_id,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            topic_names=frozenset(said.topics),
+            client_id=self._caller.client_id,
+            client_host=self._caller.client_host,
+            classic=ClassicMemberMetadata(
+                request.session_timeout_ms,
+                [ClassicProtocol(each.name, each.metadata) for each in request.protocols],
+            ),
+        )
+
+    def _downgrades(self, updated: ConsumerMember) -> bool:
+        """Whether the last member of the consumer protocol comes back with the classic one."""
+        instance_id = self._request.group_instance_id
+        holder = None if instance_id is None else self.group.static_member(instance_id)
+        if holder is None or holder.classic is not None:
+            return False
+        return downgrade.is_due(self.decision, self.members(updated))
+
+    def _downgrade(self, joined: ConsumerMember, *, changed: bool) -> None:
+        """Where it wants what it wanted before, the others need not know."""
+        renamed = None if self.replaced is None else (self.replaced, joined.member_id)
+        self.decision.append(*tombstones(self.group, renamed))
+        why = f"static member {joined.member_id} came back with other topics" if changed else None
+        downgrade.to_classic(self.decision, self.members(joined), why)
+
+    def _await_sync(self, joined: ConsumerMember) -> None:
+        decision, group_id, member_id = self.decision, self.group.group_id, joined.member_id
+        decision.cancel_timer(ClassicJoinTimer(group_id, member_id).key)
+        decision.end_revocation(member_id)
+        decision.expect_heartbeat(joined)
+        timer = ClassicSyncTimer(group_id, member_id)
+        decision.set_timer(timer, joined.rebalance_timeout_ms)
+
+    def _response(self, joined: ConsumerMember) -> JoinGroupResponse:
+        return JoinGroupResponse(
+            generation_id=joined.epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=self._request.protocols[0].name,
+            member_id=joined.member_id,
+        )

@@ -1,0 +1,97 @@
+"""Back to the classic protocol: of a consumer group whose members speak it becomes a classic one.
+
+It is stable, in the generation that is the group's epoch, with the assignments of the target; then
+its members are asked to join anew, for partitions of whoever is gone are nobody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kwire.groups.classic.decision import Decision as ClassicDecision
+from kwire.groups.classic.group import ClassicGroup, Member
+from kwire.groups.classic.rebalance import prepare
+from kwire.groups.classic.state import ClassicState
+from kwire.groups.consumer import embedded
+from kwire.groups.consumer.decision import Decision
+from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
+from kwire.groups.consumer.member import ConsumerMember
+from kwire.groups.consumer.timers import PatternTimer
+from kwire.groups.limits import MigrationPolicy
+from kwire.metadata.image import ClusterImage
+
+
+def is_due(decision: Decision, left: Sequence[ConsumerMember]) -> bool:
+    """Whether nobody but members of the classic protocol is left, and they may go back to it."""
+    if not left or any(member.classic is None for member in left):
+        return False
+    limits = decision.limits
+    why = None
+    if MigrationPolicy.DOWNGRADE not in limits.group_consumer_migration_policy:
+        why = "group.consumer.migration.policy has no downgrade"
+    elif len(left) > limits.group_max_size:
+        why = "it is over group.max.size"
+    if why is not None:
+        decision.note(f"its members all speak the classic protocol, but {why}")
+    return why is None
+
+
+def to_classic(decision: Decision, left: Sequence[ConsumerMember], rebalance: str | None) -> None:
+    """Behind the records that delete the consumer group; `left` are the members of the classic one.
+
+    `rebalance`: why they are to join anew; None: nothing has changed for them.
+    """
+    group, image = decision.group, decision.surroundings.image
+    classic = _classic_group(group, left, image, decision.now_ms)
+    decision.append(
+        classic.to_record({m.member_id: m.assignment for m in classic.members.values()})
+    )
+    for member_id in group.members:
+        decision.cancel_timers(member_id)
+    decision.cancel_timer(PatternTimer(group.group_id, None).key)
+    step = ClassicDecision(classic, decision.limits, decision.now_ms)
+    step.note(f"back to the classic protocol, with {len(left)} members")
+    for member in classic.members.values():
+        step.expect_heartbeat(member)
+    if rebalance is not None:
+        prepare(step, rebalance)
+    decision.effects.timers += step.effects.timers
+    decision.effects.notes += step.effects.notes
+    decision.effects.soft = step.effects.soft
+
+
+def _classic_group(
+    group: ConsumerGroup, members: Sequence[ConsumerMember], image: ClusterImage, now_ms: int
+) -> ClassicGroup:
+    classic = ClassicGroup(
+        group.group_id,
+        state=ClassicState.STABLE,
+        previous_state=ClassicState.COMPLETING_REBALANCE,
+        state_timestamp_ms=now_ms,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        generation_id=group.epoch,
+    )
+    for member in members:
+        classic.add(_classic_member(member))
+    classic.protocol_name = classic.select_protocol()
+    classic.subscribed_topics = classic.subscribed_topics_now()
+    for each in list(classic.members.values()):
+        version = embedded.version_of(each.metadata(classic.protocol_name))
+        target = group.target_of(each.member_id, each.group_instance_id)
+        told = embedded.encoded_assignment(target, image, version)
+        classic.members[each.member_id] = replace(each, assignment=told)
+    return classic
+
+
+def _classic_member(member: ConsumerMember) -> Member:
+    assert member.classic is not None, "only members of the classic protocol are left"
+    return Member(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocols=tuple((p.name, p.metadata) for p in member.classic.supported_protocols),
+    )

@@ -1,0 +1,71 @@
+"""How members are taken out of a group, and how the group itself ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kwire.codecs.messages.coordinator.consumer_group_metadata import ConsumerGroupMetadataKey
+from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.consumer import downgrade
+from kwire.groups.consumer.decision import (
+    Decision,
+    member_tombstones,
+    partition_metadata_tombstone,
+    pattern_tombstone,
+)
+from kwire.groups.consumer.group import ConsumerGroup
+from kwire.groups.consumer.member import ConsumerMember
+from kwire.groups.consumer.records import Epoch, TargetEpoch
+
+
+def remove(decision: Decision, gone: Collection[ConsumerMember]) -> None:
+    """Take members out: what they had is for others, in the next epoch.
+
+    Where only members of the classic protocol are left the group goes back to it.
+    """
+    group = decision.group
+    ids = {member.member_id for member in gone}
+    left = [member for member in group.members.values() if member.member_id not in ids]
+    if downgrade.is_due(decision, left):
+        decision.append(*tombstones(group))
+        downgrade.to_classic(decision, left, "members of the consumer protocol are gone")
+        return
+    for member in gone:
+        decision.forget_member(member.member_id)
+    without = _forget_patterns(decision, gone, left)
+    decision.next_epoch(decision.metadata_hash(group.topic_names_of(left, without)))
+
+
+def _forget_patterns(
+    decision: Decision, gone: Iterable[ConsumerMember], left: Iterable[ConsumerMember]
+) -> set[str]:
+    """Those that only members had who are gone."""
+    patterns = {member.pattern for member in gone if member.pattern}
+    patterns -= {member.pattern for member in left}
+    without = {pattern for pattern in patterns if pattern is not None}
+    for pattern in sorted(without):
+        decision.append(pattern_tombstone(decision.group_id, pattern))
+    return without
+
+
+def tombstones(group: ConsumerGroup, renamed: tuple[str, str] | None = None) -> list[MachineRecord]:
+    """The records that delete a group and all of its members.
+
+    `renamed`: (member id, the one of the member that has taken its place by records before these).
+    """
+    group_id = group.group_id
+    old, new = renamed or ("", "")
+    ids = [new if member_id == old else member_id for member_id in group.members]
+    by_member = [member_tombstones(group_id, member_id) for member_id in ids]
+    return [
+        *(held for held, _, _ in by_member),
+        *(target for _, target, _ in by_member),
+        TargetEpoch(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
+        *(metadata for _, _, metadata in by_member),
+        *(pattern_tombstone(group_id, pattern) for pattern in group.patterns),
+        partition_metadata_tombstone(group_id),
+        Epoch(ConsumerGroupMetadataKey(group_id), None),
+    ]

@@ -1,0 +1,40 @@
+"""What decisions about one group of any kind have in common: its effects, while they are made."""
+
+from __future__ import annotations
+
+from kwire.coordinator.effects import TimerKey
+from kwire.groups.effects import Effects, Ticket
+from kwire.groups.limits import GroupLimits
+from kwire.groups.timers import GroupTimer, SessionTimer
+
+
+class GroupDecision:
+    """What would follow; nothing has happened yet."""
+
+    __slots__ = ("effects", "group_id", "limits", "now_ms")
+
+    def __init__(self, group_id: str, limits: GroupLimits, now_ms: int, effects: Effects) -> None:
+        self.group_id = group_id
+        self.limits = limits
+        self.now_ms = now_ms
+        self.effects = effects
+
+    def reply(self, ticket: Ticket, response: object) -> None:
+        self.effects.replies.append((ticket, response))
+
+    def set_timer(self, timer: GroupTimer, delay_ms: int) -> None:
+        self.effects.timers.append((timer.key, timer, delay_ms))
+
+    def cancel_timer(self, key: TimerKey) -> None:
+        self.effects.timers.append((key, None, 0))
+
+    def note(self, text: str) -> None:
+        """Tell the operator; the runtime puts it into the broker's log."""
+        self.effects.notes.append(f"group {self.group_id}: {text}")
+
+    def begin_session(self, member_id: str, timeout_ms: int) -> None:
+        """Start a session over: its member is out unless it is heard of in time."""
+        self.set_timer(SessionTimer(self.group_id, member_id), timeout_ms)
+
+    def end_session(self, member_id: str) -> None:
+        self.cancel_timer(SessionTimer(self.group_id, member_id).key)
