@@ -40,6 +40,8 @@ TIMES = 4
 """What is offered, in quotas."""
 IN_FLIGHT = 5
 BATCH_RECORDS, BATCH_VALUE_BYTES = 16, 1000
+WINDOWS = 11
+"""Over how many seconds brokers measure."""
 WARM_S = 2.0
 PATIENCE_S = 60.0
 """For another process to start, or to tell what it has done."""
@@ -48,13 +50,27 @@ _PRODUCE_VERSION = 12
 _HEADER = Struct(">hhih")
 
 
-Results: TypeAlias = "multiprocessing.Queue[float]"
+Results: TypeAlias = "multiprocessing.Queue[list[int]]"
+
+
+class Shares(NamedTuple):
+    """Of its quota that the producer got: in all, and in each of the spans that brokers measure."""
+
+    whole: float
+    spans: list[float]
+
+    @classmethod
+    def of(cls, taken: Sequence[int], quota: int) -> Shares:
+        """`taken` are the bytes of each second."""
+        begins = range(0, len(taken) - WINDOWS + 1, WINDOWS)
+        spans = [statistics.mean(taken[begin : begin + WINDOWS]) / quota for begin in begins]
+        return cls(statistics.mean(taken) / quota, spans)
 
 
 class Figures(NamedTuple):
-    """Of one round: the share of the quota that the producer got, and others' latencies in µs."""
+    """Of one round: what the producer got of its quota, and others' latencies in µs."""
 
-    share: float
+    shares: Shares
     alone: tuple[float, float]
     beside: tuple[float, float]
     unbounded: tuple[float, float]
@@ -73,16 +89,14 @@ def produce_frame(topic: str, batch: bytes) -> bytes:
     return len(payload).to_bytes(4) + payload
 
 
-def offer(
-    address: Address, topic: str, bytes_per_second: int, seconds: float, told: Results
-) -> None:
+def offer(address: Address, topic: str, bytes_per_second: int, seconds: int, told: Results) -> None:
     """Offer that much, five requests in flight at most; tells that it begins, and then what was
-    taken a second."""
+    taken in each second."""
     frame = produce_frame(topic, frames.batch(BATCH_RECORDS, BATCH_VALUE_BYTES))
     pause_s = len(frame) / bytes_per_second
-    taken = in_flight = 0
+    taken, in_flight = [0] * seconds, 0
     with load.connect(address) as sock:
-        told.put(0.0)
+        told.put([])
         began = due = time.monotonic()
         ends = began + seconds
         while (now := time.monotonic()) < ends:
@@ -93,8 +107,8 @@ def offer(
             elif _has_reply(sock, (ends if in_flight == IN_FLIGHT else min(due, ends)) - now):
                 load.receive_reply(sock)
                 in_flight -= 1
-                taken += len(frame)
-    told.put(taken / seconds)
+                taken[min(int(now - began), seconds - 1)] += len(frame)
+    told.put(taken)
 
 
 def _has_reply(sock: socket.socket, wait_s: float) -> bool:
@@ -114,9 +128,7 @@ def set_quota(address: Address, bytes_per_second: float | None) -> None:
 
 
 @contextmanager
-def greedy(
-    address: Address, topic: str, bytes_per_second: int, seconds: float
-) -> Iterator[Results]:
+def greedy(address: Address, topic: str, bytes_per_second: int, seconds: int) -> Iterator[Results]:
     """A process that offers so much meanwhile."""
     context = multiprocessing.get_context("spawn")
     told: Results = context.Queue()
@@ -130,7 +142,7 @@ def greedy(
         process.terminate()
 
 
-def measure(broker: Broker, quota: int, seconds: float, number: int) -> Figures:
+def measure(broker: Broker, quota: int, seconds: int, number: int) -> Figures:
     """One round, on topics of its own."""
     tiny, large = f"tiny-{number}", f"large-{number}"
     for topic in (tiny, large):
@@ -148,20 +160,20 @@ def measure(broker: Broker, quota: int, seconds: float, number: int) -> Figures:
     set_quota(broker.address, quota)
     with greedy(broker.address, large, TIMES * quota, seconds) as told:
         beside = others(seconds)
-        share = told.get(timeout=PATIENCE_S) / quota
+        shares = Shares.of(told.get(timeout=PATIENCE_S), quota)
     set_quota(broker.address, None)
     with greedy(broker.address, large, TIMES * quota, seconds) as told:
         unbounded = others(seconds)
         told.get(timeout=PATIENCE_S)
-    return Figures(share, alone, beside, unbounded)
+    return Figures(shares, alone, beside, unbounded)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--quota", default=1_000_000, show_default=True, help="In bytes a second.")
-@click.option("--seconds", default=30.0, show_default=True, help="Of each measurement.")
+@click.option("--seconds", default=30, show_default=True, help="Of each measurement.")
 @click.option("--rounds", default=3, show_default=True, help="By turns; medians are shown.")
 @click.option("--only-kwire", is_flag=True, help="Leave Apache Kafka out.")
-def main(quota: int, seconds: float, rounds: int, only_kwire: bool) -> None:
+def main(quota: int, seconds: int, rounds: int, only_kwire: bool) -> None:
     """Have a producer offer four times its quota, and time what others see of it."""
     with tempfile.TemporaryDirectory(prefix="kwire-quotas-") as folder:
         brokers: Sequence[Broker] = [Kwire(Path(folder) / "kwire")]
@@ -177,22 +189,31 @@ def main(quota: int, seconds: float, rounds: int, only_kwire: bool) -> None:
     Console().print(_table(found, quota, seconds))
 
 
-def _table(found: dict[str, list[Figures]], quota: int, seconds: float) -> Table:
-    title = f"a producer that offers {TIMES} times its {quota} B/s for {seconds:g} s"
+def _table(found: dict[str, list[Figures]], quota: int, seconds: int) -> Table:
+    title = f"a producer that offers {TIMES} times its {quota} B/s for {seconds} s"
     table = Table(title=title)
     table.add_column("broker")
-    columns = ("of its quota", "others alone p50", "p99", "beside it p50", "p99")
-    for column in (*columns, "without a quota p50", "p99"):
+    parts = ("of its quota", f"of each {WINDOWS} s")
+    others = ("others alone p50", "p99", "beside it p50", "p99", "without a quota p50", "p99")
+    for column in (*parts, *others):
         table.add_column(column, justify="right")
     for name, rounds in found.items():
-        shares = sorted(each.share for each in rounds)
-        cells = [f"{statistics.median(shares):.0%} ({shares[0]:.0%} to {shares[-1]:.0%})"]
+        cells = [
+            _spread([each.shares.whole for each in rounds]),
+            _spread([share for each in rounds for share in each.shares.spans]),
+        ]
         for turn in ("alone", "beside", "unbounded"):
             for at in (0, 1):
                 us = statistics.median(getattr(each, turn)[at] for each in rounds)
                 cells.append(f"{us:.0f} µs")
         table.add_row(name, *cells)
     return table
+
+
+def _spread(shares: Sequence[float]) -> str:
+    if not shares:
+        return "-"
+    return f"{statistics.median(shares):.0%} ({min(shares):.0%} to {max(shares):.0%})"
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def test_who_offers_more_than_its_quota_is_held_to_it() -> None:
-    """In the first ten seconds a producer may have all that they allow, as in Apache Kafka."""
-    words = ["--only-kwire", "--rounds=1", "--seconds=12", "--quota=200000"]
+    """Within a span that is measured a producer may have all that it allows, as in Apache Kafka."""
+    words = ["--only-kwire", "--rounds=1", "--seconds=15", "--quota=200000"]
     done = subprocess.run(
         [sys.executable, "-m", "kwire.conformance.bench.quotas", *words],
         capture_output=True,
@@ -22,6 +22,7 @@ def test_who_offers_more_than_its_quota_is_held_to_it() -> None:
         check=True,
         env={**os.environ, "COLUMNS": "200"},
     )
-    share = re.search(r"kwire.*?(\d+)%", done.stdout)
-    assert share is not None, done.stdout
-    assert 50 <= int(share[1]) <= 150
+    (row,) = (line for line in done.stdout.splitlines() if "kwire" in line)
+    whole, spans = map(int, re.findall(r"(\d+)% \(", row))
+    assert 50 <= whole <= 150
+    assert 50 <= spans <= 120
