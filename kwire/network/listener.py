@@ -115,8 +115,8 @@ class ConnectionServer:
         handshakes: Handshakes,
         nursery: trio.Nursery,
     ) -> None:
-        """As `accept`, of a listener whose clients cost much: no more are admitted than can be
-        served."""
+        """As `accept`, of a listener whose clients cost much: hardly more are admitted than can be
+        served, but always the newest, whose handshake goes before those of all who wait."""
         arrivals = Arrivals(partial(self._has_room, listener))
         try:
             while True:
@@ -131,7 +131,7 @@ class ConnectionServer:
                     return
                 try:
                     arrivals.take(listening)
-                    for client, address in () if handshakes.are_many else arrivals.newest():
+                    for client, address in arrivals.newest(few=handshakes.are_many):
                         self._admit_or_close(client, address, listener, nursery)
                 except OSError as problem:
                     await _rest(listener, problem)

@@ -66,6 +66,17 @@ def test_the_newest_comes_first_and_few_at_once(door: Door) -> None:
     assert not waiting
 
 
+def test_the_very_newest_comes_also_where_others_wait(door: Door) -> None:
+    waiting = Arrivals(anybody)
+    there = door.knock(3)
+    waiting.take(door.listening)
+    for name in reversed(names(there)):
+        ((client, address),) = waiting.newest(few=True)
+        client.close()
+        assert address == name
+    assert waiting.newest(few=True) == []
+
+
 def test_no_more_are_taken_than_there_is_room_for(door: Door) -> None:
     waiting = Arrivals(lambda there: there < 2)
     door.knock(3)

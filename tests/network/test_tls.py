@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import ssl
 import struct
@@ -278,16 +279,45 @@ async def test_an_honest_client_beside_many_half_open_ones(
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
             context = client_context(authority)
-            hello = ssl.MemoryBIO()
-            with pytest.raises(ssl.SSLWantReadError):
-                context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
-            first_words = hello.read()
+            hello = first_words(context)
             crowd = [await connect(broker) for _ in range(100)]
             for each in crowd:
-                await each.send_all(first_words)
+                await each.send_all(hello)
             stream = await connect_tls(broker, context)
             await stream.send_all(API_VERSIONS)
             await receive_frame(stream)
+
+
+async def test_an_honest_client_behind_many_who_say_hello_at_once(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """They were admitted when they had said nothing; it is admitted, and served, before them."""
+    count = 200
+    with trio.fail_after(PATIENCE_S):
+        async with tls_broker(tmp_path, authority) as broker:
+            context, before = client_context(authority), living()
+            hello = first_words(context)
+            crowd = [await connect(broker) for _ in range(count)]
+            await until(lambda: living() >= before + count)
+            for each in OPENED:  # nobody has a turn in between
+                each.send(hello)
+            plain = await connect(broker)
+            stream = trio.SSLStream(plain, context, server_hostname="localhost")
+            await stream.do_handshake()
+            answered = select.select([each.socket.fileno() for each in crowd], [], [], 0)[0]
+            assert len(answered) < count // 2
+
+
+def living() -> int:
+    """Tasks, of which each connection has one."""
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+def first_words(context: ssl.SSLContext) -> bytes:
+    hello = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
+    return hello.read()
 
 
 async def test_new_certificates_in_the_file(
