@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from kwire.cluster.collector import collector_paused
 from kwire.cluster.deciding import commit_decided
 from kwire.cluster.store import (
     ElectionsAsked,
@@ -123,7 +124,9 @@ class Term:
         """What is to run as soon as this does."""
         self._askers: set[Asker] = set()
         self.is_over = False
-        self._happen(self.machine.begin())
+        with collector_paused():
+            begun = self.machine.begin()
+        self._happen(begun)
 
     # -- as the peers' owner
 

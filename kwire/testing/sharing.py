@@ -281,8 +281,12 @@ class SharedClusterProcess(Startable):
             time.sleep(POLL_S)
 
     def revive(self) -> None:
-        """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up."""
-        assert self._process is not None, "the cluster is not running"
+        """Have the dead brokers started again (SIGHUP); see SharedBroker.wait_until_up.
+
+        Raises BrokerStartError where the cluster itself does not run: its start may have failed.
+        """
+        if self._process is None:
+            raise BrokerStartError("the cluster is not running")
         for broker in self.brokers.values():
             broker.running = True
         os.kill(self._process.pid, signal.SIGHUP)

@@ -12,7 +12,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.producer import Producer
 from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
-from kwire.testing import SharedClusterProcess
+from kwire.testing import BrokerStartError, SharedClusterProcess
 from kwire.testing.cluster import membership
 
 pytestmark = pytest.mark.slow
@@ -67,6 +67,8 @@ def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
         cluster.resume_holder()
         cluster.lose_holder()
         assert cluster.running == []
+        with pytest.raises(BrokerStartError, match="is not running"):
+            cluster.brokers[1].spawn()
         cluster.start()
         assert cluster.wait_until_members() in (1, 2)
 

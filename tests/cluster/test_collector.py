@@ -1,0 +1,42 @@
+"""The collector is paused for a block, and goes on behind it as it was."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.cluster.collector import collector_paused
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    yield
+    (gc.enable if was_enabled else gc.disable)()
+
+
+def test_nothing_is_looked_through_within() -> None:
+    gc.enable()
+    before = [each["collections"] for each in gc.get_stats()]
+    with collector_paused():
+        kept = [[] for _ in range(50 * gc.get_threshold()[0])]  # type: ignore[var-annotated]
+        assert [each["collections"] for each in gc.get_stats()] == before
+    assert gc.isenabled()
+    kept += [[] for _ in range(2 * gc.get_threshold()[0])]
+    assert [each["collections"] for each in gc.get_stats()] != before
+
+
+def test_it_goes_on_after_a_failure() -> None:
+    gc.enable()
+    with pytest.raises(ValueError, match="within"), collector_paused():
+        raise ValueError("within")
+    assert gc.isenabled()
+
+
+def test_who_has_none_has_none_behind_it() -> None:
+    gc.disable()
+    with collector_paused(), collector_paused():
+        assert not gc.isenabled()
+    assert not gc.isenabled()
