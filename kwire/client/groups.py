@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from kwire.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster, TopicPartition
 from kwire.client.connection import Connection
-from kwire.client.errors import BrokerRefused, Misuse, check
+from kwire.client.errors import BrokerRefused, BrokerUnreachable, Misuse, check
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
@@ -77,7 +77,7 @@ def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], 
     def attempt() -> T:
         try:
             return ask(cluster.coordinator(group_id))
-        except BrokerRefused:
+        except (BrokerRefused, BrokerUnreachable):
             cluster.forget_coordinator(group_id)
             raise
 

@@ -21,7 +21,7 @@ def test_nothing_is_looked_through_within() -> None:
     gc.enable()
     before = [each["collections"] for each in gc.get_stats()]
     with collector_paused():
-        kept = [[] for _ in range(50 * gc.get_threshold()[0])]  # type: ignore[var-annotated]
+        kept: list[list[int]] = [[] for _ in range(50 * gc.get_threshold()[0])]
         assert [each["collections"] for each in gc.get_stats()] == before
     assert gc.isenabled()
     kept += [[] for _ in range(2 * gc.get_threshold()[0])]
