@@ -27,8 +27,9 @@ TESTS ?= $(WORKERS) -m 'not long'
 BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
-.PHONY: help run cluster test test-long check format pytest generated env env-dev lock image \
-	conformance access clients chaos chaos-cluster hostile simulate crash mutants bench bench-cluster opening demo clean
+.PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
+	lock image conformance access clients chaos chaos-cluster hostile simulate crash mutants bench \
+	bench-cluster opening demo clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -39,16 +40,24 @@ run: env ## start a broker on localhost:9092, its data in ./kwire-data
 cluster: env-dev ## start ZooKeeper (needs Java) and three brokers from localhost:9092 on; ARGS='--brokers 5'
 	@exec .venv/bin/kwire cluster up $(ARGS)
 
-test: check pytest ## what every change must pass: format, lint, types, generated code, tests
+test: ready ## what every change must pass: format, lint, types, generated code, tests
+	$(MAKE) --no-print-directory pytest
 
-test-long: check ## what a release must pass: the same, and the tests that take long
+test-long: ready ## what a release must pass: the same, and the tests that take long
 	$(VENV_PYTHON) -m pytest $(WORKERS)
+
+ready: env-dev
+	$(MAKE) --no-print-directory --jobs=2 check collected
 
 check: env-dev ## all checks that run nothing: format, lint, types, generated code
 	$(VENV_PYTHON) -m ruff format --check $(SOURCES)
 	$(VENV_PYTHON) -m ruff check $(SOURCES)
 	$(VENV_PYTHON) tools/typecheck.py
 	$(VENV_PYTHON) -m kwire.codecs.generator --check
+
+# On a fresh clone each worker would compile all the tests, and rewrite their asserts, by itself.
+collected: env-dev
+	@told=$$($(VENV_PYTHON) -m pytest -n 0 --collect-only -qq 2>&1) || { echo "$$told"; exit 1; }
 
 pytest: env-dev ## the tests alone
 	$(VENV_PYTHON) -m pytest $(TESTS)
