@@ -32,6 +32,13 @@ STALLED_MS_MIN = 10.0
 """Timers that are later than this were held up, by a stopped process or an overloaded one."""
 
 
+def _seconds(when_ms: float) -> float:
+    """The loop's time at which `when_ms` has come, also where a thousandth of it is rounded down:
+    who woke before would go to sleep until now, again and again."""
+    seconds = when_ms / 1000
+    return seconds if seconds * 1000 >= when_ms else math.nextafter(seconds, math.inf)
+
+
 class Timer:
     """One callback and its time."""
 
@@ -88,7 +95,7 @@ class Timers:
         if self._heap[0][2] is timer:
             self.next_ms = when_ms
             if self._sleep is not None:
-                self._sleep.deadline = when_ms / 1000
+                self._sleep.deadline = _seconds(when_ms)
 
     def are_due(self) -> bool:
         """Whether there is something to fire."""
@@ -115,7 +122,7 @@ class Timers:
                     self._ahead = False
                 else:
                     self._fire_next(self.now_ms(), _NEVER)
-            with trio.CancelScope(deadline=self.next_ms / 1000) as self._sleep:
+            with trio.CancelScope(deadline=_seconds(self.next_ms)) as self._sleep:
                 await trio.sleep_forever()
             self._sleep = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -56,9 +57,10 @@ def test_the_files_on_a_session_are_those_whose_tests_use_one(
 
 
 def collected(*arguments: str) -> list[str]:
-    """The files of a run, in their order."""
+    """The files of a run, in their order; not with the options that this run was given."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    own = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=own)
     nodes = (line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line)
     return list(dict.fromkeys(nodes))
 

@@ -28,6 +28,24 @@ async def test_fires_in_order_of_time_then_of_setting(
     assert fired == [("past", 0.0), ("a", 0.1), ("b", 0.1), ("c", 0.3)]
 
 
+@pytest.mark.timeout(120)
+async def test_times_fire_whose_thousandth_is_rounded_down(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Not after sleeping until now for ever, on a clock that only moves while all sleep."""
+    timers = Timers()
+    fired: list[int] = []
+    rounded_down = [ms for ms in range(1, 100_000) if ms / 1000 * 1000 < ms]
+    assert rounded_down
+    for ms in rounded_down:
+        timers.at(ms, partial(fired.append, ms))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(timers.run)
+        await trio.sleep(101)
+        nursery.cancel_scope.cancel()
+    assert fired == rounded_down
+
+
 async def test_an_earlier_timer_wakes_the_sleeper(autojump_clock: trio.testing.MockClock) -> None:
     timers, fired = Timers(), []
     async with trio.open_nursery() as nursery:
