@@ -230,7 +230,9 @@ SPARK_SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
 }
+"""Small data, once: compiling takes longer than what it saves."""
 
 
 @pytest.fixture(scope="session")

@@ -7,16 +7,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
 from kwire.cli.app import app
-from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms
+from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms, finish
+from kwire.cli.pipeline.job import Job
 from kwire.demo import flights
+from kwire.pipeline import Kafka, SparkOptions
+from kwire.pipeline.audit.report import Finding, Report
 from kwire.testing import BrokerProcess
 from tests.pipeline.audit.planted import Planter, at, records
 
@@ -127,20 +132,41 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
     to = Planter(bootstrap)
     to.create("back", 1)
     made = records(to.now_ms, 50, partitions=1)
+    made = at(made, 20, timestamp_ms=made[0].timestamp_ms - 180_000)
     to.put("back", at(made, 40, timestamp_ms=made[0].timestamp_ms - 600_000))
     name = to.name("back")
-    found = kwire("audit", name, status=EXIT_FINDINGS)
+    found = kwire("audit", name, "--back", "5m", status=EXIT_FINDINGS)
     assert "disorder" in found.stdout
     assert "key-40" in found.stdout
-    kwire("audit", name, "--fail-on", "error")
-    assert "disorder" not in kwire("audit", name, "--back", "1h").stdout
+    assert "key-20" not in found.stdout
     page = tmp_path / "compare.html"
     to.create("same", 1)
-    to.put("same", made)
+    to.put("same", records(to.now_ms, 50, partitions=1))
     differs = kwire("compare", name, to.name("same"), "--html", str(page), status=EXIT_FINDINGS)
     assert "changed" in differs.stdout
     assert "key-40" in page.read_text()
-    kwire("compare", name, to.name("same"), "--fail-on", "never")
+
+
+@pytest.mark.parametrize(
+    ("worst", "fail_on", "status"),
+    [
+        ("info", "info", EXIT_FINDINGS),
+        ("info", "warning", 0),
+        ("warning", "warning", EXIT_FINDINGS),
+        ("warning", "error", 0),
+        ("error", "warning", EXIT_FINDINGS),
+        ("error", "never", 0),
+        (None, "info", 0),
+    ],
+)
+def test_what_fails_may_be_chosen(worst: str | None, fail_on: str, status: int) -> None:
+    found = [Finding("gap", worst, "t", 1, "offsets are missing")] if worst else []
+    report = Report("localhost:9092", 0, 0.1, [], found)
+    job = Job("audit", Kafka("localhost:9092"), SparkOptions(), as_json=False, quiet=True)
+    ended = CliRunner().invoke(
+        click.Command("audit", callback=partial(finish, job, report, None, fail_on))
+    )
+    assert ended.exit_code == status
 
 
 @pytest.mark.spark
