@@ -21,22 +21,25 @@ class BrokerSurroundings:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._known: dict[str, tuple[BrokerConfig, Mapping[str, str] | None, ConsumerSettings]] = {}
-        """By group: what was made of which settings."""
+        self._known: dict[str, ConsumerSettings] = {}
+        """By group that has settings of its own, "" for all others; of these settings:"""
+        self._made_of: tuple[object, object] = (None, None)
 
     @property
     def image(self) -> ClusterImage:
         return self._broker.image
 
     def settings(self, group_id: str) -> ConsumerSettings:
-        config = self._broker.config
-        overrides = self._broker.image.configs.get((ConfigResourceType.GROUP, group_id))
+        config, configs = self._broker.config, self._broker.image.configs
+        if self._made_of[0] is not config or self._made_of[1] is not configs:
+            self._known.clear()  # so those of groups that have none any more are not kept
+            self._made_of = config, configs
+        overrides = configs.get((ConfigResourceType.GROUP, group_id))
         name = "" if overrides is None else group_id
         known = self._known.get(name)
-        if known is None or known[0] is not config or known[1] is not overrides:
-            known = config, overrides, _settings(config, overrides or {})
-            self._known[name] = known
-        return known[2]
+        if known is None:
+            known = self._known[name] = _settings(config, overrides or {})
+        return known
 
     def share_settings(self, group_id: str) -> ShareSettings:
         overrides = self._broker.image.configs_of(ConfigResourceType.GROUP, group_id)

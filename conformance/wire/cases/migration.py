@@ -71,6 +71,13 @@ def classic_sync(
     return SyncGroupRequest(group, generation, member, **more)
 
 
+def _sync(
+    group: str, member: str, generation: int, instance: str | None = None
+) -> SyncGroupRequest:
+    """At the newest version, which wants to be told of the protocol."""
+    return SyncGroupRequest(group, generation, member, instance, "consumer", "range")
+
+
 def classic_group(
     stage: Stage, group: str, topic: Topic, *partitions: int, instance: str | None = None
 ) -> JoinGroupResponse:
@@ -92,7 +99,7 @@ def mixed(stage: Stage, group: str, topic: Topic) -> None:
     stage.ask(heartbeat(group, "m", 2, owning(topic, 0, 1, 2)))
     stage.ask(heartbeat(group, "m", 2, owning(topic, 0, 1)))
     stage.ask(classic_join(group, "c", topic), JOINS_AT)
-    stage.ask(classic_sync(group, "c", 3))
+    stage.ask(_sync(group, "c", 3))
 
 
 def _look(stage: Stage, group: str) -> None:
@@ -109,13 +116,13 @@ def upgraded(stage: Stage) -> None:
     _look(stage, group)
     stage.send(commit(group, topic, member_id=member, generation=1), 8)
     stage.send(HeartbeatRequest(group, 1, member))
-    stage.send(classic_sync(group, member, 1))
+    stage.send(_sync(group, member, 1))
     stage.send(classic_join(group, member, topic, owned=(0, 1, 2)), JOINS_AT)
     _look(stage, group)
-    stage.send(classic_sync(group, member, 1))
+    stage.send(_sync(group, member, 1))
     stage.send(HeartbeatRequest(group, 1, member))
     stage.send(classic_join(group, member, topic, owned=(0, 1)), JOINS_AT)
-    stage.send(classic_sync(group, member, 2))
+    stage.send(_sync(group, member, 2))
     stage.send(heartbeat(group, "m", 2))
     _look(stage, group)
     stage.send(HeartbeatRequest(group, 2, member))
@@ -128,7 +135,7 @@ def other_topics(stage: Stage) -> None:
     stage.send(join(group, "m", other))
     stage.send(HeartbeatRequest(group, 1, member))
     stage.send(classic_join(group, member, topic, owned=(0, 1)), JOINS_AT)
-    stage.send(classic_sync(group, member, 2))
+    stage.send(_sync(group, member, 2))
     stage.send(heartbeat(group, "m", -1))
     _look(stage, group)
     stage.send(HeartbeatRequest(group, 2, member))
@@ -185,7 +192,7 @@ def downgraded(stage: Stage) -> None:
     _look(stage, group)
     stage.send(heartbeat(group, "m", 3))
     stage.send(HeartbeatRequest(group, 3, "c"))
-    stage.send(classic_sync(group, "c", 3))
+    stage.send(_sync(group, "c", 3))
     stage.send(classic_join(group, "c", topic, owned=(2,)), JOINS_AT)
     stage.send(build.sync(group, "c", 4, assignment(topic, 0, 1, 2)))
     _look(stage, group)
@@ -215,7 +222,7 @@ def static(stage: Stage) -> None:
     stage.knows(again.member_id)
     _look(stage, group)
     stage.send(heartbeat(group, "m", 1, instance_id="i"))
-    stage.send(classic_sync(group, again.member_id, again.generation_id, group_instance_id="i"))
+    stage.send(_sync(group, again.member_id, again.generation_id, "i"))
     stage.send(HeartbeatRequest(group, again.generation_id, again.member_id, "i"))
 
 
@@ -239,7 +246,7 @@ def static_away(stage: Stage) -> None:
     stage.ask(heartbeat(group, "m", -2, instance_id="i"))
     again = stage.send(classic_join(group, "", topic, instance="i"), JOINS_AT)
     stage.knows(again.member_id)
-    stage.send(classic_sync(group, again.member_id, again.generation_id, group_instance_id="i"))
+    stage.send(_sync(group, again.member_id, again.generation_id, "i"))
     stage.send(ConsumerGroupDescribeRequest([group]))
     stage.send(join(group, "n", topic, instance_id="i"))
     stage.send(HeartbeatRequest(group, 3, again.member_id, "i"))

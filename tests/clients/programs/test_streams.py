@@ -18,15 +18,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kwire.conformance import java
 from kwire.conformance.apache_kafka import command
 from tests.clients.librdkafka import TIMEOUT_S, create_topic
+from tests.clients.programs import java_source
 from tests.clients.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 SOURCE = Path(__file__).with_name("StreamsCount.java")
-COMPILER = "jdk.compiler"
 PARTITIONS = 4
 VOCABULARY = [f"word-{number}" for number in range(40)]
 AHEAD = 100
@@ -40,18 +39,7 @@ PATIENCE_S = 300.0
 @pytest.fixture(scope="module")
 def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the application's classes."""
-    modules = subprocess.run(
-        [java.executable(), "--list-modules"], capture_output=True, text=True, check=True
-    )
-    if COMPILER not in modules.stdout:
-        pytest.skip(f"NOT TESTED: {java.executable()} has no compiler: a JDK is needed")
-    folder = tmp_path_factory.mktemp("classes")
-    compiler = [str(java.executable()), "-m", f"{COMPILER}/com.sun.tools.javac.Main"]
-    jars = ":".join(str(jar) for jar in apache_kafka_libs.glob("*.jar"))
-    options = ["-cp", jars, "-d", str(folder)]
-    done = subprocess.run([*compiler, *options, str(SOURCE)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
+    return java_source.compiled(SOURCE, apache_kafka_libs, tmp_path_factory.mktemp("classes"))
 
 
 class Instance:
