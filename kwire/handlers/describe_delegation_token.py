@@ -23,10 +23,8 @@ from kwire.codecs.messages.describe_delegation_token import (
 )
 from kwire.context import Context
 from kwire.metadata.tokens import DelegationToken
-from kwire.security.token_requests import may_ask
+from kwire.security.token_requests import REQUESTER_SINCE, may_ask, parts
 from kwire.security.tokens import TokenBook
-
-_REQUESTER_SINCE = 3
 
 
 def handle(
@@ -51,21 +49,16 @@ def handle(
 
 def _described(token: DelegationToken, book: TokenBook, version: int) -> DescribedDelegationToken:
     described = DescribedDelegationToken(
-        *_parts(token.owner),
+        *parts(token.owner),
         issue_timestamp=token.issue_ms,
         expiry_timestamp=token.expiry_ms,
         max_timestamp=token.max_ms,
         token_id=token.id,
         hmac=book.hmac_of(token.id),
-        renewers=[DescribedDelegationTokenRenewer(*_parts(each)) for each in token.renewers],
+        renewers=[DescribedDelegationTokenRenewer(*parts(each)) for each in token.renewers],
     )
-    if version >= _REQUESTER_SINCE:
-        kind, name = _parts(token.requester)
+    if version >= REQUESTER_SINCE:
+        kind, name = parts(token.requester)
         described.token_requester_principal_type = kind
         described.token_requester_principal_name = name
     return described
-
-
-def _parts(principal: str) -> tuple[str, str]:
-    kind, _, name = principal.partition(":")
-    return kind, name

@@ -13,22 +13,17 @@ Version notes: v2 is flexible.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
 from kwire.context import Context
-from kwire.controller.outcome import Outcome
 from kwire.controller.token_changes import Expiry
-from kwire.security.token_requests import ERROR_TIMESTAMP_MS, may_ask
-
-log = logging.getLogger("kwire.tokens")
+from kwire.security.token_requests import ERROR_TIMESTAMP_MS, may_ask, new_expiry
 
 
 def handle(
@@ -46,11 +41,6 @@ def handle(
 
 
 async def _expire(broker: Broker, decision: Expiry) -> ExpireDelegationTokenResponse:
-    outcome = Outcome(decision.decide)
-    failed = await commit_for_client(broker, [outcome], log, "a delegation token goes on")
-    refusal = outcome.refusal or failed
-    if refusal is not None:
-        return ExpireDelegationTokenResponse(refusal.error)
-    if outcome.change is None or outcome.change.token is None:
-        return ExpireDelegationTokenResponse(ErrorCode.NONE, decision.now_ms)
-    return ExpireDelegationTokenResponse(ErrorCode.NONE, outcome.change.token.expiry_ms)
+    return ExpireDelegationTokenResponse(
+        *await new_expiry(broker, decision, "a delegation token goes on")
+    )

@@ -13,22 +13,17 @@ Version notes: v2 is flexible.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 
 from kwire.broker import Broker
-from kwire.cluster.committing import commit_for_client
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
 from kwire.context import Context
-from kwire.controller.outcome import Outcome
 from kwire.controller.token_changes import Renewal
-from kwire.security.token_requests import ERROR_TIMESTAMP_MS, lifetimes_of, may_ask
-
-log = logging.getLogger("kwire.tokens")
+from kwire.security.token_requests import ERROR_TIMESTAMP_MS, lifetimes_of, may_ask, new_expiry
 
 
 def handle(
@@ -48,11 +43,6 @@ def handle(
 
 
 async def _renew(broker: Broker, decision: Renewal) -> RenewDelegationTokenResponse:
-    outcome = Outcome(decision.decide)
-    failed = await commit_for_client(broker, [outcome], log, "a delegation token is not renewed")
-    refusal = outcome.refusal or failed
-    if refusal is not None:
-        return RenewDelegationTokenResponse(refusal.error)
-    assert outcome.change is not None
-    assert outcome.change.token is not None
-    return RenewDelegationTokenResponse(ErrorCode.NONE, outcome.change.token.expiry_ms)
+    return RenewDelegationTokenResponse(
+        *await new_expiry(broker, decision, "a delegation token is not renewed")
+    )

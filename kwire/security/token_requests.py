@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
+from kwire.cluster.committing import commit_for_client
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
 from kwire.context import ANONYMOUS
-from kwire.controller.token_changes import Lifetimes
+from kwire.controller.outcome import Outcome
+from kwire.controller.token_changes import Expiry, Lifetimes, Renewal
 
 if TYPE_CHECKING:
-    from kwire.codecs.errors import ErrorCode
+    from kwire.broker import Broker
     from kwire.context import Context
     from kwire.settings import BrokerConfig
 
 ERROR_TIMESTAMP_MS: Final = -1
 """When a token that there is not expires."""
-_REQUESTER_SINCE: Final = 3
+REQUESTER_SINCE: Final = 3
+"""The version from which on answers tell who asked for a token."""
+
+log = logging.getLogger("kwire.tokens")
 
 
 def may_ask(config: BrokerConfig, context: Context) -> bool:
@@ -55,10 +62,32 @@ def refused_creation(
 
 def creation(error: ErrorCode, owner: str, context: Context) -> CreateDelegationTokenResponse:
     """Whose token it was to be, and who asked for it."""
-    kind, _, name = owner.partition(":")
-    response = CreateDelegationTokenResponse(error, kind, name)
-    if context.api_version >= _REQUESTER_SINCE:
-        kind, _, name = context.principal.partition(":")
+    response = CreateDelegationTokenResponse(error, *parts(owner))
+    if context.api_version >= REQUESTER_SINCE:
+        kind, name = parts(context.principal)
         response.token_requester_principal_type = kind
         response.token_requester_principal_name = name
     return response
+
+
+def parts(principal: str) -> tuple[str, str]:
+    """`User:alice` as a type and a name."""
+    kind, _, name = principal.partition(":")
+    return kind, name
+
+
+async def new_expiry(
+    broker: Broker, decision: Renewal | Expiry, failure: str
+) -> tuple[ErrorCode, int]:
+    """Have a token end at another time, and tell when: now, where it is removed.
+
+    `failure` is what the log says where it cannot be.
+    """
+    outcome = Outcome(decision.decide)
+    failed = await commit_for_client(broker, [outcome], log, failure)
+    refusal = outcome.refusal or failed
+    if refusal is not None:
+        return refusal.error, 0
+    if outcome.change is None or outcome.change.token is None:
+        return ErrorCode.NONE, decision.now_ms
+    return ErrorCode.NONE, outcome.change.token.expiry_ms
