@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -145,12 +146,13 @@ def main(
 def measure(
     plan: Plan, names: list[str], root: Path, book: Book, say: Callable[[str], None]
 ) -> None:
-    """All rounds: A B, B A, ..."""
+    """All rounds: A B, B A, ...; `say` hears of each part, and how far into the run it begins."""
+    began = time.monotonic()
     for number in range(plan.rounds):
         for name in names if number % 2 == 0 else reversed(names):
 
             def told(what: str, at: str = f"round {number + 1}, {name}") -> None:
-                say(f"{at}: {what}")
+                say(f"{time.monotonic() - began:5.0f} s  {at}: {what}")
 
             with (
                 running(name, root / "turn", plan.session_timeout_ms) as subject,
@@ -158,6 +160,7 @@ def measure(
             ):
                 asking.wait_until_members()
                 turn(plan, subject, asking, book, told)
+                told("done")
 
 
 def turn(

@@ -235,7 +235,9 @@ class ZooKeeperStore:
                         self._announce(broker, epoch)
                         return self._image
                 await trio.sleep(REGISTRATION_POLL_S)
-        where = ", ".join(f"{each.host}:{each.port}" for each in owner.endpoints) if owner else ""
+        if owner is None:
+            raise StoreError(f"ZooKeeper did not register broker {broker.id} in {patience_s:g} s")
+        where = ", ".join(f"{each.host}:{each.port}" for each in owner.endpoints)
         raise StoreError(
             f"broker.id {broker.id} is registered in ZooKeeper by another broker, at {where}:"
             " give this one an id of its own, or stop the other"

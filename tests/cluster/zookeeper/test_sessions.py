@@ -280,3 +280,19 @@ async def test_who_has_the_id_for_good_is_named(zookeeper: ZooKeeperProcess, uni
             await second.register(replace(broker(1), rack="second"))
         second.close()
         assert store.image.brokers[1].rack == "rack"
+
+
+async def test_a_registration_that_zookeeper_refuses_is_nobody_elses_fault(
+    zookeeper: ZooKeeperProcess, unique: str
+) -> None:
+    connect = zookeeper.connect(f"/{unique}")
+    async with opened(connect) as store:
+        client = KazooClient(connect)
+        client.start(timeout=PATIENCE_S)
+        client.delete("/brokers/ids")
+        client.stop()
+        client.close()
+        # How long it tries; the session's own timeout stays as it is.
+        store._config = replace(store._config, session_timeout_ms=500, connection_timeout_ms=500)
+        with pytest.raises(StoreError, match="did not register broker 1 in 1 s"):
+            await store.register(broker(1))
