@@ -55,6 +55,12 @@ AUTO_COMMIT_INTERVAL_S = 5.0
 @click.option(
     "-g", "--group", metavar="GROUP", help="As a member of this group, committing offsets."
 )
+@click.option(
+    "--group-protocol", default="classic", show_default=True,
+    type=click.Choice(["classic", "consumer"]),
+    help="classic: members share partitions out among themselves; consumer (KIP-848): the broker"
+    " does, and only who gives one up or gets one stops for it.",
+)  # fmt: skip
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="Then exit.")
 @click.option(
     "-e", "--exit", "exit_at_end", is_flag=True,
@@ -79,6 +85,7 @@ def command(
     since: int | None,
     wanted: list[int] | None,
     group: str | None,
+    group_protocol: str,
     max_messages: int | None,
     exit_at_end: bool,
     form: str,
@@ -102,13 +109,16 @@ def command(
         raise click.UsageError("give one of --from-beginning, --offset and --since")
     if group is not None and (isinstance(offset, int) or since is not None or wanted is not None):
         raise click.UsageError("a group has its own offsets and partitions: see kwire groups reset")
+    if group is None and group_protocol != "classic":
+        raise click.UsageError("--group-protocol is for members of a --group")
     if key_separator is not None and form != "text":
         raise click.UsageError("--key-separator is for --format text: the others have the keys")
     start = EARLIEST if from_beginning else LATEST if offset is None else offset
     consumer = _consumer(cluster, start, read_committed)
     chosen = _partitions(cluster, topics, wanted)
     if group is not None:
-        consumer.subscribe(group, topics, on_assigned=_tell_assigned)
+        by_broker = group_protocol == "consumer"
+        consumer.subscribe(group, topics, consumer_protocol=by_broker, on_assigned=_tell_assigned)
         if on_terminal():
             say(f"joining group {group} ...")
     else:

@@ -32,13 +32,16 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Empty.")
+@click.option("--type", "types", multiple=True, help="Only groups of this type: classic, consumer.")
 @json_option
 @connected
-def list_command(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> None:
-    """Show all groups with their states."""
+def list_command(
+    cluster: Cluster, states: tuple[str, ...], types: tuple[str, ...], as_json: bool
+) -> None:
+    """Show all groups with their types and states."""
     from kwire.client.groups import list_groups
 
-    groups = list_groups(cluster, states)
+    groups = list_groups(cluster, states, types)
     if as_json:
         print_json(
             [
@@ -71,12 +74,15 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
         print_json({**_summary(group), "members": _members(group), "partitions": lags})
         return
     title = f"{group_id}: {group.state}, coordinator {group.coordinator_id}"
+    if group.epoch is not None:
+        title += f", epoch {group.epoch}, assignment of epoch {group.assignment_epoch}"
     if members:
-        rows = [
-            (m["member"], m["client"], m["host"], m["instance"], m["assignment"])
-            for m in _members(group)
-        ]
-        print_table(["member", "client", "host", "instance", "assignment"], rows, title=title)
+        shown = ["member", "client", "host", "instance", "assignment"]
+        if group.epoch is not None:
+            shown[1:1] = ["protocol", "epoch"]
+            shown.append("target")
+        rows = [tuple(member[column] for column in shown) for member in _members(group)]
+        print_table(shown, rows, title=title)
         return
     columns = ["topic", "partition", "committed", "end", "lag", "member"]
     print_table(columns, [tuple(lag.values()) for lag in lags], title=title)
@@ -89,26 +95,33 @@ def _summary(group: Group) -> dict[str, Any]:
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": group.coordinator_id,
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
     }
 
 
-def _members(group: Group) -> list[dict[str, str | None]]:
-    found: list[dict[str, str | None]] = []
-    for member in group.members:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in member.assignment:
-            by_topic.setdefault(topic, []).append(partition)
-        assigned = [f"{topic}:{ranges(by_topic[topic])}" for topic in sorted(by_topic)]
-        found.append(
-            {
-                "member": member.member_id,
-                "client": member.client_id,
-                "host": member.client_host,
-                "instance": member.instance_id,
-                "assignment": " ".join(assigned),
-            }
-        )
-    return found
+def _members(group: Group) -> list[dict[str, Any]]:
+    """Epochs and what members are to have (`target`) there are in the consumer protocol."""
+    return [
+        {
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.client_host,
+            "instance": member.instance_id,
+            "assignment": _placed(member.assignment),
+            "protocol": member.protocol,
+            "epoch": member.epoch,
+            "target": None if member.target is None else _placed(member.target),
+        }
+        for member in group.members
+    ]
+
+
+def _placed(partitions: list[TopicPartition]) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return " ".join(f"{topic}:{ranges(by_topic[topic])}" for topic in sorted(by_topic))
 
 
 def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:

@@ -265,6 +265,13 @@ class Cluster:
         patience = min(UNKNOWN_TOPIC_GRACE_S if create else 0.0, self.timeout_s)
         return self.retrying(ask, unknown_topic_grace_s=patience)
 
+    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Of those topics that exist; they are asked for where they are not known yet."""
+        names = list(names)
+        if any(name not in self.topics for name in names):
+            self.refresh(names)
+        return {name: self.topics[name].topic_id for name in names if name in self.topics}
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name that belongs to a topic id, among the topics asked about."""
         for name, topic in self.topics.items():

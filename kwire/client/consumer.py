@@ -10,7 +10,8 @@ from enum import Enum
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import BrokerRefused, Misuse
 from kwire.client.fetcher import ConsumedRecord, Fetched, Fetcher, OffsetOutOfRange
-from kwire.client.member import HEARTBEAT_INTERVAL_MS, OUTDATED, GroupMember
+from kwire.client.membership.classic import HEARTBEAT_INTERVAL_MS, GroupMember
+from kwire.client.membership.membership import OUTDATED, Membership
 from kwire.client.offsets import Isolation, end_offsets, start_offsets
 
 
@@ -36,7 +37,7 @@ class Consumer:
         self._isolation = isolation
         self._reset = reset
         self._fetcher = Fetcher(cluster, isolation)
-        self._member: GroupMember | None = None
+        self._member: Membership | None = None
         self._joined = False
         self._on_assigned: Callable[[list[TopicPartition]], None] | None = None
         self._fetched: deque[Fetched] = deque()
@@ -58,16 +59,26 @@ class Consumer:
         *,
         instance_id: str | None = None,
         heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
+        consumer_protocol: bool = False,
         on_assigned: Callable[[list[TopicPartition]], None] | None = None,
     ) -> None:
-        """Read what the group gives this member, from where the group has committed."""
-        self._member = GroupMember(
-            self._cluster,
-            group_id,
-            topics,
-            instance_id=instance_id,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-        )
+        """Read what the group gives this member, from where the group has committed.
+
+        By the consumer protocol (KIP-848) the coordinator says how often it wants to be told that
+        the member lives, and no member is static.
+        """
+        if consumer_protocol:
+            from kwire.client.membership.consumer import ConsumerProtocolMember
+
+            self._member = ConsumerProtocolMember(self._cluster, group_id, topics)
+        else:
+            self._member = GroupMember(
+                self._cluster,
+                group_id,
+                topics,
+                instance_id=instance_id,
+                heartbeat_interval_ms=heartbeat_interval_ms,
+            )
         self._on_assigned = on_assigned
 
     def poll(self, timeout_s: float = 0.5, records_max: int | None = None) -> list[ConsumedRecord]:
@@ -138,7 +149,7 @@ class Consumer:
         if self._member is not None:
             self._member.leave()
 
-    def _rejoin(self, member: GroupMember) -> None:
+    def _rejoin(self, member: Membership) -> None:
         """Commit what was read, as long as the group takes it, and go through a rebalance."""
         if self._joined:
             self.commit()

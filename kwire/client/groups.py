@@ -10,7 +10,10 @@ from kwire.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster, TopicPartition
 from kwire.client.connection import Connection
 from kwire.client.errors import BrokerRefused, BrokerUnreachable, Misuse, check
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.codecs.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+)
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
 from kwire.codecs.messages.list_groups import ListedGroup, ListGroupsRequest
@@ -33,6 +36,8 @@ from kwire.codecs.messages.offset_fetch import (
 
 T = TypeVar("T")
 
+CLASSIC_MEMBER: Final = 0
+"""Of ConsumerGroupDescribe, from version 1 on."""
 BY_NAME_VERSION_MAX: Final = 9
 """OffsetCommit and OffsetFetch name topics up to this version; later ones take only their ids,
 and a topic that was deleted, whose offsets are asked about here too, has none."""
@@ -47,6 +52,12 @@ class Member:
     client_host: str
     instance_id: str | None = None
     assignment: list[TopicPartition] = field(default_factory=list)
+    epoch: int | None = None
+    """Of groups of the consumer protocol, as are:"""
+    protocol: str = "classic"
+    """That the member speaks."""
+    target: list[TopicPartition] | None = None
+    """What it is to have."""
 
 
 @dataclass(slots=True)
@@ -60,6 +71,9 @@ class Group:
     assignor: str
     coordinator_id: int
     members: list[Member] = field(default_factory=list)
+    epoch: int | None = None
+    """Of the group, and that of its target assignment, in the consumer protocol."""
+    assignment_epoch: int | None = None
 
 
 @dataclass(slots=True)
@@ -84,14 +98,20 @@ def at_coordinator(cluster: Cluster, group_id: str, ask: Callable[[Connection], 
     return cluster.retrying(attempt, unknown_topic_grace_s=UNKNOWN_TOPIC_GRACE_S)
 
 
-def list_groups(cluster: Cluster, states: Iterable[str] = ()) -> list[ListedGroup]:
-    """The groups of all coordinators, that is of all brokers; of these states, if any is given."""
+def list_groups(
+    cluster: Cluster, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[ListedGroup]:
+    """The groups of all coordinators, that is of all brokers.
+
+    Of these states and of these types (classic, consumer ...), if any are given.
+    """
+    wanted = {"states_filter": list(states), "types_filter": list(types)}
 
     def ask() -> list[ListedGroup]:
         cluster.refresh([])
         found: dict[str, ListedGroup] = {}
         for node_id in cluster.nodes:
-            reply = cluster.node(node_id).call(ListGroupsRequest(states_filter=list(states)))
+            reply = cluster.node(node_id).call(ListGroupsRequest(**wanted))
             check(reply.error_code, f"groups of broker {node_id}")
             found |= {group.group_id: group for group in reply.groups}
         return sorted(found.values(), key=lambda group: group.group_id)
@@ -137,7 +157,7 @@ def _describe_classic(connection: Connection, group_id: str) -> Group | None:
 def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     if protocol_type != "consumer" or not assignment:
         return []  # Connect and others lay their assignments out in their own ways
-    from kwire.client.subscription import read_assignment
+    from kwire.client.membership.subscription import read_assignment
 
     return read_assignment(assignment)
 
@@ -152,15 +172,31 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group:
             member.client_id,
             member.client_host,
             member.instance_id,
-            [
-                TopicPartition(topic.topic_name, partition)
-                for topic in member.assignment.topic_partitions
-                for partition in topic.partitions
-            ],
+            _placed(member.assignment),
+            epoch=member.member_epoch,
+            protocol="classic" if member.member_type == CLASSIC_MEMBER else "consumer",
+            target=_placed(member.target_assignment),
         )
         for member in group.members
     ]
-    return Group(group_id, "consumer", group.group_state, group.assignor_name, -1, members)
+    return Group(
+        group_id,
+        "consumer",
+        group.group_state,
+        group.assignor_name,
+        -1,
+        members,
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _placed(assignment: Assignment) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
+    ]
 
 
 def delete_group(cluster: Cluster, group_id: str) -> None:

@@ -174,6 +174,38 @@ def test_a_group(kwire: Kwire, unique: str) -> None:
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
 
 
+def test_a_group_of_the_consumer_protocol(kwire: Kwire, bootstrap: str, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "2")
+    kwire("produce", unique, "-p", "0", stdin="1\n2\n3\n")
+    member = ["consume", unique, "-g", unique, "--group-protocol", "consumer"]
+    first = kwire(*member, "--from-beginning", "-n", "2")
+    assert first.stdout == "1\n2\n"
+    assert f"the group gives this member {unique}:0-1" in first.stderr
+    for types, there in (("consumer", True), ("classic", False)):
+        listed = json.loads(kwire("groups", "list", "--type", types, "--json").stdout)
+        assert (unique in {group["group"] for group in listed}) is there
+    running = subprocess.Popen(
+        [sys.executable, "-m", "kwire.cli", *member, "-b", bootstrap],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert running.stdout is not None
+    assert running.stdout.readline() == "3\n"
+    described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
+    (one,) = described["members"]
+    assert (described["type"], one["protocol"]) == ("consumer", "consumer")
+    assert described["epoch"] == described["assignment_epoch"] == one["epoch"]
+    assert one["assignment"] == one["target"] == f"{unique}:0-1"
+    shown = kwire("groups", "describe", unique, "--members").stdout
+    assert "TARGET" in shown
+    running.terminate()
+    assert running.wait(120) == 0
+    running.stdout.close()
+    described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
+    assert (described["state"], described["partitions"][0]["lag"]) == ("Empty", 0)
+    kwire("groups", "delete", unique)
+    assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
+
+
 def test_sigterm_lets_a_member_leave(kwire: Kwire, bootstrap: str, unique: str) -> None:
     kwire("topics", "create", unique, "-p", "1")
     kwire("produce", unique, stdin="1\n")

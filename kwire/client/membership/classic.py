@@ -1,21 +1,15 @@
-"""A member of a consumer group by the classic protocol: join, sync, heartbeat, commit, leave."""
+"""A member of a group by the classic protocol: join, sync, heartbeat, leave."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
-from kwire.client.connection import Connection
-from kwire.client.errors import BrokerRefused, BrokerUnreachable, ClientError, check
-from kwire.client.groups import (
-    BY_NAME_VERSION_MAX,
-    check_per_partition,
-    commit_request,
-    fetch_offsets,
-)
-from kwire.client.subscription import (
+from kwire.client.errors import BrokerRefused, ClientError, check
+from kwire.client.membership.membership import OUTDATED, ROLE, OfGroup
+from kwire.client.membership.subscription import (
     assign_ranges,
     read_assignment,
     read_subscription,
@@ -38,17 +32,10 @@ REBALANCE_TIMEOUT_MS: Final = 300_000
 """Kafka's defaults of session.timeout.ms, heartbeat.interval.ms and max.poll.interval.ms."""
 PROTOCOL_TYPE: Final = "consumer"
 ASSIGNOR: Final = "range"
-ROLE: Final = "member"
-OUTDATED: Final = (
-    ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-)
-"""What a member is told whose generation is over."""
 
 
-class GroupMember:
-    """One membership.  The owner calls `heartbeat` often, and `join` when it returns false."""
+class GroupMember(OfGroup):
+    """One membership; see Membership."""
 
     def __init__(
         self,
@@ -59,12 +46,7 @@ class GroupMember:
         instance_id: str | None = None,
         heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS,
     ) -> None:
-        self.group_id = group_id
-        self.topics = sorted(set(topics))
-        self.member_id = ""
-        self.generation = -1
-        self.assignment: list[TopicPartition] = []
-        self._cluster = cluster
+        super().__init__(cluster, group_id, topics)
         self._instance_id = instance_id
         self._heartbeat_interval_s = heartbeat_interval_ms / 1000
         self._heartbeat_due = 0.0
@@ -103,32 +85,6 @@ class GroupMember:
             code = error.code if isinstance(error, BrokerRefused) else None
             return code not in OUTDATED
         return True
-
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets to go on from, where the group has committed any."""
-        partitions = list(partitions)
-        if not partitions:
-            return {}
-        found = fetch_offsets(self._cluster, self.group_id, partitions)
-        return {partition: committed.offset for partition, committed in found.items()}
-
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit the offsets of the records to be read next.
-
-        Raises BrokerRefused with one of OUTDATED where the partitions may be another's by now.
-        """
-        if not offsets:
-            return
-        request = commit_request(self.group_id, offsets)
-        request.member_id = self.member_id
-        request.generation_id_or_member_epoch = self.generation
-        request.group_instance_id = self._instance_id
-
-        def ask() -> None:
-            reply = self._ask(request, version_max=BY_NAME_VERSION_MAX)
-            check_per_partition(reply.topics, f"commit in group {self.group_id} of")
-
-        self._retrying(ask)
 
     def leave(self) -> None:
         """Leave at once, so that the others need not wait for the session to time out.
@@ -196,16 +152,6 @@ class GroupMember:
             for member, assigned in assign_ranges(wishes, counts).items()
         ]
 
-    def _ask(
-        self,
-        request: Any,  # noqa: ANN401 - any request of the group protocol
-        *,
-        timeout_s: float | None = None,
-        version_max: int | None = None,
-    ) -> Any:  # noqa: ANN401 - the reply belongs to the request
-        connection: Connection = self._cluster.coordinator(self.group_id, ROLE)
-        return connection.call(request, timeout_s=timeout_s, version_max=version_max)
-
     def _may_rejoin(self, error: ClientError) -> bool:
         """Whether joining (again) can mend it; forgets what the error says is outdated."""
         code = error.code if isinstance(error, BrokerRefused) else None
@@ -214,13 +160,3 @@ class GroupMember:
         if code not in OUTDATED:
             self._cluster.forget_coordinator(self.group_id)
         return error.retriable or code in OUTDATED
-
-    def _retrying(self, ask: Callable[[], None]) -> None:
-        def attempt() -> None:
-            try:
-                ask()
-            except (BrokerRefused, BrokerUnreachable):
-                self._cluster.forget_coordinator(self.group_id)
-                raise
-
-        self._cluster.retrying(attempt)

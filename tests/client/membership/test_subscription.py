@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.client.cluster import TopicPartition
-from kwire.client.subscription import (
+from kwire.client.membership.subscription import (
     assign_ranges,
     read_assignment,
     read_subscription,
