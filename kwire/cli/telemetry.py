@@ -1,0 +1,181 @@
+"""`kwire telemetry`: which metrics clients are asked to push, and what they pushed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.output import json_option, json_text, print_json, print_table, printable, say
+from kwire.cli.streams import ReaderGone, reader_is_gone
+from kwire.cli.values import iso_time
+
+if TYPE_CHECKING:
+    from kwire.client.cluster import Cluster
+    from kwire.client.telemetry import DataPoint, PushedMetrics
+
+POLL_S = 0.5
+
+
+@click.group("telemetry")
+def command() -> None:
+    """Show which metrics clients are asked to push (KIP-714), and what they pushed.
+
+    Clients push what subscriptions ask them for; those that connected before there was any
+    subscription hear of it when they connect again.  A kwire broker keeps what they push in the
+    topic __client_telemetry, from which any OpenTelemetry collector can read it as well.
+
+    \b
+      kwire configs alter client-metrics all --set metrics=* --set interval.ms=10000
+      kwire telemetry list
+      kwire telemetry show rdkafka --metric org.apache.kafka.producer.
+      kwire telemetry show --watch
+      kwire telemetry subscriptions
+    """
+
+
+@command.command("subscriptions")
+@json_option
+@connected
+def subscriptions_command(cluster: Cluster, as_json: bool) -> None:
+    """Show what is asked for, how often, and of which clients."""
+    from kwire.client.telemetry import subscriptions
+
+    found = subscriptions(cluster)
+    if as_json:
+        print_json([{"subscription": name, **settings} for name, settings in found.items()])
+        return
+    rows = [
+        (name, settings.get("metrics"), settings.get("interval.ms"), settings.get("match") or "all")
+        for name, settings in found.items()
+    ]
+    print_table(["subscription", "metrics", "interval (ms)", "clients"], rows)
+    if not rows:
+        say("nothing is asked for: kwire configs alter client-metrics NAME --set metrics=*")
+
+
+@command.command("list")
+@json_option
+@connected
+def list_command(cluster: Cluster, as_json: bool) -> None:
+    """Show the clients that have pushed, each with its last push."""
+    latest: dict[str, PushedMetrics] = {}
+    counts: dict[str, int] = {}
+    for push in _pushes(cluster, follow=False):
+        latest[push.instance_id] = push
+        counts[push.instance_id] = counts.get(push.instance_id, 0) + 1
+    if as_json:
+        print_json([{**_whose(each), "pushes": counts[name]} for name, each in latest.items()])
+        return
+    rows = [
+        (
+            push.client_id,
+            name,
+            push.software,
+            push.address,
+            counts[name],
+            iso_time(push.time_ms),
+            "ended" if push.is_last else "",
+        )
+        for name, push in sorted(latest.items(), key=lambda item: item[1].time_ms)
+    ]
+    columns = ["client id", "instance", "software", "address", "pushes", "last push", ""]
+    print_table(columns, rows)
+
+
+@command.command("show")
+@click.argument("client", required=False)
+@click.option(
+    "-m", "--metric", "prefix", default="", metavar="PREFIX", help="Only metrics that begin so."
+)
+@click.option("-w", "--watch", is_flag=True, help="What is pushed from now on, until Ctrl-C.")
+@json_option
+@connected
+def show_command(
+    cluster: Cluster, client: str | None, prefix: str, watch: bool, as_json: bool
+) -> None:
+    """Show the metrics of the last push of each client, or of CLIENT: its id or its instance.
+
+    With --json each push is a line.
+    """
+    pushes = (
+        each
+        for each in _pushes(cluster, follow=watch)
+        if client is None or client in (each.client_id, each.instance_id)
+    )
+    shown = pushes if watch else {each.instance_id: each for each in pushes}.values()
+    for push in shown:
+        _show(push, prefix, as_json)
+
+
+def _show(push: PushedMetrics, prefix: str, as_json: bool) -> None:
+    from kwire.client.telemetry import NotOtlp, data_points
+
+    try:
+        points = [each for each in data_points(push.payload) if each.name.startswith(prefix)]
+    except NotOtlp as problem:
+        say(f"{push.client_id} ({push.instance_id}): {problem}")
+        return
+    if as_json:
+        click.echo(json_text({**_whose(push), "metrics": [_point(each) for each in points]}))
+    else:
+        _print_push(push, points)
+    sys.stdout.flush()
+
+
+def _print_push(push: PushedMetrics, points: list[DataPoint]) -> None:
+    title = f"{push.client_id} ({push.instance_id}), {iso_time(push.time_ms)}"
+    rows = [
+        (
+            each.name,
+            ", ".join(f"{name}={value}" for name, value in sorted(each.labels.items())),
+            each.value,
+            "since the last push" if each.is_difference else "",
+        )
+        for each in points
+    ]
+    print_table(["metric", "of", "value", ""], rows, title=printable(title))
+
+
+def _whose(push: PushedMetrics) -> dict[str, object]:
+    return {"time_ms": push.time_ms, "client_instance_id": push.instance_id, **push.attributes}
+
+
+def _point(point: DataPoint) -> dict[str, object]:
+    return {
+        "name": point.name,
+        "labels": dict(point.labels),
+        "value": point.value,
+        "delta": point.is_difference,
+    }
+
+
+def _pushes(cluster: Cluster, *, follow: bool) -> Iterator[PushedMetrics]:
+    """All that is kept; or, to `follow`, what comes from now on, until Ctrl-C."""
+    from kwire.client.consumer import Consumer
+    from kwire.client.errors import BrokerRefused
+    from kwire.client.offsets import end_offsets, start_offsets
+    from kwire.client.telemetry import PARTITION, pushed
+    from kwire.codecs.errors import ErrorCode
+
+    consumer = Consumer(cluster)
+    try:
+        begin = end_offsets if follow else start_offsets
+        consumer.assign(begin(cluster, [PARTITION]))
+        while follow or not consumer.is_at_end:
+            records = consumer.poll(POLL_S)
+            for record in records:
+                yield pushed(record)
+            if not records and reader_is_gone():
+                raise ReaderGone
+    except BrokerRefused as refused:
+        if refused.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        say("nothing has been pushed yet: kwire telemetry subscriptions shows what is asked for")
+    except KeyboardInterrupt:
+        pass  # how a person ends it
+    finally:
+        consumer.close()

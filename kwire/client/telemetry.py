@@ -1,0 +1,159 @@
+"""What clients pushed of their metrics (KIP-714), as a kwire broker keeps it: see
+kwire.telemetry.topic.
+
+OTLP is decoded by opentelemetry-proto, which is OpenTelemetry's own and typed; it and protobuf come
+with an extra, `pip install kwire[telemetry]`, for most who use the commands never look here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kwire.client.cluster import Cluster, TopicPartition
+from kwire.client.configs import Resource, ResourceType, describe_configs
+from kwire.client.errors import Misuse, check
+from kwire.client.fetcher import ConsumedRecord
+from kwire.codecs.messages.list_config_resources import ListConfigResourcesRequest
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, NumberDataPoint
+
+TOPIC = "__client_telemetry"
+PARTITION = TopicPartition(TOPIC, 0)
+EXTRA = "to decode metrics opentelemetry-proto is needed: pip install 'kwire[telemetry]'"
+
+
+class NotOtlp(ValueError):
+    """A payload that is none of OpenTelemetry's; the message says how large it is."""
+
+
+class PushedMetrics(NamedTuple):
+    """One push: when, whose, and its payload."""
+
+    time_ms: int
+    instance_id: str
+    attributes: Mapping[str, str]
+    """As the patterns of subscriptions have them, with `principal` and `terminating`."""
+    payload: bytes
+
+    @property
+    def client_id(self) -> str:
+        return self.attributes.get("client_id", "")
+
+    @property
+    def software(self) -> str:
+        names = ("client_software_name", "client_software_version")
+        return " ".join(self.attributes.get(each, "") for each in names)
+
+    @property
+    def address(self) -> str:
+        names = ("client_source_address", "client_source_port")
+        return ":".join(self.attributes.get(each, "") for each in names)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the client said that it pushes no more."""
+        return self.attributes.get("terminating") == "true"
+
+
+def pushed(record: ConsumedRecord) -> PushedMetrics:
+    """What a record of the topic says, whoever wrote it."""
+    headers = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+    return PushedMetrics(
+        record.timestamp_ms,
+        (record.key or b"").decode(errors="replace"),
+        headers,
+        record.value or b"",
+    )
+
+
+class DataPoint(NamedTuple):
+    """One value of one metric."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float | int | None
+    """Of a histogram its mean; None where there is none, which Java clients say by NaN."""
+    is_difference: bool
+    """Since the last push, not since the client began."""
+
+
+def data_points(payload: bytes) -> list[DataPoint]:
+    """What a push holds, by the metrics' names.  Raises NotOtlp; Misuse without the library."""
+    try:
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+    except ModuleNotFoundError:
+        raise Misuse(EXTRA) from None
+    try:
+        data = MetricsData.FromString(payload)
+    except DecodeError:
+        raise NotOtlp(f"a push of {len(payload)} bytes is not OTLP") from None
+    metrics = [
+        metric
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    ]
+    found = [point for metric in metrics for point in _points(metric)]
+    return sorted(found, key=lambda point: (point.name, sorted(point.labels.items())))
+
+
+def _points(metric: Metric) -> Iterable[DataPoint]:
+    name = metric.name
+    kind = metric.WhichOneof("data")
+    if kind == "gauge":
+        for point in metric.gauge.data_points:
+            yield DataPoint(name, _labels(point.attributes), _number(point), False)
+    elif kind == "sum":
+        is_difference = metric.sum.aggregation_temporality == _DELTA
+        for point in metric.sum.data_points:
+            yield DataPoint(name, _labels(point.attributes), _number(point), is_difference)
+    elif kind == "histogram":
+        is_difference = metric.histogram.aggregation_temporality == _DELTA
+        for each in metric.histogram.data_points:
+            mean = each.sum / each.count if each.count else None
+            yield DataPoint(name, _labels(each.attributes), mean, is_difference)
+    elif kind is not None:
+        yield DataPoint(name, {}, None, False)
+
+
+_DELTA = 1
+"""AGGREGATION_TEMPORALITY_DELTA, as OTLP numbers it."""
+
+
+def _number(point: NumberDataPoint) -> float | int | None:
+    kind = point.WhichOneof("value")
+    if kind == "as_int":
+        return point.as_int
+    return None if kind is None or math.isnan(point.as_double) else point.as_double
+
+
+def _labels(attributes: Iterable[KeyValue]) -> dict[str, str]:
+    return {each.key: _text(each.value) for each in attributes}
+
+
+def _text(value: AnyValue) -> str:
+    kind = value.WhichOneof("value")
+    return "" if kind is None else str(getattr(value, kind))
+
+
+def subscriptions(cluster: Cluster) -> dict[str, dict[str, str | None]]:
+    """The settings of all client metrics subscriptions, by name.  Raises BrokerRefused."""
+
+    def ask() -> list[str]:
+        request = ListConfigResourcesRequest([ResourceType.CLIENT_METRICS])
+        reply = cluster.any().call(request)
+        check(reply.error_code, "list client metrics subscriptions")
+        return [each.resource_name for each in reply.config_resources]
+
+    return {
+        name: {
+            config.name: config.value
+            for config in describe_configs(cluster, Resource(ResourceType.CLIENT_METRICS, name))
+        }
+        for name in sorted(cluster.retrying(ask))
+    }

@@ -1,0 +1,83 @@
+"""Client telemetry with Apache Kafka's own tools and clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+
+from kwire.client.cluster import Cluster
+from kwire.client.consumer import Consumer
+from kwire.client.errors import BrokerRefused
+from kwire.client.telemetry import PARTITION, PushedMetrics, data_points, pushed
+from kwire.testing import BrokerProcess
+from tests.clients.librdkafka import create_topic, produce
+from tests.inside import PATIENCE_S
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+
+JavaClass = Callable[..., CompletedProcess[str]]
+
+
+def pushes(broker: BrokerProcess, client_id: str) -> list[PushedMetrics]:
+    """What this client has pushed, once there is something."""
+    deadline = time.monotonic() + PATIENCE_S
+    with Cluster(broker.bootstrap) as cluster:
+        while time.monotonic() < deadline:
+            found = [each for each in _kept(cluster) if each.client_id == client_id]
+            if found:
+                return found
+    raise AssertionError(f"{client_id} pushed nothing")
+
+
+def _kept(cluster: Cluster) -> list[PushedMetrics]:
+    consumer = Consumer(cluster)
+    try:
+        consumer.assign({PARTITION: 0})
+        found = consumer.poll(0.5)
+        while not consumer.is_at_end:
+            found += consumer.poll(0.5)
+        return [pushed(record) for record in found]
+    except BrokerRefused:  # there is no topic before the first push
+        return []
+    finally:
+        consumer.close()
+
+
+def test_apaches_tools_and_clients(broker: BrokerProcess, java_class: JavaClass) -> None:
+    def tool(name: str, *arguments: object, stdin: str = "") -> str:
+        given = ["--bootstrap-server", broker.bootstrap, *map(str, arguments)]
+        done = java_class(name, given, stdin=stdin)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert " ERROR " not in done.stderr, done.stderr
+        return done.stdout
+
+    everything = ["--alter", "--name", "all", "--metrics", "*", "--interval", 200]
+    assert "Altered client metrics config for all." in tool(CLIENT_METRICS, *everything)
+    settings = "metrics=org.apache.kafka.producer,match=[client_software_name=apache.*]"
+    one = ["--entity-type", "client-metrics", "--entity-name", "java"]
+    tool(CONFIGS, "--alter", *one, "--add-config", settings)
+    assert tool(CLIENT_METRICS, "--list").split() == ["all", "java"]
+    described = tool(CLIENT_METRICS, "--describe", "--name", "java")
+    assert "match=client_software_name=apache.*" in described
+    assert "metrics=org.apache.kafka.producer" in tool(CONFIGS, "--describe", *one)
+
+    create_topic(broker.bootstrap, "t")
+    produce(broker.bootstrap, "t", 10)
+    push = "--command-property", "enable.metrics.push=true"
+    tool(CONSUMER, "--topic", "t", "--from-beginning", "--max-messages", 10, *push)
+    found = pushes(broker, "console-consumer")
+    assert found[-1].is_last, "it says that it goes"
+    assert found[-1].software == "apache-kafka-java 4.3.1"
+    names = {point.name for each in found for point in data_points(each.payload)}
+    assert "org.apache.kafka.consumer.connection.count" in names
+
+    tool(CLIENT_METRICS, "--delete", "--name", "java")
+    assert tool(CLIENT_METRICS, "--list").split() == ["all"]
