@@ -18,15 +18,20 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 @contextlib.contextmanager
-def apache(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+def apache(
+    directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
+) -> Iterator[str]:
     """Apache Kafka, one node, with `more` settings; its address."""
     given = SETTINGS | telemetry_receiver.SETTINGS | dict(more or {})
-    with ApacheKafka(directory, settings=given, plugins=[telemetry_receiver.jar()]) as node:
+    plugins = [telemetry_receiver.jar()]
+    with ApacheKafka(directory, port=port, settings=given, plugins=plugins) as node:
         yield node.bootstrap
 
 
 @contextlib.contextmanager
-def kwire(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[str]:
+def kwire(
+    directory: Path, more: Mapping[str, str] | None = None, *, port: int = 0
+) -> Iterator[str]:
     """`kwire serve` of this installation, with `more` settings; its address."""
-    with BrokerProcess(directory, SETTINGS | dict(more or {})) as broker:
+    with BrokerProcess(directory, SETTINGS | dict(more or {}), port=port) as broker:
         yield broker.bootstrap

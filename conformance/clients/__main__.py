@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kwire.conformance import clusters, local
+from kwire.conformance.clients import second_listener
 from kwire.conformance.clients.results import AllowList, Comparison, Outcome, as_junit
 from kwire.conformance.clients.suites import NotRun, Suite, suites
 
@@ -88,10 +89,13 @@ def main(
     for suite in chosen:
         click.echo(f"{suite.name} ...", err=True)
         try:
-            with _brokers(suite, bootstrap, start, apache=oracle and not brokers) as address:
+            with _brokers(suite, bootstrap, start, apache=oracle and not brokers) as (
+                address,
+                sasl,
+            ):
                 name = f"{suite.name}.tsv"
                 before = against / name if against else None
-                done.append(suite.run(address, report / name, tests, against=before))
+                done.append(suite.run(address, report / name, tests, against=before, sasl=sasl))
         except (NotRun, OSError, RuntimeError, ValueError) as error:
             failed.append(str(error))
     if update:
@@ -119,16 +123,22 @@ def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
 
 
 @contextlib.contextmanager
-def _brokers(suite: Suite, bootstrap: str | None, start: Start, *, apache: bool) -> Iterator[str]:
-    """The addresses given, or those of brokers that live as long as the suite runs."""
+def _brokers(
+    suite: Suite, bootstrap: str | None, start: Start, *, apache: bool
+) -> Iterator[tuple[str, str | None]]:
+    """The addresses given, or those of brokers that live as long as the suite runs; and that of a
+    second listener, if the suite wants one of a broker on its own."""
     if bootstrap is not None:
-        yield bootstrap
+        yield bootstrap, None
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="kwire-clients-") as folder,
-        start(Path(folder), suite.settings(apache=apache)) as addresses,
-    ):
-        yield addresses
+    settings = suite.settings(apache=apache)
+    with tempfile.TemporaryDirectory(prefix="kwire-clients-") as folder:
+        if suite.users and start in (local.apache, local.kwire):
+            with second_listener.broker(Path(folder), suite.users, settings, apache=apache) as both:
+                yield both
+        else:
+            with start(Path(folder), settings) as addresses:
+                yield addresses, None
 
 
 def _update(chosen: Sequence[Suite], done: Sequence[Comparison]) -> None:

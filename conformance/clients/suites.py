@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
+from kwire.conformance.clients.second_listener import ENVIRONMENT, User, users_in
 
 HERE = Path(__file__).parent
 
@@ -59,6 +61,12 @@ class Suite:
             for name, value in properties((self.folder / each).read_text()).items()
         }
 
+    @property
+    def users(self) -> list[User]:
+        """Who logs in at a second listener, if the suite has tests of that."""
+        file = self.folder / "sasl-users.properties"
+        return users_in(properties(file.read_text())) if file.exists() else []
+
     def run(
         self,
         bootstrap: str,
@@ -66,10 +74,12 @@ class Suite:
         tests: tuple[str, ...] = (),
         timeout_s: float = TIMEOUT_S,
         against: Path | None = None,
+        sasl: str | None = None,
     ) -> Comparison:
         """Run it (only `tests`, if any are named) and compare; what it says goes to stderr.
 
-        With the allow list, or with what passed by the results file `against`.
+        With the allow list, or with what passed by the results file `against`.  `sasl` is the
+        address of a second listener, where `users` log in.
         `results` and `results`.log are written anew. Raises NotRun.
         """
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +87,8 @@ class Suite:
         log = results.with_name(f"{results.name}.log")
         log.unlink(missing_ok=True)
         began = time.monotonic()
-        status = _run([str(self.folder / "run"), bootstrap, str(results), *tests], timeout_s)
+        command = [str(self.folder / "run"), bootstrap, str(results), *tests]
+        status = _run(command, timeout_s, {} if sasl is None else {ENVIRONMENT: sasl})
         seconds = time.monotonic() - began
         if status == EXIT_NOT_OBTAINED:
             raise NotObtained(f"{self.name}: its sources could not be obtained")
@@ -117,13 +128,13 @@ def properties(text: str) -> dict[str, str]:
     return found
 
 
-def _run(command: list[str], timeout_s: float) -> int:
+def _run(command: list[str], timeout_s: float, more: Mapping[str, str]) -> int:
     """The status of `command`, whose processes are all ended when it takes too long."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=STDERR,
-        env=os.environ | {"PYTHON": os.environ.get("PYTHON", sys.executable)},
+        env=os.environ | {"PYTHON": os.environ.get("PYTHON", sys.executable)} | dict(more),
         start_new_session=True,
     )
     try:

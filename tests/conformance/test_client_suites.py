@@ -17,8 +17,9 @@ from click.testing import CliRunner, Result
 
 from kwire.conformance import local
 from kwire.conformance.clients import __main__ as command
-from kwire.conformance.clients import pytest_results
+from kwire.conformance.clients import pytest_results, second_listener
 from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
+from kwire.conformance.clients.second_listener import User
 from kwire.conformance.clients.suites import (
     HERE,
     NotObtained,
@@ -27,6 +28,7 @@ from kwire.conformance.clients.suites import (
     properties,
     suites,
 )
+from tests.security.scram_client import can_log_in
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = suites()
@@ -257,6 +259,31 @@ def test_pytest_plugin_writes_results(tmp_path: Path) -> None:
     said = (tmp_path / "out.tsv.log").read_text()
     for words in ("as planted", "no fixture", "no end", "test_end (teardown)"):
         assert words in said
+
+
+def test_who_logs_in_at_a_second_listener(make_suite: MakeSuite, tmp_path: Path) -> None:
+    script = 'printf "pass\\t$SASL_BOOTSTRAP\\n" > "$2"'
+    suite = make_suite(script, "h:2")
+    users = suite.folder / "sasl-users.properties"
+    assert suite.users == []
+    users.write_text("# who\nalice=SCRAM-SHA-512 pencil\n")
+    assert suite.users == [User("alice", "SCRAM-SHA-512", "pencil")]
+    run = suite.run("b:1", tmp_path / "r.tsv", sasl="h:2")
+    assert run.lost == []
+    users.write_text("alice=GSSAPI pencil\n")
+    with pytest.raises(ValueError, match="GSSAPI is no mechanism"):
+        suite.users  # noqa: B018 - it is read
+
+
+@pytest.mark.slow
+def test_a_broker_with_a_second_listener(tmp_path: Path) -> None:
+    users = SUITES["kafka-go"].users
+    with second_listener.broker(tmp_path, users, {}, apache=False) as (_, sasl):
+        port = int(sasl.partition(":")[2])
+        for user in users:
+            if user.mechanism in second_listener.HASHES:
+                assert can_log_in(port, user.name, user.password, user.mechanism)
+                assert not can_log_in(port, user.name, "other", user.mechanism)
 
 
 @pytest.mark.parametrize("name", sorted(SUITES))
