@@ -19,13 +19,13 @@ from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic, on_first_use
 from kwire.live_configs import apply_configs
 from kwire.log import Log, LogConfig, LogError, LogManager
+from kwire.metadata import topic_names
 from kwire.metadata.changes import Decision
 from kwire.metadata.delta import ClusterDelta, between
 from kwire.metadata.election import offline_decisions
 from kwire.metadata.features import SUPPORTED
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.refusal import Refusal
-from kwire.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.partitions.fetch_sessions import FetchSessions
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
     from kwire.coordinators.groups import GroupCoordinator
+    from kwire.coordinators.share import ShareCoordinator
     from kwire.coordinators.transactions import TransactionCoordinator
     from kwire.metadata_view import MetadataViews
     from kwire.network.gate import Gate
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kwire.replication.manager import ReplicaManager
     from kwire.security.store_changes import CheckStores
     from kwire.settings import BrokerConfig
+    from kwire.sharing.manager import ShareManager
     from kwire.telemetry.service import ClientTelemetry
 
 log = logging.getLogger("kwire.broker")
@@ -142,7 +144,7 @@ class Broker:
         from kwire.coordinators.groups import GroupCoordinator
         from kwire.coordinators.surroundings import BrokerSurroundings
 
-        topic = self.image.topics.get(GROUP_METADATA_TOPIC)
+        topic = self.image.topics.get(topic_names.GROUP_METADATA_TOPIC)
         configured = self.config.offsets_topic_num_partitions
         coordinator = GroupCoordinator.configured(
             self.config,
@@ -181,6 +183,20 @@ class Broker:
         """A client's connection is closed."""
         if self.has_telemetry:
             self.telemetry.disconnected(connection_id)
+
+    @cached_property
+    def share_coordinator(self) -> ShareCoordinator:
+        """Imported and made when first needed: most brokers have no share groups."""
+        from kwire.coordinators.share import ShareCoordinator
+
+        return ShareCoordinator(self, self._nursery)
+
+    @cached_property
+    def shares(self) -> ShareManager:
+        """What members of share groups read here; likewise."""
+        from kwire.sharing.manager import ShareManager
+
+        return ShareManager(self)
 
     @cached_property
     def metadata_views(self) -> MetadataViews:
@@ -316,12 +332,18 @@ class Broker:
         if delta.tokens and self.tokens is not None:
             self.tokens.follow(delta.tokens)
         if delta.deleted:
-            self.groups.topics_deleted([*delta.deleted.items()])
+            self._forget_topics([*delta.deleted.items()])
         for topic in delta.topics.values():
             self.topic_names[topic.id] = topic.name
-        offsets = delta.topics.get(GROUP_METADATA_TOPIC)
+        offsets = delta.topics.get(topic_names.GROUP_METADATA_TOPIC)
         if offsets is not None and "groups" in self.__dict__:
             self.groups.partitions = len(offsets.partitions)
+
+    def _forget_topics(self, deleted: Sequence[tuple[str, bytes]]) -> None:
+        """Have coordinators follow: these topics (name, id) are no more."""
+        self.groups.topics_deleted(deleted)
+        if "share_coordinator" in self.__dict__:
+            self.share_coordinator.topics_deleted(deleted)
 
     def _note_absent(self, image: ClusterImage) -> None:
         """Partitions whose logs may be in a directory that is offline: they are not made anew.
@@ -409,10 +431,14 @@ class Broker:
         else:
             coordinator.resign(partition.index)
 
-    def _coordinator_in(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
-        if topic == GROUP_METADATA_TOPIC:
+    def _coordinator_in(
+        self, topic: str
+    ) -> GroupCoordinator | TransactionCoordinator | ShareCoordinator | None:
+        if topic == topic_names.GROUP_METADATA_TOPIC:
             return self.groups
-        return self.transactions if topic == TRANSACTION_STATE_TOPIC else None
+        if topic == topic_names.SHARE_GROUP_STATE_TOPIC:
+            return self.share_coordinator
+        return self.transactions if topic == topic_names.TRANSACTION_STATE_TOPIC else None
 
     def _open_partition(self, topic: TopicImage, index: int, config: LogConfig) -> Partition:
         log = self.logs.logs.get((topic.name, index))

@@ -111,7 +111,8 @@ class Decision:
     def initialize(self, topic_names: frozenset[str], epoch: int) -> Initialization | None:
         """Have the share coordinator told of partitions that it does not know."""
         group, image = self.group, self.surroundings.image
-        topics = group.state_topics.to_initialize(sorted(topic_names), image, self.now_ms)
+        retry_ms = self.limits.group_share_initialize_retry_interval_ms
+        topics = group.state_topics.to_initialize(sorted(topic_names), image, self.now_ms, retry_ms)
         if topics == NOTHING:
             return None
         self.append(group.state_topics.asked(topics, self.now_ms).to_record(group.group_id))

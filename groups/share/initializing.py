@@ -19,9 +19,6 @@ from kwire.codecs.messages.coordinator.share_group_state_partition_metadata impo
 from kwire.groups.share.records import StatePartitions
 from kwire.metadata.image import ClusterImage
 
-RETRY_MS = 30_000
-"""`group.share.initialize.retry.interval.ms`, which is internal."""
-
 NEVER_MS = 0
 
 Places = Mapping[bytes, frozenset[int]]
@@ -84,10 +81,12 @@ class StateTopics:
     def is_empty(self) -> bool:
         return not (self.initializing.partitions or self.initialized.partitions or self.deleting)
 
-    def to_initialize(self, names: Iterable[str], image: ClusterImage, now_ms: int) -> Topics:
+    def to_initialize(
+        self, names: Iterable[str], image: ClusterImage, now_ms: int, retry_ms: int
+    ) -> Topics:
         """Partitions of those topics that the share coordinator does not know, nor will soon."""
         known = self.initialized
-        if now_ms - self.asked_ms < RETRY_MS:
+        if now_ms - self.asked_ms < retry_ms:
             known = known.having(self.initializing)
         found: dict[bytes, frozenset[int]] = {}
         called: dict[bytes, str] = {}

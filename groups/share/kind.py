@@ -130,6 +130,14 @@ class Share:
                 effects.records.append(changed.to_record(group_id))
         return effects
 
+    def state_to_forget(self, group_id: str) -> Topics | None:
+        """What the share coordinator has, or may have, of a group that nobody is in."""
+        group = self.find(group_id)
+        if group is None or group.members:
+            return None
+        state = group.state_topics
+        return state.initialized.having(state.initializing)
+
     def topics_deleted(self, topic_ids: Collection[bytes]) -> Iterable[MachineRecord]:
         """The records by which groups forget topics that are gone from the cluster."""
         for group in self._groups.values():

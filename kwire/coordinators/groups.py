@@ -14,7 +14,7 @@ before it reaches its group is decided here:
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -55,10 +55,17 @@ from kwire.partitions.partition import Partition
 from kwire.timers import Timers
 
 if TYPE_CHECKING:
+    from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+    from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from kwire.coordinator.effects import Ticket
     from kwire.groups.consumer.decision import ConsumerCaller
+    from kwire.groups.share.decision import HeartbeatReply
+    from kwire.groups.share.initializing import Topics
     from kwire.settings import BrokerConfig
 
 T = TypeVar("T")
+
+SHARE_TYPE = "share"
 
 
 def limits_of(config: BrokerConfig) -> GroupLimits:
@@ -72,6 +79,7 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
         group_consumer_max_size=config.group_consumer_max_size,
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         group_share_max_size=config.group_share_max_size,
         group_consumer_migration_policy=MigrationPolicy[
             config.group_consumer_migration_policy.upper()
@@ -143,6 +151,11 @@ class GroupCoordinator:
     def start(self, nursery: trio.Nursery) -> None:
         """Partitions led from now on are loaded by tasks of `nursery`."""
         self._nursery = nursery
+
+    def start_soon(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """Have something done behind a reply."""
+        assert self._nursery is not None, "start() comes first"
+        self._nursery.start_soon(work, *arguments)
 
     def lead(self, partition: Partition) -> None:
         """This broker leads a partition of `__consumer_offsets`: replay and serve it."""
@@ -228,6 +241,57 @@ class GroupCoordinator:
                 request, caller, new_member_id, ticket, now_ms
             ),
             lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
+        )
+
+    # -- share groups
+
+    def share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str
+    ) -> HeartbeatReply | Promise[HeartbeatReply]:
+        """Of a request that was found valid."""
+        from kwire.groups.share.decision import HeartbeatReply, Refusal
+
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.share.heartbeat(
+                request, client_id, client_host, ticket, now_ms
+            ),
+            lambda error: HeartbeatReply(Refusal(error, None).response()),
+        )
+
+    def share_initialized(
+        self, group_id: str, topics: Topics, *, well: bool
+    ) -> Promise[None] | None:
+        """The share coordinator has been told of what a group reads, or could not be."""
+
+        def decide(machine: GroupMachine, ticket: Ticket, now_ms: int) -> Effects:
+            say = machine.share.initialized if well else machine.share.not_initialized
+            return say(group_id, topics, ticket)
+
+        return self.runtime.submit(self.partition_for(group_id), decide, lambda _: None)
+
+    def share_state_topics(self, group_id: str) -> Topics | None:
+        """What the share coordinator is to forget before a share group is deleted; None: nothing.
+
+        A group with members is not deleted.
+        """
+        shard = self.runtime.shards.get(self.partition_for(group_id))
+        group = None if shard is None else shard.machine.groups.get(group_id)
+        if shard is None or group is None or group.type_name != SHARE_TYPE:
+            return None
+        return shard.machine.share.state_to_forget(group_id)
+
+    def describe_share_group(
+        self, group_id: str
+    ) -> DescribedShareGroup | Promise[DescribedShareGroup]:
+        from kwire.codecs.messages.share_group_describe import DescribedGroup
+
+        if not group_id:
+            return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.share.describe(group_id)),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 
     # -- offsets

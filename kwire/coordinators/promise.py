@@ -17,13 +17,14 @@ class Promise(Generic[T]):
     A value that nobody waits for any longer (its connection ended) is dropped.
     """
 
-    __slots__ = ("_task", "_value", "resolved")
+    __slots__ = ("_callback", "_task", "_value", "resolved")
 
     _value: T
 
     def __init__(self) -> None:
         self.resolved = False
         self._task: trio.lowlevel.Task | None = None
+        self._callback: Callable[[T], None] | None = None
 
     def resolve(self, value: T) -> None:
         assert not self.resolved, "a promise is resolved once"
@@ -32,6 +33,17 @@ class Promise(Generic[T]):
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
+        if self._callback is not None:
+            callback, self._callback = self._callback, None
+            callback(value)
+
+    def when_resolved(self, callback: Callable[[T], None]) -> None:
+        """Have one function called with the value, at once if it is there, besides who waits."""
+        if self.resolved:
+            callback(self._value)
+            return
+        assert self._callback is None, "one function is called"
+        self._callback = callback
 
     @property
     def value(self) -> T:

@@ -3,6 +3,7 @@
 Behaviour
 - A group without members is forgotten with all its offsets.  Each group has its own answer:
   NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+- What the share coordinator knows of a share group is forgotten first.
 
 Version notes: flexible from v2.
 """
@@ -19,15 +20,31 @@ from kwire.codecs.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import then_all
+from kwire.coordinators.promise import Promise, then_all
 
 
 def handle(
     broker: Broker, request: DeleteGroupsRequest, context: Context
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
     group_ids = list(dict.fromkeys(request.groups_names))
+    if any(broker.groups.share_state_topics(group_id) for group_id in group_ids):
+        return _delete_with_states(broker, group_ids)
     replies = [broker.groups.delete_group(group_id) for group_id in group_ids]
     return then_all(replies, lambda errors: _response(group_ids, errors))
+
+
+async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
+    from kwire.sharing.telling import forget
+
+    errors = []
+    for group_id in group_ids:
+        topics = broker.groups.share_state_topics(group_id)
+        error = ErrorCode.NONE if topics is None else await forget(broker, group_id, topics)
+        if error is ErrorCode.NONE:
+            reply = broker.groups.delete_group(group_id)
+            error = await reply.wait() if isinstance(reply, Promise) else reply
+        errors.append(error)
+    return _response(group_ids, errors)
 
 
 def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResponse:

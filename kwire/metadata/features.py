@@ -16,6 +16,8 @@ METADATA_VERSION: Final = "metadata.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
 """At 1 the coordinator deals out partitions (KIP-848)."""
+SHARE_VERSION: Final = "share.version"
+"""At 1 there are share groups (KIP-932)."""
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` since which each transaction has an epoch of its own."""
 

@@ -6,4 +6,5 @@ Nothing here knows a socket, a file, a clock or chance: time is an argument.  Re
     machine                    the share coordinator: one partition of that topic
     in_flight                  records of a partition that are on their way
     partition                  one partition as one group reads it: who has which records
+    session                    which partitions a member reads, and in which order it says so
 """

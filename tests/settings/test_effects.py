@@ -146,7 +146,8 @@ def behind_group_settings() -> set[str]:
     acting = acting_group_settings()
     pairs = (pair for name, pair in BOUNDED.items() if name in acting)
     bounds = {name for pair in pairs for name in pair if name is not None}
-    return bounds | {groups.SYNONYMS[name] for name in acting}
+    defaults = {groups.SYNONYMS[name] for name in acting} & BrokerConfig.DEFINITIONS.keys()
+    return bounds | defaults
 
 
 def said_to_act(settings: type[Settings]) -> set[str]:

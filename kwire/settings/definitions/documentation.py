@@ -140,14 +140,27 @@ BROKER = {
     "group.max.session.timeout.ms": "The longest session timeout of a classic group's member.",
     "group.max.size": "The most members of a classic group.",
     "group.min.session.timeout.ms": "The shortest session timeout of a classic group's member.",
+    "group.share.delivery.count.limit": "How often a share group's record is delivered before it "
+    "is given up, where the group does not say.",
     "group.share.max.assignment.interval.ms": "The most that `share.assignment.interval.ms` "
     "may be.",
+    "group.share.max.delivery.count.limit": "The most that `share.delivery.count.limit` may be.",
     "group.share.max.heartbeat.interval.ms": "The most that `share.heartbeat.interval.ms` may be.",
+    "group.share.max.partition.max.record.locks": "The most that "
+    "`share.partition.max.record.locks` may be.",
+    "group.share.max.record.lock.duration.ms": "The most that `share.record.lock.duration.ms` may "
+    "be.",
     "group.share.max.session.timeout.ms": "The most that `share.session.timeout.ms` may be.",
+    "group.share.max.share.sessions": "The most members of share groups that may read at one time.",
     "group.share.max.size": "The most members that a share group may have.",
     "group.share.min.assignment.interval.ms": "The least that `share.assignment.interval.ms` "
     "may be.",
+    "group.share.min.delivery.count.limit": "The least that `share.delivery.count.limit` may be.",
     "group.share.min.heartbeat.interval.ms": "The least that `share.heartbeat.interval.ms` may be.",
+    "group.share.min.partition.max.record.locks": "The least that "
+    "`share.partition.max.record.locks` may be.",
+    "group.share.min.record.lock.duration.ms": "The least that `share.record.lock.duration.ms` "
+    "may be.",
     "group.share.min.session.timeout.ms": "The least that `share.session.timeout.ms` may be.",
     "inter.broker.listener.name": "The listener that brokers talk to each other by; "
     "max.connections leaves it open.",
@@ -208,6 +221,10 @@ BROKER = {
     "replication.quota.window.num": "Windows of time by which throttled replication keeps to its "
     "rate.",
     "replication.quota.window.size.seconds": "How long each of them is.",
+    "share.coordinator.snapshot.update.records.per.snapshot": "How many changes of a share "
+    "partition are written before all of its state is.",
+    "share.coordinator.state.topic.compression.codec": "The compression of the topic of share "
+    "state.",
     "share.coordinator.state.topic.min.isr": "min.insync.replicas of the topic of share state.",
     "share.coordinator.state.topic.num.partitions": "Partitions of the topic of share state.",
     "share.coordinator.state.topic.replication.factor": "Replicas of the topic of share state; by "
@@ -257,6 +274,8 @@ BROKER = {
     "sasl.server.max.receive.size": "The longest request of a client that is not known yet.",
     "security.inter.broker.protocol": "The listener that brokers talk to each other by, where "
     "inter.broker.listener.name is not given.",
+    "share.coordinator.write.timeout.ms": "How long a change of share state may take to be "
+    "committed.",
     "socket.connection.setup.timeout.ms": "How long a connection to another broker may take.",
     "socket.listen.backlog.size": "Connections that the kernel holds until they are accepted; "
     "4096 where it is not set, and never more than net.core.somaxconn.",

@@ -21,10 +21,13 @@ from kwire.settings.definition import (
     strings,
 )
 from kwire.settings.effects import (
+    JAVA,
     NO_BUFFERS,
     NO_LINGER,
+    NO_PURGING,
+    ONE_ASSIGNOR,
     ONE_LOOP,
-    SHARE_GROUPS,
+    SHARE_STATE_PRUNING,
     STREAMS_GROUPS,
 )
 from kwire.settings.validators import (
@@ -85,12 +88,10 @@ class ShareMembershipSettings(Settings):
     group_share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
-    """The records of share groups, and the coordinator of their state."""
+class ShareGroupSettings(Settings):
+    """The records of share groups."""
 
-    group_share_assignors = strings(("simple",), MEDIUM, members(empty=False))
     group_share_delivery_count_limit = integer(5, MEDIUM, between(2, 10))
-    group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
     group_share_max_delivery_count_limit = integer(10, MEDIUM, between(5, 25))
     group_share_max_partition_max_record_locks = integer(4000, MEDIUM, between(2000, 10_000))
     group_share_max_record_lock_duration_ms = integer(60_000, MEDIUM, between(30_000, 3_600_000))
@@ -99,26 +100,36 @@ class ShareGroupSettings(Settings, effect=SHARE_GROUPS):
     group_share_min_partition_max_record_locks = integer(100, MEDIUM, between(100, 2000))
     group_share_min_record_lock_duration_ms = integer(15_000, MEDIUM, between(1000, 30_000))
     group_share_partition_max_record_locks = integer(2000, MEDIUM, between(100, 10_000))
-    group_share_persister_class_name = string(
-        "org.apache.kafka.server.share.persister.DefaultStatePersister", MEDIUM, internal=True
-    )
     group_share_record_lock_duration_ms = integer(30_000, MEDIUM, between(1000, 3_600_000))
-    share_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1))
+
+
+class ShareCoordinatorSettings(Settings):
+    """The coordinator that keeps what becomes of them."""
+
+    group_share_assignors = strings(("simple",), MEDIUM, members(empty=False), effect=ONE_ASSIGNOR)
+    group_share_initialize_retry_interval_ms = integer(30_000, LOW, at_least(1), internal=True)
+    group_share_persister_class_name = string(
+        "org.apache.kafka.server.share.persister.DefaultStatePersister",
+        MEDIUM,
+        internal=True,
+        effect=JAVA,
+    )
+    share_coordinator_append_linger_ms = integer(-1, MEDIUM, at_least(-1), effect=NO_LINGER)
     share_coordinator_cached_buffer_max_bytes = integer(
-        1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE
+        1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE, effect=NO_BUFFERS
     )
     share_coordinator_cold_partition_snapshot_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
+        300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
-    share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1))
+    share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1), effect=NO_BUFFERS)
     share_coordinator_snapshot_update_records_per_snapshot = integer(500, MEDIUM, between(0, 500))
     share_coordinator_state_topic_compression_codec = integer(0, HIGH)
     share_coordinator_state_topic_prune_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
+        300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
-    share_coordinator_threads = integer(1, MEDIUM, at_least(1))
+    share_coordinator_threads = integer(1, MEDIUM, at_least(1), effect=ONE_LOOP)
     share_coordinator_write_timeout_ms = integer(5000, HIGH, at_least(1))
-    share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM)
+    share_fetch_purgatory_purge_interval_requests = integer(1000, MEDIUM, effect=NO_PURGING)
 
 
 class ShareMembershipConfigs(Settings):
@@ -129,7 +140,7 @@ class ShareMembershipConfigs(Settings):
     share_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class ShareGroupConfigs(Settings, effect=SHARE_GROUPS):
+class ShareGroupConfigs(Settings):
     """What can be set on a share group about its records."""
 
     share_auto_offset_reset = string("latest", MEDIUM, offset_reset)
@@ -171,7 +182,11 @@ class StreamsGroupConfigs(Settings, effect=STREAMS_GROUPS):
 
 
 class GroupSettings(
-    ConsumerGroupSettings, ShareMembershipSettings, ShareGroupSettings, StreamsGroupSettings
+    ConsumerGroupSettings,
+    ShareMembershipSettings,
+    ShareGroupSettings,
+    ShareCoordinatorSettings,
+    StreamsGroupSettings,
 ):
     """All kinds of groups, their offsets, and the topics that hold their state."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kwire.codecs.errors import ErrorCode
 from kwire.groups.limits import GroupLimits
 from kwire.groups.share.group import ShareGroup
-from kwire.groups.share.initializing import RETRY_MS
 from kwire.groups.share.records import (
     CurrentAssignment,
     Epoch,
@@ -16,6 +15,8 @@ from kwire.groups.share.records import (
 )
 from kwire.groups.surroundings import ShareSettings
 from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Waiting
+
+RETRY_MS = GroupLimits().group_share_initialize_retry_interval_ms
 
 
 def started(partitions: int = 3, **limits: int) -> ShareSimulation:

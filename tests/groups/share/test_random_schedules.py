@@ -20,7 +20,6 @@ from kwire.codecs.errors import ErrorCode
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
-from kwire.groups.share.initializing import RETRY_MS
 from kwire.groups.surroundings import ShareSettings, Surroundings
 from tests.groups.share.simulation import Client, ShareSimulation, group_of
 
@@ -28,6 +27,7 @@ clients = st.sampled_from(range(4))
 topics = st.sampled_from(["t", "u", "v"])
 subscriptions = st.sampled_from([["t"], ["u"], ["t", "u"], ["t", "v", "gone"]])
 times_ms = st.sampled_from([0, 300, 1_000, 12_000, 31_000, 46_000])
+RETRY_MS = GroupLimits().group_share_initialize_retry_interval_ms
 DECISIONS = ("heartbeat", "initialized", "not_initialized")
 
 

@@ -1,0 +1,111 @@
+"""The share coordinator of this broker: where the state of a share partition lives.
+
+It lives in the partition of `__share_group_state` that its group, topic id and number hash to, and
+is served by that partition's leader.  Each operation gives an Answer, or a promise of one where its
+records have to be committed first.  Before it reaches its state a request is told
+
+    the partition is led by another broker, or does not exist    NOT_COORDINATOR
+    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.codecs.batches import Compression
+from kwire.codecs.uuids import uuid_text
+from kwire.coordinator.effects import Ticket
+from kwire.coordinators.promise import Promise
+from kwire.coordinators.runtime import CoordinatorRuntime
+from kwire.groups.java import partition_for
+from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
+from kwire.partitions.partition import Partition
+from kwire.share.machine import Answer, Effects, ShareStateMachine
+from kwire.share.records import ShareKey
+from kwire.share.state import Written
+
+if TYPE_CHECKING:
+    from kwire.coordinators.host import CoordinatorHost
+
+Reply = Answer | Promise[Answer]
+Decide = Callable[[ShareStateMachine, Ticket, int], Effects]
+
+
+class ShareCoordinator:
+    """See the module."""
+
+    def __init__(self, broker: CoordinatorHost, nursery: trio.Nursery | None) -> None:
+        """Partitions are loaded by tasks of `nursery`."""
+        config = broker.static_config
+        self._broker = broker
+        self._nursery = nursery
+        updates = config.share_coordinator_snapshot_update_records_per_snapshot
+        self.runtime = CoordinatorRuntime(
+            lambda: ShareStateMachine(lambda: broker.image, updates),
+            timers=broker.timers,
+            now_ms=broker.now_ms,
+            commit_timeout_ms=config.share_coordinator_write_timeout_ms,
+            compression=Compression(config.share_coordinator_state_topic_compression_codec),
+        )
+
+    # -- which partitions are led here
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of `__share_group_state`: replay and serve it."""
+        shard = self.runtime.lead(partition)
+        if shard is not None:
+            assert self._nursery is not None, "the broker has begun"
+            self._nursery.start_soon(shard.load)
+
+    def resign(self, index: int) -> None:
+        """This broker does not lead that partition any longer."""
+        self.runtime.resign(index)
+
+    def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
+        """Forget what is known of topics (name, id) that are no more."""
+        self.runtime.topics_deleted(deleted)
+
+    # -- operations
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Reply:
+        return self._submit(
+            key,
+            lambda machine, ticket, now_ms: machine.initialize(
+                key, state_epoch, start_offset, ticket, now_ms
+            ),
+        )
+
+    def read(self, key: ShareKey, leader_epoch: int) -> Reply:
+        return self._submit(
+            key,
+            lambda machine, ticket, now_ms: machine.read(key, leader_epoch, ticket, now_ms),
+        )
+
+    def write(self, key: ShareKey, written: Written) -> Reply:
+        return self._submit(
+            key, lambda machine, ticket, now_ms: machine.write(key, written, ticket, now_ms)
+        )
+
+    def summary(self, key: ShareKey) -> Reply:
+        return self._submit(key, lambda machine, ticket, _: machine.summary(key, ticket))
+
+    def delete(self, key: ShareKey) -> Reply:
+        return self._submit(key, lambda machine, ticket, _: machine.delete(key, ticket))
+
+    def _submit(self, key: ShareKey, decide: Decide) -> Reply:
+        return self.runtime.submit(self._partition_for(key), decide, Answer.refused)
+
+    def _partition_for(self, key: ShareKey) -> int:
+        """Without the topic it is of no importance: no partition is led."""
+        topic = self._broker.image.topics.get(SHARE_GROUP_STATE_TOPIC)
+        if topic is None:
+            return 0
+        name = f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
+        return partition_for(name, len(topic.partitions))
+
+
+async def answered(reply: Reply) -> Answer:
+    return await reply.wait() if isinstance(reply, Promise) else reply

@@ -1,0 +1,87 @@
+"""ShareAcknowledge (key 79): v1-2.
+
+Behaviour
+- A member says what it has done with records that it has: accepted, released for somebody else,
+  rejected for good, or found that there is none (a gap).  It is answered once that is written.
+- Each partition has its own answer: INVALID_RECORD_STATE for what the member does not have (any
+  longer), INVALID_REQUEST for what cannot be.  Then nothing of that partition has happened.
+- Epoch -1 ends the session and gives back what the member has; 0 begins none here.
+- UNSUPPORTED_VERSION where there are no share groups.
+
+Version notes: locks are renewed, and their length told, from v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from kwire.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from kwire.context import Context
+from kwire.handlers.share_group_heartbeat import is_served
+from kwire.share.session import BEGIN_EPOCH, END_EPOCH, Place, ShareSession
+from kwire.sharing.acknowledging import Batch, Outcome, acknowledge
+
+Said = list[tuple[Place, Sequence[Batch]]]
+
+
+def handle(
+    broker: Broker, request: ShareAcknowledgeRequest, context: Context
+) -> ShareAcknowledgeResponse | Awaitable[ShareAcknowledgeResponse]:
+    if not is_served(broker):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if request.group_id is None or not request.member_id:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
+    session = _session(broker, request)
+    if isinstance(session, ErrorCode):
+        return ShareAcknowledgeResponse(error_code=session)
+    return _answer(broker, request, context.api_version, session)
+
+
+def _session(broker: Broker, request: ShareAcknowledgeRequest) -> ShareSession | ErrorCode:
+    reader = request.group_id or "", request.member_id or ""
+    epoch = request.share_session_epoch
+    if epoch == BEGIN_EPOCH:
+        return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    sessions = broker.shares.sessions
+    return sessions.end(reader) if epoch == END_EPOCH else sessions.next(reader, epoch)
+
+
+async def _answer(
+    broker: Broker, request: ShareAcknowledgeRequest, version: int, session: ShareSession
+) -> ShareAcknowledgeResponse:
+    shares = broker.shares
+    group_id, member_id = request.group_id or "", request.member_id or ""
+    said: Said = [
+        ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
+        for topic in request.topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    ]
+    outcomes = await acknowledge(
+        shares, group_id, member_id, said, version, renews=request.is_renew_ack
+    )
+    if request.share_session_epoch == END_EPOCH:
+        shares.release(group_id, member_id, list(session.places))
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=shares.settings.of(group_id).limits.lock_ms,
+        responses=_by_topic(said, outcomes),
+    )
+
+
+def _by_topic(said: Said, outcomes: list[Outcome]) -> list[ShareAcknowledgeTopicResponse]:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for ((topic_id, index), _), outcome in zip(said, outcomes, strict=True):
+        topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
+        topic.partitions.append(
+            PartitionData(
+                partition_index=index, error_code=outcome.error, error_message=outcome.sentence
+            )
+        )
+    return list(topics.values())

@@ -1,0 +1,72 @@
+"""Which partitions a member reads on this broker (KIP-932), and in which order it says so.
+
+A session begins with epoch 0 and ends with -1; each request between has the next epoch.  It names
+only the partitions that are new or no longer wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kwire.codecs.errors import ErrorCode
+
+BEGIN_EPOCH, END_EPOCH = 0, -1
+_EPOCH_MAX = 2**31 - 1
+
+Place = tuple[bytes, int]
+"""Topic id and partition."""
+Reader = tuple[str, str]
+"""Group id and member id."""
+
+
+@dataclass(slots=True)
+class ShareSession:
+    epoch: int = 1
+    """Of the next request."""
+    places: dict[Place, None] = field(default_factory=dict)
+    """In the order in which they are read next."""
+
+    def advance(self) -> None:
+        self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+
+    def change(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
+        self.places.update(dict.fromkeys(wanted))
+        for place in forgotten:
+            self.places.pop(place, None)
+
+    def turn(self) -> list[Place]:
+        """All places; the first is the last next time, so that each is read."""
+        places = list(self.places)
+        if places:
+            del self.places[places[0]]
+            self.places[places[0]] = None
+        return places
+
+
+class ShareSessions:
+    """Of all members of all share groups."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[Reader, ShareSession] = {}
+
+    def begin(self, reader: Reader, most: int) -> ShareSession | ErrorCode:
+        """In the place of one that the member had; `most`: of all members."""
+        self._sessions.pop(reader, None)
+        if len(self._sessions) >= most:
+            return ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        session = self._sessions[reader] = ShareSession()
+        return session
+
+    def next(self, reader: Reader, epoch: int) -> ShareSession | ErrorCode:
+        """The session that a request of this epoch belongs to; the next one is of the next."""
+        session = self._sessions.get(reader)
+        if session is None:
+            return ErrorCode.SHARE_SESSION_NOT_FOUND
+        if epoch != session.epoch:
+            return ErrorCode.INVALID_SHARE_SESSION_EPOCH
+        session.advance()
+        return session
+
+    def end(self, reader: Reader) -> ShareSession | ErrorCode:
+        return self._sessions.pop(reader, ErrorCode.SHARE_SESSION_NOT_FOUND)

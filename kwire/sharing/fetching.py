@@ -1,0 +1,197 @@
+"""The work of a ShareFetch: records for one member, in the order of its session.
+
+Each partition is read from where something is available.  The member gets whole batches, and is
+told which of their records it has; it passes over the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.codecs import batches as record_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    PartitionData,
+    ShareFetchRequest,
+)
+from kwire.log import LogError, aborted_in
+from kwire.partitions.purgatory import ParkedFetch
+from kwire.share.partition import AcknowledgedBatch, AcknowledgeType, Acquired
+from kwire.share.records import ShareKey
+from kwire.share.session import Place
+from kwire.sharing.led import LedPartition
+from kwire.sharing.manager import ShareManager
+
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+
+RECORD_LIMIT = 1
+"""`ShareAcquireMode`: `MaxRecords` is strict."""
+
+Found = dict[Place, PartitionData]
+
+
+class ShareFetch:
+    """One request being answered."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        shares: ShareManager,
+        request: ShareFetchRequest,
+        places: Iterable[Place],
+    ) -> None:
+        self._broker = broker
+        self._shares = shares
+        self._request = request
+        self._group_id = request.group_id or ""
+        self._member_id = request.member_id or ""
+        self._places = list(places)
+        self._led: dict[Place, LedPartition] = {}
+        self.found: Found = {}
+
+    async def run(self) -> Found:
+        """Wait until there is something for the member, or its time is up."""
+        for place in self._places:
+            await self._open(place)
+        if self._read() or self._request.max_wait_ms <= 0 or not self._led:
+            return self.found
+        waiters = []
+        for led in self._led.values():
+            waiters += [led.waiters, led.partition.fetch_waiters]
+        with (
+            trio.move_on_after(self._request.max_wait_ms / 1000),
+            ParkedFetch(waiters) as parked,
+        ):
+            while not self._read() and not parked.changed:
+                await parked.arrival(0)
+        return self.found
+
+    async def _open(self, place: Place) -> None:
+        led = await self._shares.led(ShareKey(self._group_id, *place))
+        if isinstance(led, LedPartition):
+            self._led[place] = led
+        else:
+            self.found[place] = self._refused(place, led)
+
+    def _refused(self, place: Place, error: ErrorCode) -> PartitionData:
+        data = PartitionData(partition_index=place[1], error_code=error, records=b"")
+        name = self._broker.topic_name(place[0])
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
+            partition = self._broker.image.topics[name].partitions[place[1]]
+            data.current_leader = LeaderIdAndEpoch(partition.leader, partition.leader_epoch)
+        return data
+
+    def _read(self) -> bool:
+        """Whether there is something to tell."""
+        room = self._request.max_bytes
+        most = self._request.max_records
+        for place, led in self._led.items():
+            if room <= 0 or most <= 0:
+                break
+            try:
+                data = self._acquire(place, led, room, most)
+            except LogError as problem:
+                data = self._refused(place, problem.error)
+            if data is not None:
+                self.found[place] = data
+                room -= len(data.records) if isinstance(data.records, bytes) else 0
+                most -= sum(
+                    each.last_offset - each.first_offset + 1 for each in data.acquired_records
+                )
+        return bool(self.found)
+
+    def _acquire(
+        self, place: Place, led: LedPartition, room: int, most: int
+    ) -> PartitionData | None:
+        partition, records = led.partition, led.records
+        settings = self._shares.settings.of(self._group_id)
+        partition.check_leads()
+        records.begin_at(partition.log_start_offset)
+        if not records.may_acquire(settings.limits):
+            return None
+        committed = settings.committed_only
+        end = partition.last_stable_offset if committed else partition.high_watermark
+        offset = records.next_fetch_offset
+        region = None
+        if offset < end:
+            region = partition.read(offset, room, max_offset=end, min_one_batch=True)
+        if region is None:
+            return None
+        data = region.read()
+        headers = list(record_batches.iter_batches(data))
+        read = [(header.base_offset, header.last_offset) for _, header in headers]
+        request = self._request
+        acquired = records.acquire(
+            self._member_id,
+            read,
+            most,
+            request.batch_size,
+            led.now_ms,
+            settings.limits,
+            at_most=request.share_acquire_mode == RECORD_LIMIT,
+        )
+        led.watch_locks()
+        if committed and acquired:
+            aborted = _aborted(headers, aborted_in(partition.log, region))
+            acquired = self._without(led, acquired, aborted)
+            if not acquired:  # what follows may be for the member
+                return self._acquire(place, led, room, most)
+        if not acquired:
+            return None
+        return PartitionData(
+            partition_index=place[1],
+            records=_cut(data, headers, acquired[0].first, acquired[-1].last),
+            acquired_records=[AcquiredRecords(*each) for each in acquired],
+        )
+
+    def _without(
+        self, led: LedPartition, acquired: list[Acquired], aborted: list[tuple[int, int]]
+    ) -> list[Acquired]:
+        """Records of aborted transactions are done with, before anybody has seen them."""
+        left: list[Acquired] = []
+        for each in acquired:
+            at = each.first
+            for first, last in aborted:
+                first, last = max(first, at), min(last, each.last)
+                if first > last:
+                    continue
+                done = AcknowledgedBatch(first, last, [AcknowledgeType.REJECT])
+                led.acknowledge(self._member_id, [done], lambda _: None)
+                if at < first:
+                    left.append(each._replace(first=at, last=first - 1))
+                at = last + 1
+            if at <= each.last:
+                left.append(each._replace(first=at))
+        return left
+
+
+def _aborted(
+    headers: list[tuple[int, record_batches.BatchHeader]], transactions: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The batches of producers whose transaction was aborted, until its marker."""
+    begins = sorted(transactions, key=lambda each: each[1])
+    producers: set[int] = set()
+    found = []
+    for _, header in headers:
+        while begins and begins[0][1] <= header.last_offset:
+            producers.add(begins.pop(0)[0])
+        if header.producer_id in producers and header.is_transactional:
+            found.append((header.base_offset, header.last_offset))
+            if header.is_control:
+                producers.discard(header.producer_id)
+    return found
+
+
+def _cut(
+    data: bytes, headers: list[tuple[int, record_batches.BatchHeader]], first: int, last: int
+) -> bytes:
+    """The batches that hold what is acquired."""
+    starts = [at for at, header in headers if header.last_offset >= first]
+    ends = [at for at, header in headers if header.base_offset > last]
+    return data[starts[0] if starts else 0 : ends[0] if ends else len(data)]

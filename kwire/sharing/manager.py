@@ -1,0 +1,88 @@
+"""The share partitions of this broker, and the sessions of who reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.share import answered
+from kwire.share.records import ShareKey
+from kwire.share.session import Place, ShareSessions
+from kwire.sharing.host import ShareHost
+from kwire.sharing.led import LedPartition, told
+from kwire.sharing.limits import ShareSettings
+
+if TYPE_CHECKING:
+    from kwire.partitions.partition import Partition
+
+
+class ShareManager:
+    """See the module."""
+
+    def __init__(self, broker: ShareHost) -> None:
+        self._broker = broker
+        self.settings = ShareSettings(broker)
+        self.sessions = ShareSessions()
+        self._led: dict[ShareKey, LedPartition] = {}
+
+    def find(self, key: ShareKey) -> LedPartition | None:
+        """As it is read already."""
+        led = self._led.get(key)
+        if led is not None and (not led.is_current or led.partition is not self._hosted(key)):
+            self._drop(led)
+            return None
+        return led
+
+    async def led(self, key: ShareKey) -> LedPartition | ErrorCode:
+        """Read from the share coordinator what is known of it, where nobody has yet."""
+        found = self.find(key)
+        if found is not None:
+            return found
+        partition = self._hosted(key)
+        if partition is None:
+            return self.why_not_read(key.topic_id)
+        if not partition.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        coordinator = self._broker.share_coordinator
+        answer = await answered(coordinator.read(key, partition.leader_epoch))
+        if answer.state is None:
+            return told(answer.error)
+        again = self.find(key)  # others may have asked meanwhile
+        if again is not None:
+            return again
+        led = LedPartition(
+            key,
+            partition,
+            answer.state,
+            lambda: self.settings.of(key.group_id),
+            coordinator,
+            self._broker.timers,
+            self._broker.now_ms(),
+            lambda: self._forget(key, led),
+        )
+        self._led[key] = led
+        return led
+
+    def why_not_read(self, topic_id: bytes) -> ErrorCode:
+        """What is said of a partition that nobody reads here."""
+        known = self._broker.topic_name(topic_id) is not None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+
+    def _hosted(self, key: ShareKey) -> Partition | None:
+        name = self._broker.topic_name(key.topic_id)
+        return None if name is None else self._broker.partition(name, key.partition)
+
+    def _drop(self, led: LedPartition) -> None:
+        led.stop()
+        self._forget(led.key, led)
+
+    def _forget(self, key: ShareKey, led: LedPartition) -> None:
+        if self._led.get(key) is led:
+            del self._led[key]
+
+    def release(self, group_id: str, member_id: str, places: list[Place]) -> None:
+        """What a member has of these is for others."""
+        for topic_id, partition in places:
+            led = self.find(ShareKey(group_id, topic_id, partition))
+            if led is not None:
+                led.release(member_id)
