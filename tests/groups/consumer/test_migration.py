@@ -338,6 +338,18 @@ def test_and_when_its_session_ends() -> None:
     settled(simulation, old)
 
 
+def test_the_classic_group_waits_for_nobody_who_is_not_heard_of() -> None:
+    simulation = started()
+    first, old = mixed(simulation)
+    old.beat()
+    simulation.wait(SESSION_TIMEOUT_MS // 2)
+    first.leave()
+    simulation.wait(SESSION_TIMEOUT_MS - 1)
+    assert classic_group_in(simulation).members.keys() == {old.member_id}
+    simulation.wait(1)
+    assert classic_group_in(simulation).state is ClassicState.EMPTY
+
+
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
 def test_the_policy_may_keep_it(policy: MigrationPolicy) -> None:
     simulation = started(group_consumer_migration_policy=policy)
