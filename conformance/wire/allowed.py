@@ -179,6 +179,7 @@ ITEMS = (
             "listener.security.protocol.map",
             "listeners",
             "log.dirs",
+            "metric.reporters",
             "node.id",
             "num.partitions",
             "process.roles",

@@ -49,7 +49,10 @@ def test_every_route_says_what_it_needs() -> None:
         assert callable(guard_of(route)), route
     free = {route.api_key.name.lower() for route in ROUTES if route.needs is None}
     of_a_tokens_renewers = {"renew_delegation_token", "expire_delegation_token"}
-    assert free == {"api_versions", *BEFORE_THE_FIRST_REQUEST, *of_a_tokens_renewers}
+    who_tells_of_itself = {"get_telemetry_subscriptions", "push_telemetry"}
+    assert free == {
+        "api_versions", *BEFORE_THE_FIRST_REQUEST, *of_a_tokens_renewers, *who_tells_of_itself
+    }  # fmt: skip
 
 
 @pytest.mark.slow

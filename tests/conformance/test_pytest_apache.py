@@ -12,7 +12,7 @@ CONFTEST = """
 import subprocess, sys
 from pathlib import Path
 import pytest
-from kwire.conformance import pytest_apache
+from kwire.conformance import pytest_apache, telemetry_receiver
 
 pytest_plugins = ["kwire.conformance.pytest_apache"]
 
@@ -20,7 +20,7 @@ pytest_plugins = ["kwire.conformance.pytest_apache"]
 class Node:
     bootstrap = "here"
 
-    def __init__(self, directory):
+    def __init__(self, directory, settings, plugins):
         self.directory = directory
 
     def start(self):
@@ -36,6 +36,7 @@ class Node:
 
 ROOT = Path(__file__).parent
 pytest_apache.ApacheKafka = Node
+telemetry_receiver.jar = lambda: ROOT / "plugin.jar"
 
 
 @pytest.fixture(scope="session")
