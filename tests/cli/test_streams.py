@@ -106,7 +106,9 @@ class Terminal:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def _read(self, timeout_s: float) -> bool:
-        if not select.select([self._master], [], [], timeout_s)[0]:
+        poll = select.poll()  # `select` knows no descriptors above 1023
+        poll.register(self._master, select.POLLIN)
+        if not poll.poll(1000 * timeout_s):
             return False
         try:
             data = os.read(self._master, 65_536)

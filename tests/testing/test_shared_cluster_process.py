@@ -73,17 +73,16 @@ def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
         assert cluster.wait_until_members() in (1, 2)
 
 
-def test_brokers_are_cut_off_and_found_again(tmp_path: Path) -> None:
-    """Nobody dies of it, for all are connected to the metadata: the leader has them leave the ISR,
-    and whoever does not hear the controller is not told."""
-    settings = {"replica.lag.time.max.ms": "2000", "replica.socket.timeout.ms": "2000"}
+QUICK = {"replica.lag.time.max.ms": "2000", "replica.socket.timeout.ms": "2000"}
+
+
+def test_a_broker_is_cut_off_and_found_again(tmp_path: Path) -> None:
+    """Nobody dies of it, for all are connected to the metadata: the leader has it leave the ISR."""
     with (
-        SharedClusterProcess(tmp_path, 3, settings, cuttable=True) as cluster,
+        SharedClusterProcess(tmp_path, 3, QUICK, cuttable=True) as cluster,
         Cluster(cluster.bootstrap, timeout_s=PATIENCE_S) as client,
     ):
-        leader = cluster.wait_until_members()
-        victim, other = (each for each in cluster.brokers if each != leader)
-        create_topic(client, "t", assignment=[[leader, victim, other]])
+        leader, victim, other = spread_topic(cluster, client)
         cluster.cut(victim)
         until_in_sync(client, {leader, other})
         known = membership(cluster.brokers[victim].port)
@@ -92,6 +91,15 @@ def test_brokers_are_cut_off_and_found_again(tmp_path: Path) -> None:
         cluster.heal()
         until_in_sync(client, {leader, other, victim})
 
+
+@pytest.mark.long
+def test_lines_are_cut_one_way_and_hold_through_restarts(tmp_path: Path) -> None:
+    """Whoever does not hear the controller is not told."""
+    with (
+        SharedClusterProcess(tmp_path, 3, QUICK, cuttable=True) as cluster,
+        Cluster(cluster.bootstrap, timeout_s=PATIENCE_S) as client,
+    ):
+        leader, victim, other = spread_topic(cluster, client)
         cluster.cut_one_way(other, leader)
         send(client)  # who has all there is counts as in sync, however long it was not heard of
         until_in_sync(client, {leader, victim})
@@ -107,6 +115,14 @@ def test_brokers_are_cut_off_and_found_again(tmp_path: Path) -> None:
         cluster.lose_holder()
         cluster.start()  # a cluster that is started anew has whole lines
         until_in_sync(client, {leader, other, victim})
+
+
+def spread_topic(cluster: SharedClusterProcess, client: Cluster) -> tuple[int, int, int]:
+    """Topic `t` on all three; its leader, which is the controller too, and the others."""
+    leader = cluster.wait_until_members()
+    victim, other = (each for each in cluster.brokers if each != leader)
+    create_topic(client, "t", assignment=[[leader, victim, other]])
+    return leader, victim, other
 
 
 def send(client: Cluster) -> None:

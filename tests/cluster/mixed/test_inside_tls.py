@@ -5,7 +5,6 @@ Each has a listener without for a test's own work.
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,14 @@ def listeners(_broker_id: int, port: int) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("login", "third"),
-    [*product(("certificate", "PLAIN"), (KWIRE, APACHE)), ("OAUTHBEARER", APACHE)],
+    [
+        ("certificate", APACHE),
+        ("PLAIN", KWIRE),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in (("certificate", KWIRE), ("PLAIN", APACHE), ("OAUTHBEARER", APACHE))
+        ),
+    ],
 )
 def test_records_are_replicated_and_brokers_take_over(
     zookeeper: ZooKeeperProcess,
