@@ -130,6 +130,20 @@ def seen(client: Cluster) -> dict[str, Any]:
     }
 
 
+def told(
+    client: Cluster, *, users: int, acls: int, quotas: int, last: dict[str, float]
+) -> dict[str, Any]:
+    """What is seen once there are so many of each, and the last that was changed: Apache Kafka's
+    controller answers a moment before its broker knows."""
+    deadline = time.monotonic() + 120
+    while True:
+        now = seen(client)
+        counts = len(now["users"]), len(now["acls"]), len(now["quotas"])
+        if counts == (users, acls, quotas) and last in [values for _, values in now["quotas"]]:
+            return now
+        assert time.monotonic() < deadline, now
+
+
 def test_users_rights_and_quotas_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
     swapped = Swapped(tmp_path)
     with swapped.apache() as client:
@@ -139,10 +153,7 @@ def test_users_rights_and_quotas_there_and_back(apache_kafka_libs: Path, tmp_pat
         create_acls(client, [ALICE, DENIED, *OTHERS])
         for entity, values in QUOTAS:
             alter_quotas(client, entity, values)
-        deadline = time.monotonic() + 120  # what was answered is told a moment later
-        while len((before := seen(client))["quotas"]) < len(QUOTAS):
-            assert time.monotonic() < deadline, before
-        assert (len(before["acls"]), len(before["quotas"])) == (4, len(QUOTAS))
+        before = told(client, users=2, acls=4, quotas=len(QUOTAS), last=QUOTAS[-1][1])
 
     with swapped.kwire(killed=True) as client:
         assert seen(client) == before
@@ -169,7 +180,7 @@ def test_users_rights_and_quotas_there_and_back(apache_kafka_libs: Path, tmp_pat
         remove_passwords(client, ["eve"], SCRAM)
         alter_quotas(client, {"user": "eve"}, {"controller_mutation_rate": None})
         alter_quotas(client, {"user": "alice"}, {"request_percentage": 8})
-        before = seen(client)
+        before = told(client, users=1, acls=0, quotas=6, last={"request_percentage": 8.0})
 
     with swapped.kwire() as client:
         assert seen(client) == before
