@@ -177,9 +177,12 @@ async def test_zookeeper_stands_still_for_a_while(
         assert untroubled(store)
 
 
+@pytest.mark.long
 async def test_zookeeper_is_killed_and_back_before_the_session_is_over(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
+    """Long, for a ZooKeeper that starts may leave a connection without an answer, which kazoo
+    gives up after 10 s and more: then it is back in time or not."""
     async with opened(own_zookeeper.connect(f"/{unique}")) as store, trio.open_nursery() as nursery:
         await leading(store)
         await store.commit([CreateTopic(TOPIC)])
