@@ -73,6 +73,7 @@ def described(cluster: Cluster) -> Group:
     return group
 
 
+@pytest.mark.long
 def test_a_group_goes_on_without_the_broker_that_coordinated_it(tmp_path: Path) -> None:
     places = [TopicPartition("t", index) for index in range(PARTITIONS)]
     with (
