@@ -9,6 +9,7 @@ one partition of `__consumer_offsets`; reading order is
     timers        what groups wait for
     effects, decision    what a decision comes to, before any of it has happened
     group, kind   what all groups have in common, and what each kind brings
+    metadata_hash, assigning    what those have in common whose coordinator assigns
     java          hashing as Java does it, where clients can see it
     offsets       committed offsets: commit, fetch, delete, expire
     pending_offsets, txn_offsets    those of transactions: committed, and not yet ended

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.coordinator.effects import TimerKey
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.limits import GroupLimits
@@ -12,6 +14,9 @@ class GroupDecision:
     """What would follow; nothing has happened yet."""
 
     __slots__ = ("effects", "group_id", "limits", "now_ms")
+
+    NOUN: ClassVar[str] = "group"
+    """What the broker's log calls it."""
 
     def __init__(self, group_id: str, limits: GroupLimits, now_ms: int, effects: Effects) -> None:
         self.group_id = group_id
@@ -30,7 +35,7 @@ class GroupDecision:
 
     def note(self, text: str) -> None:
         """Tell the operator; the runtime puts it into the broker's log."""
-        self.effects.notes.append(f"group {self.group_id}: {text}")
+        self.effects.notes.append(f"{self.NOUN} {self.group_id}: {text}")
 
     def begin_session(self, member_id: str, timeout_ms: int) -> None:
         """Start a session over: its member is out unless it is heard of in time."""

@@ -5,7 +5,6 @@ Reading order is
     records                  what `__consumer_offsets` says of such a group
     assignors/, target       who is to have which partitions
     member, group            what the records come to
-    metadata_hash            how a group sees that a topic has changed
     reconciliation           how a member gets from what it has to what it is to have
     patterns                 subscriptions by a regular expression
     following                how the group follows its records

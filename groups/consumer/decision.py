@@ -26,10 +26,9 @@ from kwire.codecs.messages.coordinator.consumer_group_regular_expression import 
 from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.groups.assigning import AssigningDecision
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.groups.consumer.metadata_hash import MetadataHashes
 from kwire.groups.consumer.records import (
     CurrentAssignment,
     Epoch,
@@ -44,10 +43,6 @@ from kwire.groups.consumer.timers import (
     MayDescribe,
     RebalanceTimer,
 )
-from kwire.groups.decision import GroupDecision
-from kwire.groups.effects import Effects
-from kwire.groups.limits import GroupLimits
-from kwire.groups.surroundings import Surroundings
 
 
 class ConsumerCaller(NamedTuple):
@@ -71,26 +66,10 @@ class Refusal:
         return ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message)
 
 
-class Decision(GroupDecision):
-    """The group as it is, and what would follow; nothing has happened yet."""
+class Decision(AssigningDecision[ConsumerGroup]):
+    """A decision about a consumer group: what would follow; nothing has happened yet."""
 
-    __slots__ = ("group", "hashes", "surroundings")
-
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        limits: GroupLimits,
-        surroundings: Surroundings,
-        hashes: MetadataHashes,
-        now_ms: int,
-    ) -> None:
-        super().__init__(group.group_id, limits, now_ms, Effects())
-        self.group = group
-        self.surroundings = surroundings
-        self.hashes = hashes
-
-    def append(self, *records: MachineRecord) -> None:
-        self.effects.records += records
+    __slots__ = ()
 
     # -- sessions
 
@@ -115,16 +94,8 @@ class Decision(GroupDecision):
 
     # -- the epoch
 
-    def metadata_hash(self, topic_names: frozenset[str]) -> int:
-        image = self.surroundings.image
-        return self.hashes.of_group(self.group.group_id, topic_names, image)
-
-    def next_epoch(self, metadata_hash: int) -> int:
-        """Begin the group's next epoch, in which the target is computed anew."""
-        epoch = self.group.epoch + 1
-        self.append(epoch_record(self.group.group_id, epoch, metadata_hash))
-        self.note(f"epoch {epoch} begins")
-        return epoch
+    def epoch_record(self, epoch: int, metadata_hash: int) -> Epoch:
+        return epoch_record(self.group_id, epoch, metadata_hash)
 
     # -- leaving
 

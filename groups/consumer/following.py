@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from kwire.groups.consumer.assignors.spec import as_read
+from kwire.groups.assigning import follow_target
 from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import (
@@ -44,7 +44,7 @@ def follow(group: ConsumerGroup, record: ConsumerGroupRecord) -> None:
             group.target_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
             group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
         case TargetAssignment():
-            _follow_target(group, record)
+            follow_target(group.target, record.key.member_id, record.value)
         case CurrentAssignment():
             _follow_assignment(group, record)
         case RegularExpression():
@@ -60,15 +60,6 @@ def _follow_metadata(group: ConsumerGroup, record: MemberMetadata) -> None:
     else:
         member = group.members.get(member_id) or ConsumerMember(member_id)
         group.put(member.with_metadata(record.value))
-
-
-def _follow_target(group: ConsumerGroup, record: TargetAssignment) -> None:
-    if record.value is None:
-        group.target.pop(record.key.member_id, None)
-    else:
-        topics = record.value.topic_partitions
-        listed = ((topic.topic_id, topic.partitions) for topic in topics)
-        group.target[record.key.member_id] = as_read(listed)
 
 
 def _follow_assignment(group: ConsumerGroup, record: CurrentAssignment) -> None:

@@ -20,7 +20,6 @@ from kwire.groups.consumer.group import CONSUMER_TYPE, ConsumerGroup
 from kwire.groups.consumer.heartbeat import Heartbeat
 from kwire.groups.consumer.leaving import leave
 from kwire.groups.consumer.member import JOIN_EPOCH, MemberState
-from kwire.groups.consumer.metadata_hash import MetadataHashes
 from kwire.groups.consumer.records import RECORDS, Epoch
 from kwire.groups.consumer.timers import (
     ClassicJoinTimer,
@@ -32,6 +31,7 @@ from kwire.groups.consumer.upgrade import upgrade
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
+from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.surroundings import Surroundings
 from kwire.groups.timers import GroupTimer, SessionTimer
 

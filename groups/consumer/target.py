@@ -13,21 +13,17 @@ from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from kwire.groups.assigning import topic_ids
 from kwire.groups.consumer.assignors import range as range_assignor
 from kwire.groups.consumer.assignors import uniform
 from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec, in_java_order
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import TargetAssignment, TargetEpoch
-from kwire.groups.java import HashTable, string_hash, uuid_hash
+from kwire.groups.java import HashTable, string_hash
 from kwire.metadata.image import ClusterImage
 
 ASSIGNORS = {uniform.NAME: uniform.assign, range_assignor.NAME: range_assignor.assign}
-
-
-def may_be_computed(last_ms: int, interval_ms: int, now_ms: int) -> bool:
-    """`consumer.assignment.interval.ms`: many who join at once share an assignment."""
-    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
 
 
 def compute(
@@ -58,14 +54,6 @@ def _spec(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> 
     )
 
 
-def topic_ids(names: Collection[str], image: ClusterImage) -> dict[bytes, None]:
-    """Of those that exist, as the keys, in the order in which Java's set would be walked."""
-    walked = HashTable.of_collection(string_hash, sorted(names))
-    topics = (image.topics.get(name) for name in walked)
-    ids = (topic.id for topic in topics if topic is not None)
-    return dict.fromkeys(HashTable.of_collection(uuid_hash, ids))
-
-
 def _is_homogeneous(members: Collection[ConsumerMember]) -> bool:
     """Whether all are subscribed to the same, by names alone or by one pattern alone."""
     patterns = {member.pattern for member in members if member.pattern}
@@ -83,13 +71,6 @@ def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
         if member.server_assignor is not None:
             votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
     return max(HashTable(string_hash, votes), key=lambda name: votes[name], default=None)
-
-
-def is_same(assignment: Assignment, other: Assignment) -> bool:
-    """Whatever the order."""
-    if assignment.keys() != other.keys():
-        return False
-    return all(set(other[topic_id]) == set(these) for topic_id, these in assignment.items())
 
 
 def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssignment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kwire.groups.assigning import is_same, may_be_computed, topic_ids
 from kwire.groups.consumer import target
 from kwire.groups.consumer.decision import Decision, partition_metadata_tombstone
 from kwire.groups.consumer.member import ConsumerMember, MemberState
@@ -67,7 +68,7 @@ class Update:
         group, decision = self.group, self.decision
         settings = decision.surroundings.settings(group.group_id)
         interval_ms, now_ms = settings.assignment_interval_ms, decision.now_ms
-        due = target.may_be_computed(group.target_timestamp_ms, interval_ms, now_ms)
+        due = may_be_computed(group.target_timestamp_ms, interval_ms, now_ms)
         if group.target_epoch >= epoch or not due:
             return self.last_target(updated)
         assigned = target.compute(
@@ -77,7 +78,7 @@ class Update:
             settings.default_assignor,
         )
         for member_id, assignment in assigned.items():
-            if not target.is_same(group.target.get(member_id, {}), assignment):
+            if not is_same(group.target.get(member_id, {}), assignment):
                 decision.append(target.record(group.group_id, member_id, assignment))
         decision.append(target.epoch_record(group.group_id, epoch, now_ms))
         return Target(epoch, assigned[updated.member_id])
@@ -90,8 +91,8 @@ class Update:
             return updated
         group, decision = self.group, self.decision
         names = group.topic_names_by(updated)
-        topic_ids = target.topic_ids(names, decision.surroundings.image)
-        step = Reconciliation(updated, goal, topic_ids, owned, group.is_held)
+        subscribed = topic_ids(names, decision.surroundings.image)
+        step = Reconciliation(updated, goal, subscribed, owned, group.is_held)
         reconciled = step.step(subscription_changed=subscription_changed)
         if reconciled is not None and reconciled != updated:
             decision.append(reconciled.to_assignment(group.group_id))

@@ -20,16 +20,11 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_member impo
     ShareGroupTargetAssignmentMemberKey,
 )
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from kwire.coordinator.machine import MachineRecord
-from kwire.groups.consumer.metadata_hash import MetadataHashes
-from kwire.groups.effects import Effects
-from kwire.groups.limits import GroupLimits
+from kwire.groups.assigning import AssigningDecision
 from kwire.groups.share.group import ShareGroup, topic_names_of
 from kwire.groups.share.initializing import NOTHING, Topics
 from kwire.groups.share.member import ShareMember
 from kwire.groups.share.records import CurrentAssignment, Epoch, MemberMetadata, TargetAssignment
-from kwire.groups.surroundings import Surroundings
-from kwire.groups.timers import SessionTimer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,55 +53,25 @@ class HeartbeatReply(NamedTuple):
     initialization: Initialization | None = None
 
 
-class Decision:
-    """The group as it is, and what would follow; nothing has happened yet."""
+class Decision(AssigningDecision[ShareGroup]):
+    """A decision about a share group: what would follow; nothing has happened yet."""
 
-    __slots__ = ("effects", "group", "hashes", "limits", "now_ms", "surroundings")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        group: ShareGroup,
-        limits: GroupLimits,
-        surroundings: Surroundings,
-        hashes: MetadataHashes,
-        now_ms: int,
-    ) -> None:
-        self.group = group
-        self.limits = limits
-        self.surroundings = surroundings
-        self.hashes = hashes
-        self.now_ms = now_ms
-        self.effects = Effects()
-
-    def append(self, *records: MachineRecord) -> None:
-        self.effects.records += records
-
-    def note(self, text: str) -> None:
-        """Tell the operator; the runtime puts it into the broker's log."""
-        self.effects.notes.append(f"share group {self.group.group_id}: {text}")
+    NOUN = "share group"
 
     # -- sessions
 
     def expect_heartbeat(self, member_id: str) -> None:
         """Start the member's session over; it is removed unless it is heard of in time."""
-        group_id = self.group.group_id
-        timer = SessionTimer(group_id, member_id)
-        timeout_ms = self.surroundings.share_settings(group_id).session_timeout_ms
-        self.effects.timers.append((timer.key, timer, timeout_ms))
+        settings = self.surroundings.share_settings(self.group_id)
+        self.begin_session(member_id, settings.session_timeout_ms)
 
     # -- the epoch
 
-    def metadata_hash(self, topic_names: frozenset[str]) -> int:
-        image = self.surroundings.image
-        return self.hashes.of_group(self.group.group_id, topic_names, image)
-
-    def next_epoch(self, metadata_hash: int) -> int:
-        """Begin the group's next epoch, in which the target is computed anew."""
-        epoch, group_id = self.group.epoch + 1, self.group.group_id
+    def epoch_record(self, epoch: int, metadata_hash: int) -> Epoch:
         value = ShareGroupMetadataValue(epoch, metadata_hash)
-        self.append(Epoch(ShareGroupMetadataKey(group_id), value))
-        self.note(f"epoch {epoch} begins")
-        return epoch
+        return Epoch(ShareGroupMetadataKey(self.group_id), value)
 
     def initialize(self, topic_names: frozenset[str], epoch: int) -> Initialization | None:
         """Have the share coordinator told of partitions that it does not know."""
@@ -128,6 +93,6 @@ class Decision:
             TargetAssignment(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
             MemberMetadata(ShareGroupMemberMetadataKey(group_id, member_id), None),
         )
-        self.effects.timers.append((SessionTimer(group_id, member_id).key, None, 0))
+        self.end_session(member_id)
         left = (each for each in self.group.members.values() if each is not gone)
         self.next_epoch(self.metadata_hash(topic_names_of(left)))

@@ -16,8 +16,8 @@ from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from kwire.groups.assigning import is_same, may_be_computed
 from kwire.groups.consumer.assignors.spec import Assignment
-from kwire.groups.consumer.target import may_be_computed
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.share import target
 from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
@@ -127,7 +127,7 @@ class Heartbeat:
         assigned = target.compute(group, members, decision.surroundings.image)
         for member_id, assignment in assigned.items():
             before = group.target.get(member_id)
-            if before is None or not target.is_same(before, assignment):
+            if before is None or not is_same(before, assignment):
                 decision.append(target.record(group.group_id, member_id, assignment))
         decision.append(target.epoch_record(group.group_id, epoch, now_ms))
         return epoch, assigned[updated.member_id]
@@ -147,7 +147,7 @@ class Heartbeat:
         """The assignment is told who joins, asks for it, or gets another than before."""
         request = self._request
         asked = request.member_epoch == JOIN_EPOCH or request.subscribed_topic_names is not None
-        told = asked or not target.is_same(before.assigned, now.assigned)
+        told = asked or not is_same(before.assigned, now.assigned)
         settings = self._decision.surroundings.share_settings(self._group.group_id)
         return ShareGroupHeartbeatResponse(
             member_id=now.member_id,

@@ -16,11 +16,11 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
 from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.coordinator.machine import MachineRecord
-from kwire.groups.consumer.assignors.spec import as_read
-from kwire.groups.consumer.metadata_hash import MetadataHashes
+from kwire.groups.assigning import follow_target
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
+from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.share import describing
 from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
 from kwire.groups.share.group import FIRST_EPOCH, SHARE_TYPE, ShareGroup
@@ -164,7 +164,7 @@ class Share:
                 group.target_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
                 group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
             case TargetAssignment():
-                _apply_target(group, record)
+                follow_target(group.target, record.key.member_id, record.value)
             case CurrentAssignment():
                 _apply_assignment(group, record)
             case StatePartitions():
@@ -227,15 +227,6 @@ def _apply_metadata(group: ShareGroup, record: MemberMetadata) -> None:
     else:
         member = group.members.get(member_id) or ShareMember(member_id)
         group.members[member_id] = member.with_metadata(record.value)
-
-
-def _apply_target(group: ShareGroup, record: TargetAssignment) -> None:
-    if record.value is None:
-        group.target.pop(record.key.member_id, None)
-    else:
-        topics = record.value.topic_partitions
-        listed = ((topic.topic_id, topic.partitions) for topic in topics)
-        group.target[record.key.member_id] = as_read(listed)
 
 
 def _apply_assignment(group: ShareGroup, record: CurrentAssignment) -> None:

@@ -17,7 +17,8 @@ from kwire.codecs.messages.coordinator.share_group_member_metadata import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
 )
-from kwire.groups.consumer.assignors.spec import Assignment, as_read
+from kwire.groups.assigning import assignment_of
+from kwire.groups.consumer.assignors.spec import Assignment
 from kwire.groups.share.records import CurrentAssignment, MemberMetadata
 
 JOIN_EPOCH = 0
@@ -97,12 +98,11 @@ class ShareMember:
         )
 
     def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> ShareMember:
-        listed = ((topic.topic_id, topic.partitions) for topic in value.assigned_partitions)
         return replace(
             self,
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            assigned=as_read(listed),
+            assigned=assignment_of(value.assigned_partitions),
         )
 
     def without_assignment(self) -> ShareMember:

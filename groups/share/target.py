@@ -13,8 +13,8 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
+from kwire.groups.assigning import topic_ids
 from kwire.groups.consumer.assignors.spec import Assignment, MemberSpec, in_java_order
-from kwire.groups.java import HashTable, string_hash, uuid_hash
 from kwire.groups.share import assignor
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareMember
@@ -39,12 +39,8 @@ def compute(
 
 
 def _spec(group: ShareGroup, member: ShareMember, image: ClusterImage) -> MemberSpec:
-    walked = HashTable.of_collection(string_hash, sorted(member.topic_names))
-    topics = (image.topics.get(name) for name in walked)
-    ids = (topic.id for topic in topics if topic is not None)
-    topic_ids = dict.fromkeys(HashTable.of_collection(uuid_hash, ids))
     has = group.target.get(member.member_id, {})
-    return MemberSpec(member.member_id, None, topic_ids, has)
+    return MemberSpec(member.member_id, None, topic_ids(member.topic_names, image), has)
 
 
 def _readable(group: ShareGroup, topic_id: bytes, image: ClusterImage) -> list[int]:
@@ -60,13 +56,6 @@ def within(assignment: Assignment, names: Collection[str], image: ClusterImage) 
         for topic_id, these in assignment.items()
         if image.names_by_id.get(topic_id) in names
     }
-
-
-def is_same(assignment: Assignment, other: Assignment) -> bool:
-    """Whatever the order."""
-    if assignment.keys() != other.keys():
-        return False
-    return all(set(other[topic_id]) == set(these) for topic_id, these in assignment.items())
 
 
 def record(group_id: str, member_id: str, assignment: Assignment) -> TargetAssignment:
