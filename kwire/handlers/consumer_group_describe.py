@@ -21,7 +21,7 @@ from kwire.codecs.messages.consumer_group_describe import (
 from kwire.context import Context
 from kwire.coordinators.promise import then_all
 from kwire.handlers.consumer_group_heartbeat import is_served
-from kwire.security.operations import GROUP_OPERATIONS
+from kwire.security.operations import tell_group_operations
 
 
 def handle(
@@ -37,7 +37,5 @@ def handle(
 
 
 def _response(groups: list[DescribedGroup], with_operations: bool) -> ConsumerGroupDescribeResponse:
-    for group in groups if with_operations else ():
-        if group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
+    tell_group_operations(groups, asked=with_operations)
     return ConsumerGroupDescribeResponse(groups=groups)

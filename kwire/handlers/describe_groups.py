@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from kwire.broker import Broker
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -22,7 +21,7 @@ from kwire.codecs.messages.describe_groups import (
 )
 from kwire.context import Context
 from kwire.coordinators.promise import then_all
-from kwire.security.operations import GROUP_OPERATIONS
+from kwire.security.operations import tell_group_operations
 
 
 def handle(
@@ -35,8 +34,5 @@ def handle(
 
 
 def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGroupsResponse:
-    if with_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
+    tell_group_operations(groups, asked=with_operations)
     return DescribeGroupsResponse(groups=groups)

@@ -13,7 +13,7 @@ Version notes: locks are renewed, and their length told, from v2.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
@@ -25,10 +25,8 @@ from kwire.codecs.messages.share_acknowledge import (
 )
 from kwire.context import Context
 from kwire.handlers.share_group_heartbeat import is_served
-from kwire.share.session import BEGIN_EPOCH, END_EPOCH, Place, ShareSession
-from kwire.sharing.acknowledging import Batch, Outcome, acknowledge
-
-Said = list[tuple[Place, Sequence[Batch]]]
+from kwire.share.session import BEGIN_EPOCH, END_EPOCH, ShareSession
+from kwire.sharing.acknowledging import Outcome, Said, acknowledge, said_in
 
 
 def handle(
@@ -58,12 +56,7 @@ async def _answer(
 ) -> ShareAcknowledgeResponse:
     shares = broker.shares
     group_id, member_id = request.group_id or "", request.member_id or ""
-    said: Said = [
-        ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
-        for topic in request.topics
-        for partition in topic.partitions
-        if partition.acknowledgement_batches
-    ]
+    said = said_in(request)
     outcomes = await acknowledge(
         shares, group_id, member_id, said, version, renews=request.is_renew_ack
     )

@@ -15,7 +15,7 @@ Version notes: strict limits of records and renewed locks from v2.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 from kwire.broker import Broker
@@ -29,10 +29,8 @@ from kwire.codecs.messages.share_fetch import (
 from kwire.context import Context
 from kwire.handlers.share_group_heartbeat import is_served
 from kwire.share.session import BEGIN_EPOCH, END_EPOCH, Place, ShareSession
-from kwire.sharing.acknowledging import Batch, Outcome, acknowledge
+from kwire.sharing.acknowledging import Outcome, Said, acknowledge, said_in
 from kwire.sharing.fetching import Found, ShareFetch
-
-Said = list[tuple[Place, Sequence[Batch]]]
 
 
 def handle(
@@ -42,7 +40,7 @@ def handle(
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None or not request.member_id:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    said = _said(request)
+    said = said_in(request)
     if request.share_session_epoch == BEGIN_EPOCH and said:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
     session = _session(broker, request)
@@ -56,15 +54,6 @@ def handle(
         places, denied = split_readable(broker, context, places)
         said = [each for each in said if each[0] not in denied]
     return _answer(broker, request, context.api_version, Turn(session, places, denied), said)
-
-
-def _said(request: ShareFetchRequest) -> Said:
-    return [
-        ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
-        for topic in request.topics
-        for partition in topic.partitions
-        if partition.acknowledgement_batches
-    ]
 
 
 def _session(broker: Broker, request: ShareFetchRequest) -> ShareSession | ErrorCode:

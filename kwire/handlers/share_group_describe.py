@@ -19,7 +19,7 @@ from kwire.codecs.messages.share_group_describe import (
 from kwire.context import Context
 from kwire.coordinators.promise import then_all
 from kwire.handlers.share_group_heartbeat import is_served
-from kwire.security.operations import GROUP_OPERATIONS
+from kwire.security.operations import tell_group_operations
 
 
 def handle(
@@ -35,7 +35,5 @@ def handle(
 
 
 def _response(groups: list[DescribedGroup], with_operations: bool) -> ShareGroupDescribeResponse:
-    for group in groups if with_operations else ():
-        if group.error_code == ErrorCode.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
+    tell_group_operations(groups, asked=with_operations)
     return ShareGroupDescribeResponse(groups=groups)

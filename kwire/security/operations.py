@@ -6,6 +6,10 @@ that the kind of resource knows.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from kwire.codecs.errors import ErrorCode
 from kwire.metadata.acls import AclOperation
 
 NOT_ASKED = -(2**31)
@@ -44,3 +48,10 @@ CLUSTER_OPERATIONS = _bits(
     AclOperation.ALTER_CONFIGS,
     AclOperation.IDEMPOTENT_WRITE,
 )
+
+
+def tell_group_operations(groups: Iterable[Any], *, asked: bool) -> None:
+    """Tell of groups that were found and described, of whatever kind, what may be done to them."""
+    for group in groups if asked else ():
+        if group.error_code == ErrorCode.NONE:
+            group.authorized_operations = GROUP_OPERATIONS

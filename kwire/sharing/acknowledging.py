@@ -7,6 +7,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeRequest
+from kwire.codecs.messages.share_fetch import ShareFetchRequest
 from kwire.coordinators.promise import Promise
 from kwire.share.partition import AcknowledgedBatch, AcknowledgeType, Refused
 from kwire.share.records import ShareKey
@@ -24,6 +26,19 @@ class Batch(Protocol):
     first_offset: int
     last_offset: int
     acknowledge_types: list[int]
+
+
+Said = list[tuple[Place, Sequence[Batch]]]
+"""Of which partitions a request says something, and what."""
+
+
+def said_in(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Said:
+    return [
+        ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
+        for topic in request.topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    ]
 
 
 class Outcome(NamedTuple):

@@ -33,15 +33,12 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kwire.security.guards.base import Access, Proceed, Request, Response, then
-from kwire.security.operations import GROUP_OPERATIONS
+from kwire.security.guards.describing import may_know, tell_operations, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kwire.codecs.messages.consumer_group_describe import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-    )
+    from kwire.codecs.messages.consumer_group_describe import ConsumerGroupDescribeRequest
     from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from kwire.codecs.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from kwire.codecs.messages.describe_groups import (
@@ -76,11 +73,7 @@ def describe_groups(access: Access, request: DescribeGroupsRequest, proceed: Pro
 
     def merge(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
-            for group in response.groups:
-                if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = access.authority.operations(
-                        access.context, GROUP_OPERATIONS, GROUP, group.group_id
-                    )
+            tell_operations(access, response.groups)
         response.groups = [*refused, *response.groups]
         return response
 
@@ -90,11 +83,10 @@ def describe_groups(access: Access, request: DescribeGroupsRequest, proceed: Pro
 def consumer_group_heartbeat(
     access: Access, request: ConsumerGroupHeartbeatRequest, proceed: Proceed
 ) -> Response:
-    """Nobody may subscribe to a topic that they may not know; a pattern matches no such topic."""
+    """A pattern matches no topic that the sender may not know."""
     if not access.may(AclOperation.READ, GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=DENIED)
-    names = request.subscribed_topic_names or ()
-    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, names)) < len(set(names)):
+    if not may_know(access, request.subscribed_topic_names or ()):
         return ConsumerGroupHeartbeatResponse(error_code=TOPIC_DENIED)
     authority, sender = access.authority, copy(access.context)
     access.context.may_describe = lambda name: authority.allows(
@@ -109,34 +101,17 @@ def consumer_group_describe(
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
     request.group_ids = allowed
     refused = [DescribedConsumerGroup(error_code=DENIED, group_id=each) for each in denied]
-
-    def merge(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
-        for group in response.groups:
-            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = access.authority.operations(
-                    access.context, GROUP_OPERATIONS, GROUP, group.group_id
-                )
-            _hide_unknown_topics(access, group)
-        response.groups = [*refused, *response.groups]
-        return response
-
-    return then(proceed(request), merge)
+    return then(proceed(request), telling(access, request, refused, _topic_names))
 
 
-def _hide_unknown_topics(access: Access, group: DescribedConsumerGroup) -> None:
-    """Members are told of only to whom may know all topics that are dealt out to them."""
-    names = {
+def _topic_names(group: DescribedConsumerGroup) -> set[str]:
+    """Of all topics that are dealt out to members."""
+    return {
         topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, names)) < len(names):
-        group.error_code = TOPIC_DENIED
-        group.error_message = (
-            "The group has described topic(s) that the client is not authorized to describe."
-        )
-        group.members = []
 
 
 def list_groups(access: Access, request: ListGroupsRequest, proceed: Proceed) -> Response:

@@ -11,13 +11,10 @@ from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.metadata.acls import AclOperation, ResourceType
 from kwire.security.guards.base import Access, Proceed, Response, then
-from kwire.security.operations import GROUP_OPERATIONS
+from kwire.security.guards.describing import may_know, telling
 
 if TYPE_CHECKING:
-    from kwire.codecs.messages.share_group_describe import (
-        ShareGroupDescribeRequest,
-        ShareGroupDescribeResponse,
-    )
+    from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
     from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC
@@ -35,11 +32,9 @@ if TYPE_CHECKING:
 def share_group_heartbeat(
     access: Access, request: ShareGroupHeartbeatRequest, proceed: Proceed
 ) -> Response:
-    """Nobody may subscribe to a topic that they may not know."""
     if not access.may(AclOperation.READ, GROUP, request.group_id):
         return ShareGroupHeartbeatResponse(error_code=DENIED)
-    names = request.subscribed_topic_names or ()
-    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, names)) < len(set(names)):
+    if not may_know(access, request.subscribed_topic_names or ()):
         return ShareGroupHeartbeatResponse(error_code=TOPIC_DENIED)
     return proceed(request)
 
@@ -50,29 +45,13 @@ def share_group_describe(
     allowed, denied = access.split(AclOperation.DESCRIBE, GROUP, request.group_ids, str)
     request.group_ids = allowed
     refused = [DescribedGroup(error_code=DENIED, group_id=each) for each in denied]
-
-    def merge(response: ShareGroupDescribeResponse) -> ShareGroupDescribeResponse:
-        for group in response.groups:
-            if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-                group.authorized_operations = access.authority.operations(
-                    access.context, GROUP_OPERATIONS, GROUP, group.group_id
-                )
-            _hide_unknown_topics(access, group)
-        response.groups = [*refused, *response.groups]
-        return response
-
-    return then(proceed(request), merge)
+    return then(proceed(request), telling(access, request, refused, _topic_names))
 
 
-def _hide_unknown_topics(access: Access, group: DescribedGroup) -> None:
-    """A group is not told of by whom it may be known, but its topics may not."""
+def _topic_names(group: DescribedGroup) -> set[str]:
+    """Of all topics that members read, or want to."""
     names = {t.topic_name for m in group.members for t in m.assignment.topic_partitions}
-    names |= {name for member in group.members for name in member.subscribed_topic_names}
-    if len(access.permitted(AclOperation.DESCRIBE, TOPIC, sorted(names))) < len(names):
-        group.members = []
-        group.error_code = TOPIC_DENIED
-        group.error_message = "The group has described topic(s) that the client is not authorized "
-        group.error_message += "to describe."
+    return names | {name for member in group.members for name in member.subscribed_topic_names}
 
 
 def share_fetch(access: Access, request: ShareFetchRequest, proceed: Proceed) -> Response:
