@@ -24,6 +24,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "5000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "500",
 }
 MEMBER = {"group.protocol": "consumer", "enable.auto.commit": "false"}
 
@@ -73,7 +75,6 @@ def described(cluster: Cluster) -> Group:
     return group
 
 
-@pytest.mark.long
 def test_a_group_goes_on_without_the_broker_that_coordinated_it(tmp_path: Path) -> None:
     places = [TopicPartition("t", index) for index in range(PARTITIONS)]
     with (
