@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,8 @@ log = logging.getLogger("kwire.serve")
 @click.option("--secure", is_flag=True, help="TLS and passwords, with one user made: admin.")
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
+@click.option("--renewable", is_flag=True, hidden=True, help="As kwire.testing orders on stdin.")
+@click.option("--owns", type=click.Path(path_type=Path), hidden=True, help="Removed at the end.")
 def command(
     properties: str | None,
     settings: tuple[tuple[str, str], ...],
@@ -74,6 +76,8 @@ def command(
     secure: bool,
     exit_on_eof: bool,
     container: bool,
+    renewable: bool,
+    owns: Path | None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
@@ -103,6 +107,12 @@ def command(
 
         start_logging(log_level)
         serve_several(brokers, dict(settings), data, port, exit_on_eof=exit_on_eof)
+        return
+    if renewable:
+        from kwire.cli.hosting.renewing import serve_renewable
+
+        start_logging(log_level)
+        serve_renewable(developed(with_shorthands(dict(settings), data, port)), run_forked, owns)
         return
     try:
         if secure:
@@ -183,6 +193,11 @@ def with_shorthands(settings: dict[str, str], data: str | None, port: int | None
     return settings
 
 
+def run_forked(settings: Mapping[str, str], on_ready: Callable[[Broker], None]) -> None:
+    """As `run`, in a process that ends with the one that it was forked from."""
+    run(None, settings, {}, exit_on_eof=True, on_ready=on_ready)
+
+
 def run(
     path: Path | None,
     overrides: Mapping[str, str],
@@ -191,14 +206,17 @@ def run(
     container: bool = False,
     exit_on_eof: bool = False,
     prepare: Prepare | None = None,
+    on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
     """Load the configuration, serve, and tell in one sentence where that cannot be."""
     from kwire.cluster.store import StoreError
     from kwire.log import LogDirError, LogDirLocked
     from kwire.settings import ConfigError, load
 
-    def on_ready(broker: Broker) -> None:
+    def tell_ready(broker: Broker) -> None:
         announce(broker, container)
+        if on_ready is not None:
+            on_ready(broker)
 
     try:
         config = load(path, overrides, environ)
@@ -209,7 +227,7 @@ def run(
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
-        run_server(config, on_ready, exit_on_eof=exit_on_eof, prepare=prepare)
+        run_server(config, tell_ready, exit_on_eof=exit_on_eof, prepare=prepare)
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
 from kwire.cli.serve import DATA_DIR, DEVELOPMENT, with_shorthands
 from kwire.metadata.image import NO_CONTROLLER
 
@@ -54,8 +55,6 @@ OF_EVERY_MEMBER: Final = (
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
-HEARD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
-"""Signals that say what is to be done."""
 
 
 def settings_of(
@@ -171,36 +170,10 @@ class Cluster:
     # -- the children
 
     def _fork(self, broker_id: int, work: Callable[[int], None]) -> None:
-        # What is sent to the child at once is not for this process: until it has its own, all wait.
-        signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
-        pid = os.fork()
-        if pid:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
-            self._pids[broker_id] = pid
-            return
-        status = EXIT_FAILURE
-        try:
-            self._become_child()
-            work(broker_id)
-            status = 0
-        except SystemExit as error:
-            status = error.code if isinstance(error.code, int) else EXIT_FAILURE
-        except BaseException:
-            log.exception("broker %d ends", broker_id)
-        finally:
-            logging.shutdown()
-            os._exit(status)
-
-    def _become_child(self) -> None:
-        """Standard input ends when the parent does; Ctrl-C on a terminal is the parent's affair."""
-        signal.set_wakeup_fd(-1)
-        for number in HEARD:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
-        os.setpgid(0, 0)
-        os.dup2(self._alive[0], 0)
-        for descriptor in (*self._alive, self._ready[0], *self._signals):
-            os.close(descriptor)
+        inherited = (*self._alive, self._ready[0], *self._signals)
+        self._pids[broker_id] = fork(
+            lambda: work(broker_id), f"broker {broker_id}", self._alive[0], inherited
+        )
 
     def _hold(self, _: int) -> None:
         from kwire.cluster.shared.holder import hold
@@ -322,7 +295,7 @@ class Cluster:
             if found:
                 del self._pids[broker_id]
                 self._missing.add(broker_id)
-                ended.append((broker_id, _how(status)))
+                ended.append((broker_id, how_it_ended(status)))
         return ended
 
     def _stop(self) -> None:
@@ -346,12 +319,6 @@ class Cluster:
             while broker_id in self._pids:
                 time.sleep(POLL_S)
                 self._reap()
-
-
-def _how(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return f"ended with status {os.WEXITSTATUS(status)}"
 
 
 def _import_all() -> None:

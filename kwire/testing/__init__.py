@@ -1,29 +1,69 @@
 """A real kwire broker for a test: a process of its own, on a free port, with its own data.
 
-with BrokerProcess(tmp_path) as broker:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+with Kafka() as kafka:
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
 
-And several that are a cluster (`ClusterProcess`), on a real ZooKeeper (`ZooKeeperProcess`), or on
-one machine without (`SharedClusterProcess`).
+`Kafka` is for whole test runs (kwire.testing.kafka): it can be fresh again in a moment, and has
+helpers to fill topics and to look into them; pytest has it as the fixture `kafka`
+(kwire.testing.plugin).  `BrokerProcess` is one `kwire serve`, with a folder that the caller gives.
+Several are a cluster: `ClusterProcess`, on a real ZooKeeper (`ZooKeeperProcess`), or on one machine
+without (`SharedClusterProcess`).
+
+Each is imported when it is first asked for: pytest imports this package in every run.
 """
 
 from __future__ import annotations
 
-from kwire.testing.cluster import ClusterProcess
-from kwire.testing.host import Host
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess, BrokerStartError
-from kwire.testing.sharing import SharedClusterProcess
-from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster import ClusterProcess
+    from kwire.testing.host import Host
+    from kwire.testing.kafka import Kafka
+    from kwire.testing.ports import free_port
+    from kwire.testing.process import BrokerProcess, BrokerStartError
+    from kwire.testing.sharing import SharedClusterProcess
+    from kwire.testing.topics import Topic
+    from kwire.testing.values import NotARecord, Record
+    from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
 
 __all__ = [
     "BrokerProcess",
     "BrokerStartError",
     "ClusterProcess",
     "Host",
+    "Kafka",
+    "NotARecord",
+    "Record",
     "SharedClusterProcess",
+    "Topic",
     "ZooKeeperMissing",
     "ZooKeeperProcess",
     "ZooKeeperStartError",
     "free_port",
 ]
+
+_MODULES: Final = {
+    "BrokerProcess": "process",
+    "BrokerStartError": "process",
+    "ClusterProcess": "cluster",
+    "Host": "host",
+    "Kafka": "kafka",
+    "NotARecord": "values",
+    "Record": "values",
+    "SharedClusterProcess": "sharing",
+    "Topic": "topics",
+    "ZooKeeperMissing": "zookeeper",
+    "ZooKeeperProcess": "zookeeper",
+    "ZooKeeperStartError": "zookeeper",
+    "free_port": "ports",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -1,0 +1,281 @@
+"""A broker for a whole test run, that is fresh again whenever a test wants it so.
+
+with Kafka() as kafka:
+    orders = kafka.create_topic("orders", partitions=3)
+    orders.seed([{"fruit": "apples"}, Record("pears", key="k")])
+    ...                                       # what is tested, at kafka.bootstrap
+    kafka.wait_until_consumed("billing")
+    kafka.topic("bills").assert_holds([{"total": 3}])
+    kafka.reset()                             # a broker that nobody has used, at the same port
+
+It is a process of its own, on a free port, with its data in a folder of its own; both end with the
+process that started it, whatever becomes of that one.  `async with` works on asyncio and trio, and
+`await kafka.off_loop(kafka.wait_until_consumed, "billing")` waits without holding up the loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, ParamSpec, Self, TypeVar
+
+from kwire.testing.folders import Folder
+from kwire.testing.lifetime import Startable
+from kwire.testing.ports import free_port
+from kwire.testing.process import BrokerStartError, hold_lifeline
+from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HOST: Final = "127.0.0.1"
+SHOWN_RECORDS_MAX: Final = 20
+"""Of each topic, in the report on a failed test."""
+
+
+class Kafka(Startable):
+    """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None, *, port: int = 0) -> None:
+        self.settings = dict(settings or {})
+        self.port = port or free_port()
+        self._number = 0
+        """Of the broker, each with a folder of its own, since the start."""
+        self._folder: Folder | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client takes as its bootstrap servers."""
+        return f"{HOST}:{self.port}"
+
+    # -- its life
+
+    def start(self) -> None:
+        """Return once it serves.  Where it was stopped or killed, it goes on with its data.
+
+        Raises BrokerStartError.
+        """
+        if self._process is not None:
+            self._start_broker()
+            return
+        self._spawn()
+        try:
+            self._start_broker()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it, and remove its data."""
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+        if self._folder is not None:
+            self._folder.remove()
+            self._folder = None
+
+    def reset(self) -> None:
+        """Have a broker that nobody has used: no topics, groups, settings, users, nor clients.
+
+        The one before is killed, and its data removed.  Raises BrokerStartError.
+        """
+        before = self.data_dir
+        self._number += 1
+        self._start_broker()
+        self._tell("remove", before)
+
+    def shut_down(self) -> int:
+        """Have the broker end cleanly (SIGTERM), until `start`; its exit status."""
+        return self._ended("stop")
+
+    def kill(self) -> int:
+        """End the broker at once (SIGKILL), until `start`; its status, -9 unless it was dead."""
+        return self._ended("kill")
+
+    @property
+    def running(self) -> bool:
+        """Whether the broker is there; it may have died by itself."""
+        return self._process is not None and self._order("state")[0] == "ready"
+
+    @property
+    def pid(self) -> int:
+        """The broker's process.  Raises BrokerStartError where it does not run."""
+        word, number = self._order("state")
+        if word != "ready":
+            raise BrokerStartError(f"the broker has ended with status {number}:\n{self.log}")
+        return number
+
+    @property
+    def data_dir(self) -> Path:
+        """Where the broker keeps its data now: another folder after each `reset`."""
+        assert self._folder is not None, "it was not started"
+        return self._folder.path / f"data-{self._number}"
+
+    @property
+    def log(self) -> str:
+        """Everything that was logged since `start`, by all brokers."""
+        return self.log_since(0)
+
+    @property
+    def log_size_bytes(self) -> int:
+        """How long the log is by now, for `log_since`."""
+        return 0 if self._folder is None else self._log_path.stat().st_size
+
+    def log_since(self, position: int) -> str:
+        """What was logged after the log was that long."""
+        if self._folder is None:
+            return ""
+        with self._log_path.open("rb") as log:
+            log.seek(position)
+            return log.read().decode(errors="replace")
+
+    @property
+    def _log_path(self) -> Path:
+        assert self._folder is not None, "it was not started"
+        return self._folder.path / "broker.log"
+
+    def _spawn(self) -> None:
+        """The process that forks brokers: see kwire.cli.hosting.renewing."""
+        self._folder = Folder()
+        listener = f"PLAINTEXT://{HOST}:{self.port}"
+        settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
+        sets = [f"--set={name}={value}" for name, value in settings.items()]
+        command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, f"--owns={self._folder.path}", *sets],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=(self._folder.lock,),
+                start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
+            )
+        assert self._process.stdin is not None
+        hold_lifeline(self._process.stdin)
+
+    def _start_broker(self) -> None:
+        word, number = self._order("start", self.data_dir)
+        if word != "ready":
+            raise BrokerStartError(f"the broker ended with status {number}:\n{self.log}")
+
+    def _ended(self, order: str) -> int:
+        word, status = self._order(order)
+        assert word == "ended"
+        return status
+
+    def _order(self, word: str, folder: Path | None = None) -> tuple[str, int]:
+        self._tell(word, folder)
+        answer = self._answer().split()
+        if len(answer) != 2:
+            log = self.log
+            self.stop()
+            raise BrokerStartError(f"the broker's process has ended:\n{log}")
+        return answer[0], int(answer[1])
+
+    def _tell(self, word: str, folder: Path | None = None) -> None:
+        assert self._process is not None, "it was not started"
+        assert self._process.stdin is not None
+        order = word if folder is None else f"{word} {folder}"
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self._process.stdin.write(f"{order}\n".encode())
+
+    def _answer(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode()
+
+    # -- async with, on asyncio and on trio
+
+    async def __aenter__(self) -> Self:
+        await self.off_loop(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def off_loop(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """What `function` returns; it runs in a thread, and the loop goes on meanwhile."""
+        from kwire.testing.threads import in_thread
+
+        return await in_thread(lambda: function(*args, **kwargs))
+
+    # -- what is in it
+
+    def topic(self, name: str) -> Topic:
+        """A topic by its name, whether there is one or not."""
+        return Topic(self.bootstrap, name)
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """A new topic.  Raises ClientError."""
+        from kwire.client.topics import create_topic
+
+        with connected(self.bootstrap) as cluster:
+            create_topic(cluster, name, partitions=partitions, configs=configs)
+        return self.topic(name)
+
+    def topics(self) -> list[str]:
+        """The names of all topics but Kafka's own.  Raises ClientError."""
+        from kwire.client.topics import list_topics
+
+        with connected(self.bootstrap) as cluster:
+            return [str(topic.name) for topic in list_topics(cluster)]
+
+    def lag(self, group_id: str) -> dict[str, int]:
+        """Topic -> how many records the group has not committed yet, of topics it has read."""
+        from kwire.testing.groups import lag_of
+
+        with connected(self.bootstrap) as cluster:
+            return lag_of(cluster, group_id)
+
+    def wait_until_consumed(
+        self, group_id: str, *topics: str | Topic, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Until the group has committed all there is of these topics, else of those it has read.
+
+        Without `topics` it must have committed something.  Raises TimeoutError, ClientError.
+        """
+        wanted = {str(topic) for topic in topics}
+        deadline = time.monotonic() + timeout_s
+        while True:
+            lag = self.lag(group_id)
+            known = lag.keys() >= wanted if wanted else bool(lag)
+            if known and not any(lag[topic] for topic in wanted or lag):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"after {timeout_s:g} s group {group_id} {_in_words(lag, wanted)}"
+                )
+            time.sleep(LOOK_AGAIN_S)
+
+    def report(self) -> str:
+        """What the topics hold, for somebody who wonders why a test has failed."""
+        from kwire.testing.report import contents
+
+        with connected(self.bootstrap, timeout_s=5.0) as cluster:
+            return contents(cluster, SHOWN_RECORDS_MAX)
+
+
+def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:
+    behind = [f"{count} records of {topic}" for topic, count in sorted(lag.items()) if count]
+    unread = [f"all of {topic}" for topic in sorted(wanted - lag.keys())]
+    if not behind and not unread:
+        return "has committed nothing"
+    return f"has not committed {' and '.join(behind + unread)}"

@@ -1,0 +1,113 @@
+"""pytest's fixtures of a broker; pytest finds this module by itself where kwire is installed.
+
+    kafka            a broker for the session, of each worker of pytest-xdist its own
+    kafka_settings   its settings: a fixture of this name in conftest.py goes before this one
+    kafka_topic      a new topic with a name of the test's own
+    kafka_reset      the same broker, fresh: as if nobody had ever used it
+
+To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
+hold are attached.  Nothing of kwire is imported before a test asks for one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from kwire.testing.kafka import Kafka
+    from kwire.testing.topics import Topic
+
+LOGGED_MAX: Final = 10_000
+"""Characters of the log that are attached, the last ones."""
+TOPIC_NAME_MAX: Final = 200
+
+log_start: Final = pytest.StashKey[int]()
+"""How long the broker's log was when a test began."""
+
+
+@pytest.fixture(scope="session")
+def kafka_settings() -> Mapping[str, str]:
+    """Settings of the session's broker, by Kafka's names: a fixture to be overridden."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_settings: Mapping[str, str]) -> Iterator[Kafka]:
+    """A broker for all tests that use topics and groups of their own; `kafka.bootstrap` is where.
+
+    Where a test has ended it, by a fault or by `kafka.kill()`, `kafka_topic` and `kafka_reset`
+    have it run again.
+    """
+    from kwire.testing.kafka import Kafka
+
+    with Kafka(kafka_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_reset(kafka: Kafka) -> Kafka:
+    """The broker, fresh for this test: no topics, no groups, no connections, Kafka's settings."""
+    kafka.reset()
+    return kafka
+
+
+@pytest.fixture
+def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Topic:
+    """A new topic of one partition, with a name that no other test uses."""
+    if not kafka.running:
+        kafka.start()
+    return kafka.create_topic(topic_name(request.node.name, request.node.nodeid))
+
+
+def topic_name(name: str, nodeid: str) -> str:
+    """What a test is called, as far as a topic may be called so."""
+    speaking = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:TOPIC_NAME_MAX].strip("-")
+    return f"{speaking}-{zlib.crc32(nodeid.encode()):08x}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note where the log of this test begins."""
+    broker = broker_of(item)
+    if broker is not None:
+        item.stash[log_start] = broker.log_size_bytes
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach to a failed test what its broker knows."""
+    report = yield
+    broker = broker_of(item)
+    if broker is not None and report.when == "call" and report.failed:
+        logged = broker.log_since(item.stash.get(log_start, 0))[-LOGGED_MAX:]
+        report.sections.append(("kwire: topics", contents_of(broker)))
+        report.sections.append(("kwire: log", logged or "nothing was logged"))
+    return report
+
+
+def broker_of(item: pytest.Item) -> Kafka | None:
+    """The session's broker, if this test uses it."""
+    module = sys.modules.get("kwire.testing.kafka")
+    fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
+    found = fixtures.get("kafka")
+    # Somebody's own fixture may have that name.
+    return found if module is not None and isinstance(found, module.Kafka) else None
+
+
+def contents_of(broker: Kafka) -> str:
+    """What the topics hold, or why that is not known."""
+    from kwire.client.errors import ClientError
+
+    try:
+        return broker.report()
+    except ClientError as problem:
+        return f"not known: {problem}"

@@ -1,0 +1,25 @@
+"""The blocks of docs/testing.md do what it says, as whoever follows it would run them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.testing.test_plugin import run_pytest
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
+FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_guide(tmp_path: Path) -> None:
+    files = FILE.findall(GUIDE.read_text())
+    assert len(files) == GUIDE.read_text().count("```python")
+    for name, text in files:
+        assert not (tmp_path / name).exists(), f"{name} stands there twice"
+        (tmp_path / name).write_text(text)
+    told = run_pytest(tmp_path)
+    tests = sum(text.count("def test_") for _, text in files)
+    assert f"{tests} passed" in told, told
