@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
-from kwire.conformance.bench import machine, report, spark, steady
+from kwire.conformance.bench import encrypted, machine, report, spark, steady
 from kwire.conformance.bench.against import compared
 from kwire.conformance.bench.brokers import (
     Apache,
@@ -139,7 +139,7 @@ def main(
     if output is not None:
         text = report.markdown(sections, machine.facts(), HOW, Apache.name)
         before = output.read_text() if output.exists() else ""
-        for heading in (spark.HEADING, steady.HEADING):
+        for heading in (spark.HEADING, steady.HEADING, encrypted.HEADING):
             text = report.keep_section(text, before, heading)
         output.write_text(text)
         console.print(f"written: {output}")

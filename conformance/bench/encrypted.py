@@ -6,20 +6,12 @@ encrypts, too, on the same cores: what it takes is the same for both, and part o
 
 from __future__ import annotations
 
-import ssl
 import tempfile
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns, sleep
 
 import click
-import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 from rich.console import Console
 
 from kwire.conformance.bench import frames, load, report
@@ -35,6 +27,7 @@ from kwire.conformance.bench.rows import (
     Row,
     ScanFetch,
 )
+from kwire.conformance.certificates import Certificates
 from kwire.testing.ports import free_port
 
 HEADING = "Inside TLS"
@@ -43,38 +36,13 @@ FILE_COLUMNS = 190
 WARM_S = 4.0
 
 
-def _as_pkcs_8(key_pem: bytes) -> bytes:
-    """The form that Kafka takes a key in."""
-    key = load_pem_private_key(key_pem, None)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-class Certificates:
-    """An authority of this run alone, and the brokers' certificate."""
-
-    def __init__(self, directory: Path) -> None:
-        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
-        own = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
-        self._file = directory / "broker.pem"
-        self._file.write_bytes(_as_pkcs_8(own.private_key_pem.bytes()))
-        for each in own.cert_chain_pems:
-            each.write_to_path(self._file, append=True)
-        self.context = ssl.create_default_context()
-        authority.configure_trust(self.context)
-
-    def settings(self, *listeners: str) -> dict[str, str]:
-        return {
-            "listeners": ",".join(listeners),
-            "inter.broker.listener.name": "SSL",
-            "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self._file),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self._file),
-        }
-
-    def at(self, port: int) -> Encrypted:
-        return Encrypted("localhost", port, self.context)
+def settings_of(certificates: Certificates, *listeners: str) -> dict[str, str]:
+    return {
+        "listeners": ",".join(listeners),
+        "inter.broker.listener.name": "SSL",
+        "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
+        **certificates.settings(),
+    }
 
 
 class EncryptedKwire(Kwire):
@@ -83,8 +51,8 @@ class EncryptedKwire(Kwire):
     def __init__(self, directory: Path, certificates: Certificates) -> None:
         super().__init__(directory)
         port = self.address[1]
-        self.settings = certificates.settings(f"SSL://localhost:{port}")
-        self.address = certificates.at(port)
+        self.settings = settings_of(certificates, f"SSL://localhost:{port}")
+        self.address = Encrypted("localhost", port, certificates.context)
 
 
 class EncryptedApache(Apache):
@@ -93,13 +61,13 @@ class EncryptedApache(Apache):
     def __init__(self, directory: Path, certificates: Certificates) -> None:
         super().__init__(directory)
         port, controller = self._node.port, f"localhost:{free_port()}"
-        given = certificates.settings(f"SSL://localhost:{port}", f"CONTROLLER://{controller}")
+        given = settings_of(certificates, f"SSL://localhost:{port}", f"CONTROLLER://{controller}")
         own = {
             "advertised.listeners": f"SSL://localhost:{port}",
             "controller.quorum.voters": f"1@{controller}",
         }
         self._node.settings |= given | own
-        self.address = certificates.at(port)
+        self.address = Encrypted("localhost", port, certificates.context)
 
 
 class NewConnections(Row):

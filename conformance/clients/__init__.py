@@ -10,7 +10,7 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 | `findings.md` | why each of the others does not pass, and whether it does on Apache Kafka |
 | `README.md` | what it is, its version, how to run it, how many pass |
 | `broker.properties` | broker settings that the suite needs, if any |
-| `sasl-users.properties` | `name=MECHANISM password`: who logs in at a second listener, if any |
+| `sasl-users.properties` | `name=MECHANISM,... password`: who logs in at more listeners, if any |
 | `apache-kafka.properties` | more of them for Apache Kafka alone, if any |
 
 `run BOOTSTRAP RESULTS [TEST...]` is an executable that needs nothing of kwire. It
@@ -25,9 +25,10 @@ obtained when it runs, at a pinned version with a pinned hash; none of them is k
 - exits with 0 if the suite ran, whatever failed in it, with 69 if its sources could not be
   obtained, with another status if it could not run.
 
-Of the environment it may use `PYTHON`, a Python interpreter (default: python3), and
-`SASL_BOOTSTRAP`, the HOST:PORT of a listener with SASL_PLAINTEXT where the suite's users log in; it
-is not set where there is none.
+Of the environment it may use `PYTHON`, a Python interpreter (default: python3), and, where the
+broker has more listeners, `SASL_BOOTSTRAP`, the HOST:PORT of one with SASL_PLAINTEXT where the
+suite's users log in, `TLS_BOOTSTRAP`, that of one with TLS, and `TLS_AUTHORITY`, the file with the
+certificate that signed the broker's.
 
 `allow.txt` is one id a line, sorted by code point; lines that begin with `#` stand at its head.
 

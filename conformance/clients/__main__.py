@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kwire.conformance import clusters, local
-from kwire.conformance.clients import second_listener
+from kwire.conformance.clients import more_listeners
 from kwire.conformance.clients.results import AllowList, Comparison, Outcome, as_junit
 from kwire.conformance.clients.suites import NotRun, Suite, suites
 
@@ -91,11 +91,11 @@ def main(
         try:
             with _brokers(suite, bootstrap, start, apache=oracle and not brokers) as (
                 address,
-                sasl,
+                more,
             ):
                 name = f"{suite.name}.tsv"
                 before = against / name if against else None
-                done.append(suite.run(address, report / name, tests, against=before, sasl=sasl))
+                done.append(suite.run(address, report / name, tests, against=before, more=more))
         except (NotRun, OSError, RuntimeError, ValueError) as error:
             failed.append(str(error))
     if update:
@@ -125,20 +125,20 @@ def _starter(brokers: int | None, *, oracle: bool, zookeeper: bool) -> Start:
 @contextlib.contextmanager
 def _brokers(
     suite: Suite, bootstrap: str | None, start: Start, *, apache: bool
-) -> Iterator[tuple[str, str | None]]:
-    """The addresses given, or those of brokers that live as long as the suite runs; and that of a
-    second listener, if the suite wants one of a broker on its own."""
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The addresses given, or those of brokers that live as long as the suite runs; and what `run`
+    is told of more listeners, if the suite has users and the broker is on its own."""
     if bootstrap is not None:
-        yield bootstrap, None
+        yield bootstrap, {}
         return
     settings = suite.settings(apache=apache)
     with tempfile.TemporaryDirectory(prefix="kwire-clients-") as folder:
         if suite.users and start in (local.apache, local.kwire):
-            with second_listener.broker(Path(folder), suite.users, settings, apache=apache) as both:
-                yield both
+            with more_listeners.broker(Path(folder), suite.users, settings, apache=apache) as found:
+                yield found
         else:
             with start(Path(folder), settings) as addresses:
-                yield addresses, None
+                yield addresses, {}
 
 
 def _update(chosen: Sequence[Suite], done: Sequence[Comparison]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kwire.conformance.clients.more_listeners import User, users_in
 from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
-from kwire.conformance.clients.second_listener import ENVIRONMENT, User, users_in
 
 HERE = Path(__file__).parent
 
@@ -63,7 +63,7 @@ class Suite:
 
     @property
     def users(self) -> list[User]:
-        """Who logs in at a second listener, if the suite has tests of that."""
+        """Who logs in at the broker's other listeners, if the suite has tests of that."""
         file = self.folder / "sasl-users.properties"
         return users_in(properties(file.read_text())) if file.exists() else []
 
@@ -74,12 +74,12 @@ class Suite:
         tests: tuple[str, ...] = (),
         timeout_s: float = TIMEOUT_S,
         against: Path | None = None,
-        sasl: str | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> Comparison:
         """Run it (only `tests`, if any are named) and compare; what it says goes to stderr.
 
-        With the allow list, or with what passed by the results file `against`.  `sasl` is the
-        address of a second listener, where `users` log in.
+        With the allow list, or with what passed by the results file `against`.  `more`
+        is of its environment: the broker's other listeners.
         `results` and `results`.log are written anew. Raises NotRun.
         """
         results.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Suite:
         log.unlink(missing_ok=True)
         began = time.monotonic()
         command = [str(self.folder / "run"), bootstrap, str(results), *tests]
-        status = _run(command, timeout_s, {} if sasl is None else {ENVIRONMENT: sasl})
+        status = _run(command, timeout_s, more or {})
         seconds = time.monotonic() - began
         if status == EXIT_NOT_OBTAINED:
             raise NotObtained(f"{self.name}: its sources could not be obtained")

@@ -9,6 +9,7 @@ import pytest
 from kwire.conformance.bench import encrypted, report
 from kwire.conformance.bench.brokers import running
 from kwire.conformance.bench.rows import Row
+from kwire.conformance.certificates import Certificates
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("row", encrypted.ROWS, ids=lambda row: str(row.key))
 def test_each_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encrypted, "WARM_S", 0.05)
-    broker = encrypted.EncryptedKwire(tmp_path / "kwire", encrypted.Certificates(tmp_path))
+    broker = encrypted.EncryptedKwire(tmp_path / "kwire", Certificates(tmp_path))
     with running(broker):
         (series,) = encrypted.measured(row, [broker], rounds=2, seconds=0.05)
     assert len(series.values["kwire"]) == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import tomllib
@@ -15,11 +17,10 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from kwire.conformance import local
 from kwire.conformance.clients import __main__ as command
-from kwire.conformance.clients import pytest_results, second_listener
+from kwire.conformance.clients import more_listeners, pytest_results
+from kwire.conformance.clients.more_listeners import User
 from kwire.conformance.clients.results import AllowList, BadFile, Comparison, Outcome, parse
-from kwire.conformance.clients.second_listener import User
 from kwire.conformance.clients.suites import (
     HERE,
     NotObtained,
@@ -261,14 +262,16 @@ def test_pytest_plugin_writes_results(tmp_path: Path) -> None:
         assert words in said
 
 
-def test_who_logs_in_at_a_second_listener(make_suite: MakeSuite, tmp_path: Path) -> None:
+def test_who_logs_in_at_more_listeners(make_suite: MakeSuite, tmp_path: Path) -> None:
     script = 'printf "pass\\t$SASL_BOOTSTRAP\\n" > "$2"'
     suite = make_suite(script, "h:2")
     users = suite.folder / "sasl-users.properties"
     assert suite.users == []
     users.write_text("# who\nalice=SCRAM-SHA-512 pencil\n")
     assert suite.users == [User("alice", "SCRAM-SHA-512", "pencil")]
-    run = suite.run("b:1", tmp_path / "r.tsv", sasl="h:2")
+    users.write_text("alice=PLAIN,SCRAM-SHA-256 pencil\n")
+    assert [user.mechanism for user in suite.users] == ["PLAIN", "SCRAM-SHA-256"]
+    run = suite.run("b:1", tmp_path / "r.tsv", more={"SASL_BOOTSTRAP": "h:2"})
     assert run.lost == []
     users.write_text("alice=GSSAPI pencil\n")
     with pytest.raises(ValueError, match="GSSAPI is no mechanism"):
@@ -276,14 +279,18 @@ def test_who_logs_in_at_a_second_listener(make_suite: MakeSuite, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_broker_with_a_second_listener(tmp_path: Path) -> None:
+def test_a_broker_with_more_listeners(tmp_path: Path) -> None:
     users = SUITES["kafka-go"].users
-    with second_listener.broker(tmp_path, users, {}, apache=False) as (_, sasl):
-        port = int(sasl.partition(":")[2])
+    with more_listeners.broker(tmp_path, users, {}, apache=False) as (_, more):
+        port = int(more["SASL_BOOTSTRAP"].partition(":")[2])
         for user in users:
-            if user.mechanism in second_listener.HASHES:
+            if user.mechanism in more_listeners.HASHES:
                 assert can_log_in(port, user.name, user.password, user.mechanism)
                 assert not can_log_in(port, user.name, "other", user.mechanism)
+        context = ssl.create_default_context(cafile=more["TLS_AUTHORITY"])
+        address = "localhost", int(more["TLS_BOOTSTRAP"].partition(":")[2])
+        with socket.create_connection(address) as plain:
+            context.wrap_socket(plain, server_hostname="localhost").close()
 
 
 @pytest.mark.parametrize("name", sorted(SUITES))
@@ -312,9 +319,10 @@ def test_suites_are_in_the_wheel() -> None:
 def test_kafka_python_passes_what_it_passed(tmp_path: Path) -> None:
     """Its sources come from PyPI once: without network, and without them, there is nothing."""
     suite = SUITES["kafka-python"]
-    with local.kwire(tmp_path / "kwire", suite.settings(apache=False)) as bootstrap:
+    given = suite.settings(apache=False)
+    with more_listeners.broker(tmp_path, suite.users, given, apache=False) as (bootstrap, more):
         try:
-            run: Comparison = suite.run(bootstrap, tmp_path / "kafka-python.tsv")
+            run: Comparison = suite.run(bootstrap, tmp_path / "kafka-python.tsv", more=more)
         except NotObtained as error:
             pytest.skip(str(error))
     assert run.passed, "nothing was run"

@@ -1,4 +1,4 @@
-"""A second listener of a suite's broker, for its tests of SASL."""
+"""More listeners of a suite's broker, for its tests of SASL and TLS."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from kwire.conformance import local
+from kwire.conformance.certificates import Certificates
 from kwire.conformance.wire.peer import Peer, Reply
 from kwire.testing.ports import free_port
 
-ENVIRONMENT: Final = "SASL_BOOTSTRAP"
-"""Where `run` finds the listener's address."""
+SASL_ADDRESS: Final = "SASL_BOOTSTRAP"
+TLS_ADDRESS: Final = "TLS_BOOTSTRAP"
+TLS_AUTHORITY: Final = "TLS_AUTHORITY"
+"""Where `run` finds the listeners' addresses, and the certificate that signed the broker's."""
 HASHES: Final = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 """The number of a mechanism in requests, and its hash."""
 ITERATIONS: Final = 4096
@@ -35,29 +38,45 @@ class User(NamedTuple):
 
 
 def users_in(found: dict[str, str]) -> list[User]:
-    """Of `name=MECHANISM password` lines.  Raises ValueError."""
-    users = [User(name, *said.split()) for name, said in found.items()]
+    """Of `name=MECHANISM,... password` lines.  Raises ValueError."""
+    users = []
+    for name, said in found.items():
+        mechanisms, password = said.split()
+        users += [User(name, mechanism, password) for mechanism in mechanisms.split(",")]
     for user in users:
         if user.mechanism not in {"PLAIN", *HASHES}:
             raise ValueError(f"{user.name}: {user.mechanism} is no mechanism of a suite")
     return users
 
 
-def settings(users: Sequence[User], port: int, sasl_port: int) -> dict[str, str]:
-    """Of a broker on its own, with the port of its listener that asks nobody who they are."""
-    listeners = f"PLAINTEXT://localhost:{port},SASL://localhost:{sasl_port}"
-    plain = " ".join(f'user_{each.name}="{each.password}"' for each in users)
+class Ports(NamedTuple):
+    """Where a broker on its own listens."""
+
+    plain: int
+    sasl: int
+    tls: int
+
+
+def settings(users: Sequence[User], ports: Ports, certificates: Certificates) -> dict[str, str]:
+    """Of the broker with these listeners."""
+    listeners = ",".join(
+        f"{name}://localhost:{port}"
+        for name, port in zip(("PLAINTEXT", "SASL", "TLS"), ports, strict=True)
+    )
+    secrets = {each.name: each.password for each in users}
+    plain = " ".join(f'user_{name}="{password}"' for name, password in secrets.items())
     jaas = "listener.name.sasl.{}.sasl.jaas.config"
     return {
         "listeners": listeners,
         "advertised.listeners": listeners,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL",
         "sasl.enabled.mechanisms": ",".join(["PLAIN", *HASHES]),
         jaas.format("plain"): f"{_MODULES}.plain.PlainLoginModule required {plain};",
         **{
             jaas.format(each.lower()): f"{_MODULES}.scram.ScramLoginModule required;"
             for each in HASHES
         },
+        **{f"listener.name.tls.{name}": value for name, value in certificates.settings().items()},
     }
 
 
@@ -74,27 +93,43 @@ def of_a_node(given: dict[str, str], controller: int) -> dict[str, str]:
 @contextmanager
 def broker(
     folder: Path, users: Sequence[User], given: dict[str, str], *, apache: bool
-) -> Iterator[tuple[str, str]]:
-    """One with both listeners, and their addresses; `given` are the suite's own settings."""
-    port, sasl_port = free_port(), free_port()
-    both = {**given, **settings(users, port, sasl_port)}
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """One with all three listeners: the address of the plain one, and of the others what `run`
+    finds in its environment.  `given` are the suite's own settings.
+    """
+    ports = Ports(free_port(), free_port(), free_port())
+    certificates = Certificates(folder)
+    all_of_it = {**given, **settings(users, ports, certificates)}
     if apache:
-        both = of_a_node(both, free_port())
+        all_of_it = of_a_node(all_of_it, free_port())
     start = local.apache if apache else local.kwire
-    with start(folder, both, port=port) as address:
-        add_users(port, users)
-        yield address, f"localhost:{sasl_port}"
+    with start(folder / "data", all_of_it, port=ports.plain) as address:
+        add_users(ports.plain, users)
+        yield (
+            address,
+            {
+                SASL_ADDRESS: f"localhost:{ports.sasl}",
+                TLS_ADDRESS: f"localhost:{ports.tls}",
+                TLS_AUTHORITY: str(certificates.authority),
+            },
+        )
 
 
 def add_users(port: int, users: Sequence[User]) -> None:
-    """Those of SCRAM; the others stand in the broker's settings."""
-    upsertions = [_upsertion(user) for user in users if user.mechanism in HASHES]
+    """Those of SCRAM, each by itself: no request may name somebody twice.  The others stand in the
+    broker's settings.
+    """
     peer = Peer(("localhost", port))
-    request = AlterUserScramCredentialsRequest(upsertions=upsertions)
+    for user in users:
+        if user.mechanism in HASHES:
+            _add(peer, AlterUserScramCredentialsRequest(upsertions=[_upsertion(user)]))
+    peer.close()
+
+
+def _add(peer: Peer, request: AlterUserScramCredentialsRequest) -> None:
     assert request.API_KEY is not None
     peer.send(request.API_KEY, 0, request.encode(0))
     outcome = peer.receive()
-    peer.close()
     assert isinstance(outcome, Reply), outcome
     assert isinstance(outcome.message, AlterUserScramCredentialsResponse)
     assert not any(each.error_code for each in outcome.message.results), outcome.message

@@ -1,0 +1,49 @@
+"""Certificates of one run: an authority that is trusted by it alone, and what it signed."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+BROKER: Final = "broker.pem"
+AUTHORITY: Final = "authority.pem"
+
+
+class Certificates:
+    """The authority, and its certificate for a broker on this machine (ECDSA, P-256), as files."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        own = authority.issue_cert("localhost", "127.0.0.1", key_type=trustme.KeyType.ECDSA)
+        self.authority = folder / AUTHORITY
+        authority.cert_pem.write_to_path(self.authority)
+        self._broker = folder / BROKER
+        self._broker.write_bytes(_as_pkcs_8(own.private_key_pem.bytes()))
+        for each in own.cert_chain_pems:
+            each.write_to_path(self._broker, append=True)
+        self.context = ssl.create_default_context()
+        authority.configure_trust(self.context)
+
+    def settings(self) -> dict[str, str]:
+        """A broker's key and whom it trusts, by Kafka's names."""
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self._broker),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority),
+        }
+
+
+def _as_pkcs_8(key_pem: bytes) -> bytes:
+    """The form that Kafka takes a key in."""
+    key = load_pem_private_key(key_pem, None)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
