@@ -49,6 +49,8 @@ class Context:
     """Whether its client logged in by a delegation token."""
     joins_groups: bool = False
     """Whether a JoinGroup came this way."""
+    on_end: Callable[[], None] | None = None
+    """Called when the connection is gone; once, and it raises nothing."""
     may_describe: Callable[[str], bool] | None = None
     """Which topics the sender of this request may know of, where somebody asks; None: all."""
     told_missing: dict[str, float] | None = None

@@ -141,6 +141,10 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.PUSH_TELEMETRY, 0, 0, NOTHING),
     Route(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, on(DESCRIBE_CONFIGS, CLUSTER)),
     Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, on(DESCRIBE, TOPIC, "visibility")),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, on(READ, GROUP, "shares")),
+    Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, on(DESCRIBE, GROUP, "shares")),
+    Route(ApiKey.SHARE_FETCH, 1, 2, on(READ, GROUP, "shares")),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, on(READ, GROUP, "shares")),
 )
 
 CLUSTER_ROUTES: tuple[Route, ...] = (

@@ -285,6 +285,12 @@ REQUESTS: Final[dict[str, Make]] = {
     "describe_topic_partitions": lambda of, version: of.DescribeTopicPartitionsRequest(
         [of.TopicRequest(TOPIC), of.TopicRequest(MISSING)]
     ),
+    "share_group_heartbeat": lambda of, version: of.ShareGroupHeartbeatRequest(
+        GROUP, "member", 1, None, [TOPIC]
+    ),
+    "share_group_describe": lambda of, version: of.ShareGroupDescribeRequest([GROUP], True),
+    "share_fetch": lambda of, version: of.ShareFetchRequest(GROUP, "member", 5),
+    "share_acknowledge": lambda of, version: of.ShareAcknowledgeRequest(GROUP, "member", 5),
 }
 """By the API key's name, small."""
 
@@ -310,6 +316,8 @@ _VERSIONS: Final = {
     "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0),
     "get_telemetry_subscriptions": (0, 0), "push_telemetry": (0, 0),
     "list_config_resources": (0, 1), "describe_topic_partitions": (0, 0),
+    "share_group_heartbeat": (1, 1), "share_group_describe": (1, 1), "share_fetch": (1, 2),
+    "share_acknowledge": (1, 2),
 }  # fmt: skip
 ASKED: Final = {name: range(first, last + 1) for name, (first, last) in _VERSIONS.items()}
 

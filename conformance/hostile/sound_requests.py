@@ -96,6 +96,7 @@ from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.codecs.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.behaviour.asking import (
@@ -125,6 +126,9 @@ from kwire.conformance.wire.cases.build import (
 )
 from kwire.conformance.wire.cases.build import TOPIC as TOPIC_ACLS
 from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
+from kwire.conformance.wire.cases.share_group import acknowledge as share_acknowledge
+from kwire.conformance.wire.cases.share_group import fetch as share_fetch
+from kwire.conformance.wire.cases.share_group import join as join_share_group
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, Topic, int], Message]
@@ -214,6 +218,16 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: lambda stage, topic, version: ConsumerGroupDescribeRequest(
         [stage.name("g")]
+    ),
+    ApiKey.SHARE_GROUP_HEARTBEAT: lambda stage, topic, version: join_share_group(
+        stage.name("g"), "m-1", topic
+    ),
+    ApiKey.SHARE_GROUP_DESCRIBE: lambda stage, topic, version: ShareGroupDescribeRequest(
+        [stage.name("g")]
+    ),
+    ApiKey.SHARE_FETCH: lambda stage, topic, version: share_fetch(stage.name("g"), "m-1", 0, topic),
+    ApiKey.SHARE_ACKNOWLEDGE: lambda stage, topic, version: share_acknowledge(
+        stage.name("g"), "m-1", 1, topic, (0, 4, [1])
     ),
     ApiKey.DESCRIBE_GROUPS: lambda stage, topic, version: DescribeGroupsRequest([stage.name("g")]),
     ApiKey.LIST_GROUPS: lambda stage, topic, version: ListGroupsRequest(),

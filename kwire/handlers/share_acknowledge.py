@@ -5,6 +5,7 @@ Behaviour
   rejected for good, or found that there is none (a gap).  It is answered once that is written.
 - Each partition has its own answer: INVALID_RECORD_STATE for what the member does not have (any
   longer), INVALID_REQUEST for what cannot be.  Then nothing of that partition has happened.
+- Who may not read a topic is told TOPIC_AUTHORIZATION_FAILED of it, before it is looked for.
 - Epoch -1 ends the session and gives back what the member has; 0 begins none here.
 - UNSUPPORTED_VERSION where there are no share groups.
 
@@ -27,6 +28,7 @@ from kwire.context import Context
 from kwire.handlers.share_group_heartbeat import is_served
 from kwire.share.session import BEGIN_EPOCH, END_EPOCH, ShareSession
 from kwire.sharing.acknowledging import Outcome, Said, acknowledge, said_in
+from kwire.sharing.rights import who_may_read
 
 
 def handle(
@@ -39,7 +41,7 @@ def handle(
     session = _session(broker, request)
     if isinstance(session, ErrorCode):
         return ShareAcknowledgeResponse(error_code=session)
-    return _answer(broker, request, context.api_version, session)
+    return _answer(broker, request, context, session)
 
 
 def _session(broker: Broker, request: ShareAcknowledgeRequest) -> ShareSession | ErrorCode:
@@ -52,18 +54,23 @@ def _session(broker: Broker, request: ShareAcknowledgeRequest) -> ShareSession |
 
 
 async def _answer(
-    broker: Broker, request: ShareAcknowledgeRequest, version: int, session: ShareSession
+    broker: Broker, request: ShareAcknowledgeRequest, context: Context, session: ShareSession
 ) -> ShareAcknowledgeResponse:
     shares = broker.shares
-    group_id, member_id = request.group_id or "", request.member_id or ""
+    reader = request.group_id or "", request.member_id or ""
     said = said_in(request)
     outcomes = await acknowledge(
-        shares, group_id, member_id, said, version, renews=request.is_renew_ack
+        shares,
+        reader,
+        said,
+        context.api_version,
+        renews=request.is_renew_ack,
+        may_read=who_may_read(broker, context),
     )
     if request.share_session_epoch == END_EPOCH:
-        shares.release(group_id, member_id, list(session.places))
+        shares.release(reader, session)
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=shares.settings.of(group_id).limits.lock_ms,
+        acquisition_lock_timeout_ms=shares.settings.of(reader[0]).limits.lock_ms,
         responses=_by_topic(said, outcomes),
     )
 

@@ -3,11 +3,14 @@
 Behaviour
 - A member says what it has done with records (see ShareAcknowledge) and gets others, of the
   partitions of its session: epoch 0 begins one, -1 ends it and gives back what the member has.
-- The reply waits up to `max_wait_ms` until there is a record for the member; `min_bytes` does not
-  count.  It has whole batches, and says which of their records the member has, for how long.
-- In the first reply of a session are all its partitions, in later ones those with records, with an
-  error, or of which something was said.
-- SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED.
+- The reply waits up to `max_wait_ms` until there are `min_bytes` to read, and a record among them
+  for the member; asked for none it does not wait.  It has whole batches, and says which of their
+  records the member has, for how long.
+- A partition that is new in its session is told of, later ones those with records, with an error or
+  without it any longer, or of which something was said.
+- A session ends with the connection on which it began, as with epoch -1.
+- Whoever renews locks (KIP-1222) asks for no records: INVALID_REQUEST.
+- SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH; SHARE_SESSION_LIMIT_REACHED after the wait.
 - UNSUPPORTED_VERSION where there are no share groups.
 
 Version notes: strict limits of records and renewed locks from v2.
@@ -15,8 +18,11 @@ Version notes: strict limits of records and renewed locks from v2.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
+
+import trio
 
 from kwire.broker import Broker
 from kwire.codecs.errors import ErrorCode
@@ -31,6 +37,7 @@ from kwire.handlers.share_group_heartbeat import is_served
 from kwire.share.session import BEGIN_EPOCH, END_EPOCH, Place, ShareSession
 from kwire.sharing.acknowledging import Outcome, Said, acknowledge, said_in
 from kwire.sharing.fetching import Found, ShareFetch
+from kwire.sharing.rights import who_may_read
 
 
 def handle(
@@ -38,34 +45,45 @@ def handle(
 ) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
     if not is_served(broker):
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if request.group_id is None or not request.member_id:
+    if request.group_id is None or not request.member_id or _reads_while_it_renews(request):
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    said = said_in(request)
+    said = [each for each in said_in(request) if each[1]]
     if request.share_session_epoch == BEGIN_EPOCH and said:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-    session = _session(broker, request)
+    session = _session(broker, request, context)
+    if session is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+        return _refused_later(request, session)
     if isinstance(session, ErrorCode):
         return ShareFetchResponse(error_code=session)
-    places = session.turn()
-    denied: list[Place] = []
-    if broker.authorizer is not None:
-        from kwire.security.guards.shares import split_readable
-
-        places, denied = split_readable(broker, context, places)
-        said = [each for each in said if each[0] not in denied]
-    return _answer(broker, request, context.api_version, Turn(session, places, denied), said)
+    turn = Turn(session, session.turn(), said, who_may_read(broker, context))
+    return _answer(broker, request, context.api_version, turn)
 
 
-def _session(broker: Broker, request: ShareFetchRequest) -> ShareSession | ErrorCode:
-    sessions = broker.shares.sessions
+def _reads_while_it_renews(request: ShareFetchRequest) -> bool:
+    limits = request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records
+    return request.is_renew_ack and any(limits)
+
+
+async def _refused_later(request: ShareFetchRequest, error: ErrorCode) -> ShareFetchResponse:
+    """Who is refused asks again: it is to do so no sooner than if there had been nothing."""
+    await trio.sleep(max(request.max_wait_ms, 0) / 1000)
+    return ShareFetchResponse(error_code=error)
+
+
+def _session(
+    broker: Broker, request: ShareFetchRequest, context: Context
+) -> ShareSession | ErrorCode:
+    shares = broker.shares
     reader = request.group_id or "", request.member_id or ""
     epoch = request.share_session_epoch
     if epoch == END_EPOCH:
-        return sessions.end(reader)
+        return shares.sessions.end(reader)
     if epoch == BEGIN_EPOCH:
-        session = sessions.begin(reader, broker.config.group_share_max_share_sessions)
+        session = shares.sessions.begin(reader, broker.config.group_share_max_share_sessions)
+        if isinstance(session, ShareSession):
+            context.on_end = partial(shares.disconnected, reader, session)
     else:
-        session = sessions.next(reader, epoch)
+        session = shares.sessions.next(reader, epoch)
     if isinstance(session, ShareSession):
         session.change(
             ((topic.topic_id, each.partition_index) for topic in request.topics
@@ -77,38 +95,51 @@ def _session(broker: Broker, request: ShareFetchRequest) -> ShareSession | Error
 
 
 class Turn(NamedTuple):
-    """What is looked at for a request: partitions that the member may read, and others."""
+    """What is looked at for a request; `may_read`: which partitions, where somebody asks."""
 
     session: ShareSession
     places: list[Place]
-    denied: list[Place]
+    said: Said
+    may_read: Callable[[Place], bool] | None
 
 
 async def _answer(
-    broker: Broker, request: ShareFetchRequest, version: int, turn: Turn, said: Said
+    broker: Broker, request: ShareFetchRequest, version: int, turn: Turn
 ) -> ShareFetchResponse:
     shares = broker.shares
-    group_id, member_id = request.group_id or "", request.member_id or ""
+    reader = request.group_id or "", request.member_id or ""
     outcomes = await acknowledge(
-        shares, group_id, member_id, said, version, renews=request.is_renew_ack
+        shares, reader, turn.said, version, renews=request.is_renew_ack, may_read=turn.may_read
     )
     found: Found = {}
     if request.share_session_epoch == END_EPOCH:
-        shares.release(group_id, member_id, list(turn.session.places))
+        shares.release(reader, turn.session)
     elif not request.is_renew_ack:
-        found = await ShareFetch(broker, shares, request, turn.places).run()
-    if request.share_session_epoch == BEGIN_EPOCH:
-        for place in turn.places:
-            found.setdefault(place, PartitionData(partition_index=place[1], records=b""))
-    for place in turn.denied:
-        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        found[place] = PartitionData(partition_index=place[1], error_code=error, records=b"")
-    for (place, _), outcome in zip(said, outcomes, strict=True):
+        found = await _fetch(broker, request, turn)
+    for (place, _), outcome in zip(turn.said, outcomes, strict=True):
         _tell(found, place, outcome)
     return ShareFetchResponse(
-        acquisition_lock_timeout_ms=shares.settings.of(group_id).limits.lock_ms,
+        acquisition_lock_timeout_ms=shares.settings.of(reader[0]).limits.lock_ms,
         responses=_by_topic(found),
     )
+
+
+async def _fetch(broker: Broker, request: ShareFetchRequest, turn: Turn) -> Found:
+    session, may_read = turn.session, turn.may_read
+    denied = [place for place in turn.places if may_read is not None and not may_read(place)]
+    fetch = ShareFetch(
+        broker, broker.shares, request, [place for place in turn.places if place not in denied]
+    )
+    found = await fetch.run()
+    for place in denied:
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        found[place] = PartitionData(partition_index=place[1], error_code=error, records=b"")
+    for place in fetch.open:
+        if session.is_news(place):
+            found.setdefault(place, PartitionData(partition_index=place[1], records=b""))
+    for place, data in found.items():
+        session.told(place, well=data.error_code == ErrorCode.NONE)
+    return found
 
 
 def _tell(found: Found, place: Place, outcome: Outcome) -> None:

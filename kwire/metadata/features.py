@@ -33,6 +33,7 @@ SUPPORTED: Levels = MappingProxyType(
         METADATA_VERSION: (7, METADATA_VERSION_LEVEL),
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
         GROUP_VERSION: (0, 1),
+        SHARE_VERSION: (0, 1),
     }
 )
 """What this broker knows: a line for each feature, and all else follows from it.
@@ -43,7 +44,6 @@ Unless an administrator wants it otherwise, a feature is in force at its highest
 ABSENT = {
     "eligible.leader.replicas.version": "there are no eligible leader replicas (KIP-966)",
     "kraft.version": "there is no quorum of controllers",
-    "share.version": "share groups are not served",
     "streams.version": "streams groups are not served",
 }
 """Apache Kafka's other features and why they are not told of: Kafka leaves out what stays at 0."""

@@ -228,6 +228,8 @@ class ConnectionServer:
             context = connection.context
             self._limits.remove(context.listener, context.client_host)
             self._broker.disconnected(context.connection_id)
+            if context.on_end is not None:
+                context.on_end()
             self._full.unpark_all()
 
     def _has_room(self, listener: str, waiting: int = 0) -> bool:

@@ -43,15 +43,22 @@ class Run:
     """Offsets `first` to `last`.
 
     `is_changing`: what it is to become is being written; until that is settled it stays as it is.
+    `is_part`: not all of what was acquired together went the same way.
     """
 
     first: int
     last: int
     delivery: Delivery
     is_changing: bool = False
+    is_part: bool = False
 
     def __len__(self) -> int:
         return self.last - self.first + 1
+
+    def is_like(self, other: Run) -> bool:
+        """But for the offsets."""
+        same = self.delivery == other.delivery and self.is_changing == other.is_changing
+        return same and self.is_part == other.is_part
 
     @property
     def is_available(self) -> bool:
@@ -96,7 +103,8 @@ class Runs:
             return
         run = self._runs[index]
         if run.first < offset <= run.last:
-            rest = Run(offset, run.last, run.delivery, run.is_changing)
+            run.is_part = run.is_part or run.delivery.times > 0
+            rest = Run(offset, run.last, run.delivery, run.is_changing, run.is_part)
             self._runs.insert(index + 1, rest)
             run.last = offset - 1
 
@@ -105,6 +113,12 @@ class Runs:
         self._cut(start)
         self._runs = [run for run in self._runs if run.first >= start]
         self.start = start
+
+    def forget_unread(self, last: int) -> None:
+        """What is behind `last` and was never delivered is not on its way."""
+        self._cut(last + 1)
+        while self._runs and self._runs[-1].first > last and self._runs[-1].delivery is UNREAD:
+            del self._runs[-1]
 
     def forget_done(self) -> None:
         """Move on behind the records that nothing is to be done with any longer."""
@@ -122,8 +136,7 @@ class Runs:
         joined: list[Run] = []
         for run in self._runs:
             before = joined[-1] if joined else None
-            same = before is not None and before.delivery == run.delivery
-            if before is not None and same and before.is_changing == run.is_changing:
+            if before is not None and before.is_like(run):
                 before.last = run.last
             else:
                 joined.append(run)

@@ -21,6 +21,16 @@ from kwire.share.batches import DeliveryState, StateBatch
 from kwire.share.in_flight import NO_LOCK, NOBODY, UNREAD, Delivery, Run, Runs
 from kwire.share.state import ShareState
 
+NOT_ACQUIRED = (
+    "The batch cannot be acknowledged. The batch is not in the acquired state.",
+    "The offset cannot be acknowledged. The offset is not acquired.",
+)
+NOT_THE_OWNER = (
+    "Member is not the owner of batch record",
+    "Member is not the owner of offset",
+)
+"""Apache Kafka's words, of what was acquired together, and of what has gone apart since."""
+
 
 class AcknowledgeType(IntEnum):
     """What a member says of a record; the numbers are those of the protocol."""
@@ -181,6 +191,9 @@ class SharePartition:
                 piece.delivery = Delivery(DeliveryState.ACQUIRED, count, member_id, delivery_until)
                 left -= len(piece)
                 acquired.append(Acquired(piece.first, piece.last, count))
+        if acquired:
+            last = acquired[-1].last
+            self._runs.forget_unread(min(end for end in batch_ends if end >= last))
         self._runs.forget_done()
         return _told(acquired, batch_size)
 
@@ -237,12 +250,9 @@ class SharePartition:
 
     def _check_held(self, run: Run, member_id: str) -> None:
         if not _is_held(run):
-            raise Refused(
-                ErrorCode.INVALID_RECORD_STATE,
-                "The batch cannot be acknowledged. The batch is not in the acquired state.",
-            )
+            raise Refused(ErrorCode.INVALID_RECORD_STATE, NOT_ACQUIRED[run.is_part])
         if run.delivery.member_id != member_id:
-            raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
+            raise Refused(ErrorCode.INVALID_RECORD_STATE, NOT_THE_OWNER[run.is_part])
 
     def release(self, member_id: str, limits: ShareLimits) -> Transition:
         """A member is gone: what it has is for others."""

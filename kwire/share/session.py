@@ -24,14 +24,15 @@ Reader = tuple[str, str]
 class ShareSession:
     epoch: int = 1
     """Of the next request."""
-    places: dict[Place, None] = field(default_factory=dict)
-    """In the order in which they are read next."""
+    places: dict[Place, bool] = field(default_factory=dict)
+    """In the order in which they are read next; whether the member has been told of them well."""
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def change(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
-        self.places.update(dict.fromkeys(wanted))
+        for place in wanted:
+            self.places.setdefault(place, False)
         for place in forgotten:
             self.places.pop(place, None)
 
@@ -39,9 +40,17 @@ class ShareSession:
         """All places; the first is the last next time, so that each is read."""
         places = list(self.places)
         if places:
-            del self.places[places[0]]
-            self.places[places[0]] = None
+            self.places[places[0]] = self.places.pop(places[0])
         return places
+
+    def told(self, place: Place, *, well: bool) -> None:
+        """The member is told of a partition; after an error it is told when all is well again."""
+        if place in self.places:
+            self.places[place] = well
+
+    def is_news(self, place: Place) -> bool:
+        """Whether the member is to be told of a partition although there is nothing in it."""
+        return not self.places.get(place, True)
 
 
 class ShareSessions:
@@ -67,6 +76,14 @@ class ShareSessions:
             return ErrorCode.INVALID_SHARE_SESSION_EPOCH
         session.advance()
         return session
+
+    def is_current(self, reader: Reader, session: ShareSession) -> bool:
+        """Whether the member has not begun another one."""
+        return self._sessions.get(reader) is session
+
+    def of_group(self, group_id: str) -> bool:
+        """Whether a member of the group reads anything here."""
+        return any(reader[0] == group_id for reader in self._sessions)
 
     def end(self, reader: Reader) -> ShareSession | ErrorCode:
         return self._sessions.pop(reader, ErrorCode.SHARE_SESSION_NOT_FOUND)

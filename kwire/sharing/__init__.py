@@ -6,5 +6,6 @@ Imported with the first request of a member.  Reading order is
     telling        what the share coordinator is told of groups
     led            one partition that is led here, as one group reads it
     manager        all of them, and the sessions of their members
+    rights         which topics a member may read
     acknowledging, fetching    the requests
 """

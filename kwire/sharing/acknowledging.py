@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -12,7 +12,8 @@ from kwire.codecs.messages.share_fetch import ShareFetchRequest
 from kwire.coordinators.promise import Promise
 from kwire.share.partition import AcknowledgedBatch, AcknowledgeType, Refused
 from kwire.share.records import ShareKey
-from kwire.share.session import Place
+from kwire.share.session import Place, Reader
+from kwire.sharing.led import LedPartition
 from kwire.sharing.manager import ShareManager
 
 
@@ -33,11 +34,11 @@ Said = list[tuple[Place, Sequence[Batch]]]
 
 
 def said_in(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Said:
+    """All partitions that it names, also those of which it says nothing."""
     return [
         ((topic.topic_id, partition.partition_index), partition.acknowledgement_batches)
         for topic in request.topics
         for partition in topic.partitions
-        if partition.acknowledgement_batches
     ]
 
 
@@ -50,16 +51,24 @@ class Outcome(NamedTuple):
 
 DONE = Outcome(ErrorCode.NONE)
 INVALID = Outcome(ErrorCode.INVALID_REQUEST)
+DENIED = Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+NOT_READ = Outcome(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+"""What Apache Kafka says of a partition that is there, but that the group does not read."""
 _HIGHEST = {1: AcknowledgeType.REJECT, 2: AcknowledgeType.RENEW}
 """Kinds that there are, by the version of the request."""
 
 
 def are_valid(batches: Iterable[Batch], version: int, *, renews: bool) -> bool:
-    """Whether they follow each other, and say something that there is of each offset."""
+    """Whether they follow each other, and say something that there is of each offset.
+
+    One may begin where the one before it ends: that is seen when its second mention is looked at.
+    """
     end = -1
     for batch in batches:
         types, length = batch.acknowledge_types, batch.last_offset - batch.first_offset + 1
-        if length < 1 or batch.first_offset <= end or len(types) not in (1, length):
+        if length < 1 or batch.first_offset < end or len(types) not in (1, length):
             return False
         if not all(0 <= kind <= _HIGHEST[version] for kind in types):
             return False
@@ -71,30 +80,45 @@ def are_valid(batches: Iterable[Batch], version: int, *, renews: bool) -> bool:
 
 async def acknowledge(
     shares: ShareManager,
-    group_id: str,
-    member_id: str,
+    reader: Reader,
     said: Sequence[tuple[Place, Sequence[Batch]]],
     version: int,
     *,
     renews: bool,
+    may_read: Callable[[Place], bool] | None = None,
 ) -> list[Outcome]:
-    """What comes of each, once it is written."""
+    """What comes of each, once it is written; `may_read`: which topics, where somebody asks."""
     pending: list[Promise[Outcome]] = []
-    for (topic_id, partition), batches in said:
+    for place, batches in said:
         promise = Promise[Outcome]()
         pending.append(promise)
-        led = shares.find(ShareKey(group_id, topic_id, partition))
+        led = shares.find(ShareKey(reader[0], *place))
         if not are_valid(batches, version, renews=renews):
             promise.resolve(INVALID)
-        elif led is None:
-            promise.resolve(Outcome(shares.why_not_read(topic_id)))
+        elif may_read is not None and not may_read(place):
+            promise.resolve(DENIED)
+        elif led is None or not batches:
+            promise.resolve(_without_records(shares, place, batches))
         else:
-            given = [
-                AcknowledgedBatch(each.first_offset, each.last_offset, each.acknowledge_types)
-                for each in batches
-            ]
-            try:
-                led.acknowledge(member_id, given, partial(_resolve, promise))
-            except Refused as refused:
-                promise.resolve(Outcome(refused.error, str(refused)))
+            _acknowledge(led, reader[1], batches, promise)
     return [each.value if each.resolved else await each.wait() for each in pending]
+
+
+def _without_records(shares: ShareManager, place: Place, batches: Sequence[Batch]) -> Outcome:
+    """Where the group reads nothing, or nothing is said."""
+    if not shares.hosts(place):
+        return Outcome(shares.why_not_read(place))
+    return NOT_READ if batches else DONE
+
+
+def _acknowledge(
+    led: LedPartition, member_id: str, batches: Sequence[Batch], promise: Promise[Outcome]
+) -> None:
+    given = [
+        AcknowledgedBatch(each.first_offset, each.last_offset, each.acknowledge_types)
+        for each in batches
+    ]
+    try:
+        led.acknowledge(member_id, given, partial(_resolve, promise))
+    except Refused as refused:
+        promise.resolve(Outcome(refused.error, str(refused)))

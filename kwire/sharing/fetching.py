@@ -19,12 +19,13 @@ from kwire.codecs.messages.share_fetch import (
     PartitionData,
     ShareFetchRequest,
 )
-from kwire.log import LogError, aborted_in
+from kwire.log import LogError, Region, aborted_in
 from kwire.partitions.purgatory import ParkedFetch
-from kwire.share.partition import AcknowledgedBatch, AcknowledgeType, Acquired
+from kwire.share.partition import AcknowledgedBatch, AcknowledgeType, Acquired, ShareLimits
 from kwire.share.records import ShareKey
 from kwire.share.session import Place
 from kwire.sharing.led import LedPartition
+from kwire.sharing.limits import GroupSettings
 from kwire.sharing.manager import ShareManager
 
 if TYPE_CHECKING:
@@ -54,12 +55,18 @@ class ShareFetch:
         self._places = list(places)
         self._led: dict[Place, LedPartition] = {}
         self.found: Found = {}
+        self.open: list[Place] = []
+        """Partitions of which the member could have had something."""
 
     async def run(self) -> Found:
-        """Wait until there is something for the member, or its time is up."""
+        """Wait until there is something for the member, or its time is up.
+
+        Whoever asks for no bytes at all (`min_bytes`) is answered at once, unless no partition has
+        room for another record on its way.
+        """
         for place in self._places:
             await self._open(place)
-        if self._read() or self._request.max_wait_ms <= 0 or not self._led:
+        if not self._led or self._is_answered():
             return self.found
         waiters = []
         for led in self._led.values():
@@ -68,9 +75,27 @@ class ShareFetch:
             trio.move_on_after(self._request.max_wait_ms / 1000),
             ParkedFetch(waiters) as parked,
         ):
-            while not self._read() and not parked.changed:
+            while not parked.changed:
                 await parked.arrival(0)
+                if self._is_answered():
+                    return self.found
+        self._read()
         return self.found
+
+    def _is_answered(self) -> bool:
+        least = self._request.min_bytes
+        if least > 1 and self._available_bytes() < least:
+            return False
+        return self._read() or (least <= 0 and bool(self.open))
+
+    def _available_bytes(self) -> int:
+        """From where there is something to acquire, as far as one reply may have."""
+        size_bytes = 0
+        for led in self._led.values():
+            if led.records.may_acquire(self._limits):
+                region = self._region(led, self._request.max_bytes)
+                size_bytes += 0 if region is None else len(region)
+        return size_bytes
 
     async def _open(self, place: Place) -> None:
         led = await self._shares.led(ShareKey(self._group_id, *place))
@@ -88,39 +113,34 @@ class ShareFetch:
         return data
 
     def _read(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there is something for the member."""
         room = self._request.max_bytes
         most = self._request.max_records
+        self.open, something = [], False
         for place, led in self._led.items():
-            if room <= 0 or most <= 0:
-                break
             try:
                 data = self._acquire(place, led, room, most)
             except LogError as problem:
                 data = self._refused(place, problem.error)
             if data is not None:
+                something = True
                 self.found[place] = data
                 room -= len(data.records) if isinstance(data.records, bytes) else 0
                 most -= sum(
                     each.last_offset - each.first_offset + 1 for each in data.acquired_records
                 )
-        return bool(self.found)
+        return something
 
     def _acquire(
         self, place: Place, led: LedPartition, room: int, most: int
     ) -> PartitionData | None:
-        partition, records = led.partition, led.records
-        settings = self._shares.settings.of(self._group_id)
+        partition, records, limits = led.partition, led.records, self._limits
         partition.check_leads()
         records.begin_at(partition.log_start_offset)
-        if not records.may_acquire(settings.limits):
+        if not records.may_acquire(limits):
             return None
-        committed = settings.committed_only
-        end = partition.last_stable_offset if committed else partition.high_watermark
-        offset = records.next_fetch_offset
-        region = None
-        if offset < end:
-            region = partition.read(offset, room, max_offset=end, min_one_batch=True)
+        self.open.append(place)
+        region = self._region(led, room) if room > 0 and most > 0 else None
         if region is None:
             return None
         data = region.read()
@@ -133,11 +153,11 @@ class ShareFetch:
             most,
             request.batch_size,
             led.now_ms,
-            settings.limits,
+            limits,
             at_most=request.share_acquire_mode == RECORD_LIMIT,
         )
         led.watch_locks()
-        if committed and acquired:
+        if self._settings.committed_only and acquired:
             aborted = _aborted(headers, aborted_in(partition.log, region))
             acquired = self._without(led, acquired, aborted)
             if not acquired:  # what follows may be for the member
@@ -149,6 +169,23 @@ class ShareFetch:
             records=_cut(data, headers, acquired[0].first, acquired[-1].last),
             acquired_records=[AcquiredRecords(*each) for each in acquired],
         )
+
+    @property
+    def _settings(self) -> GroupSettings:
+        return self._shares.settings.of(self._group_id)
+
+    @property
+    def _limits(self) -> ShareLimits:
+        return self._settings.limits
+
+    def _region(self, led: LedPartition, room: int) -> Region | None:
+        """What is read next, `room` bytes of it or one batch."""
+        partition, offset = led.partition, led.records.next_fetch_offset
+        committed = self._settings.committed_only
+        end = partition.last_stable_offset if committed else partition.high_watermark
+        if offset >= end:
+            return None
+        return partition.read(offset, room, max_offset=end, min_one_batch=True)
 
     def _without(
         self, led: LedPartition, acquired: list[Acquired], aborted: list[tuple[int, int]]

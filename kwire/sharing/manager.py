@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share import answered
 from kwire.share.records import ShareKey
-from kwire.share.session import Place, ShareSessions
+from kwire.share.session import Place, Reader, ShareSession, ShareSessions
 from kwire.sharing.host import ShareHost
 from kwire.sharing.led import LedPartition, told
 from kwire.sharing.limits import ShareSettings
@@ -40,7 +40,7 @@ class ShareManager:
             return found
         partition = self._hosted(key)
         if partition is None:
-            return self.why_not_read(key.topic_id)
+            return self.why_not_read((key.topic_id, key.partition))
         if not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         coordinator = self._broker.share_coordinator
@@ -63,10 +63,14 @@ class ShareManager:
         self._led[key] = led
         return led
 
-    def why_not_read(self, topic_id: bytes) -> ErrorCode:
-        """What is said of a partition that nobody reads here."""
-        known = self._broker.topic_name(topic_id) is not None
+    def why_not_read(self, place: Place) -> ErrorCode:
+        """What is said of a partition that is not there."""
+        known = self._broker.topic_name(place[0]) is not None
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID
+
+    def hosts(self, place: Place) -> bool:
+        """Whether this broker has the partition."""
+        return self._hosted(ShareKey("", *place)) is not None
 
     def _hosted(self, key: ShareKey) -> Partition | None:
         name = self._broker.topic_name(key.topic_id)
@@ -80,9 +84,25 @@ class ShareManager:
         if self._led.get(key) is led:
             del self._led[key]
 
-    def release(self, group_id: str, member_id: str, places: list[Place]) -> None:
-        """What a member has of these is for others."""
-        for topic_id, partition in places:
-            led = self.find(ShareKey(group_id, topic_id, partition))
+    # -- members go
+
+    def release(self, reader: Reader, session: ShareSession) -> None:
+        """A session is over: what its member has of these partitions is for others."""
+        group_id, member_id = reader
+        for place in session.places:
+            led = self.find(ShareKey(group_id, *place))
             if led is not None:
                 led.release(member_id)
+
+    def disconnected(self, reader: Reader, session: ShareSession) -> None:
+        """The connection is gone on which a session began.
+
+        The session ends with it.  A group that nobody reads here any longer is forgotten: its state
+        is with the share coordinator.
+        """
+        if self.sessions.is_current(reader, session):
+            self.sessions.end(reader)
+            self.release(reader, session)
+        if not self.sessions.of_group(reader[0]):
+            for led in [each for each in self._led.values() if each.key.group_id == reader[0]]:
+                self._drop(led)

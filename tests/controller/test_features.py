@@ -77,17 +77,31 @@ def test_a_level_is_told_and_outlives_the_broker(
     broker: BrokerProcess, connect: Callable[[], Client]
 ) -> None:
     epoch, levels = connect().told()
-    assert levels == {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+    assert levels == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+        "share.version": 1,
+    }
     connect().set(0, SAFE_DOWNGRADE)
     later, levels = connect().told()
-    assert levels == {"metadata.version": 30, "group.version": 1}
+    assert levels == {
+        "metadata.version": 30,
+        "group.version": 1,
+        "share.version": 1,
+    }
     assert later > epoch
     broker.kill()
     broker.start()
     assert connect().told() == (later, levels)
     connect().set(1, UPGRADE)
     latest, levels = connect().told()
-    assert levels == {"metadata.version": 30, "transaction.version": 1, "group.version": 1}
+    assert levels == {
+        "metadata.version": 30,
+        "transaction.version": 1,
+        "group.version": 1,
+        "share.version": 1,
+    }
     assert latest > later
 
 

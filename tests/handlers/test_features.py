@@ -52,6 +52,7 @@ def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
         "metadata.version": (30, 30),
         "transaction.version": (2, 2),
         "group.version": (1, 1),
+        "share.version": (1, 1),
     }
 
 
@@ -61,6 +62,7 @@ def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
         "metadata.version": (7, 30),
         "transaction.version": (0, 2),
         "group.version": (0, 1),
+        "share.version": (0, 1),
     }
 
 

@@ -31,7 +31,12 @@ def kraft_at(level: int = SINCE) -> KraftMetadata:
 
 
 def levels(level: int) -> dict[str, int]:
-    return {"metadata.version": level, "transaction.version": 2, "group.version": 1}
+    return {
+        "metadata.version": level,
+        "transaction.version": 2,
+        "group.version": 1,
+        "share.version": 1,
+    }
 
 
 def image_at(level: int) -> ClusterImage:

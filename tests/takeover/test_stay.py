@@ -53,7 +53,12 @@ def data(tmp_path: Path) -> Path:
         "version=1\nnode.id=1\ncluster.id=kraft\ndirectory.id=K5BPdwfb4nPV1HGMlEZcrA\n"
     )
     vote(data, 1)
-    levels = {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+    levels = {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+        "share.version": 1,
+    }
     append(data, [FeatureLevelRecord(*each) for each in levels.items()], REGISTRATION)
     return data
 

@@ -22,11 +22,8 @@ DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
     from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeRequest
     from kwire.codecs.messages.share_fetch import ShareFetchRequest
-    from kwire.context import Context
-    from kwire.share.session import Place
 
 
 def share_group_heartbeat(
@@ -55,7 +52,7 @@ def _topic_names(group: DescribedGroup) -> set[str]:
 
 
 def share_fetch(access: Access, request: ShareFetchRequest, proceed: Proceed) -> Response:
-    """Which topics may be read is asked of all that the session has: see `split_readable`."""
+    """Which topics may be read is asked of all that the session has: see kwire.sharing.rights."""
     if not access.may(AclOperation.READ, GROUP, request.group_id or ""):
         return ShareFetchResponse(error_code=DENIED)
     return proceed(request)
@@ -67,20 +64,3 @@ def share_acknowledge(
     if not access.may(AclOperation.READ, GROUP, request.group_id or ""):
         return ShareAcknowledgeResponse(error_code=DENIED)
     return proceed(request)
-
-
-def split_readable(
-    broker: Broker, context: Context, places: list[Place]
-) -> tuple[list[Place], list[Place]]:
-    """Partitions that a member may read, and others."""
-    assert broker.authorizer is not None
-    authorizer = broker.authorizer
-    allowed: dict[bytes, bool] = {}
-    for topic_id, _ in places:
-        if topic_id not in allowed:
-            name = broker.topic_name(topic_id)
-            allowed[topic_id] = name is None or authorizer.allows(
-                context, AclOperation.READ, TOPIC, name
-            )
-    readable = [place for place in places if allowed[place[0]]]
-    return readable, [place for place in places if not allowed[place[0]]]

@@ -1,0 +1,115 @@
+"""ShareAcknowledge: what becomes of records, and what is refused."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.share_acknowledge import AcknowledgementBatch, AcknowledgePartition
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import filled_topic, no_topic
+from kwire.conformance.wire.cases.share_group import (
+    ACCEPT,
+    NO_PARTITION,
+    OTHER_PARTITION,
+    REJECT,
+    RELEASE,
+    RENEW,
+    acknowledge,
+    assigned,
+    fetch,
+    group_of,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.SHARE_ACKNOWLEDGE)
+
+
+def reading(stage: Stage, **settings: str) -> tuple[str, Topic]:
+    """A member `a` that has the first record, and all others of a batch."""
+    group, topic = group_of(stage, **settings), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.ask(fetch(group, "a", 0, topic))
+    return group, topic
+
+
+@case("each thing that is said")
+def each(stage: Stage) -> None:
+    group, topic = reading(stage)
+    for epoch, kind in enumerate((RELEASE, REJECT), 1):
+        stage.send(acknowledge(group, "a", epoch, topic, (epoch - 1, epoch - 1, [kind])))
+    stage.send(fetch(group, "b", 0, topic))
+    stage.send(acknowledge(group, "a", 3, topic, (2, 2, [ACCEPT])))
+    stage.send(acknowledge(group, "a", 4, topic, (2, 2, [ACCEPT])))
+
+
+@case("what cannot be")
+def wrong(stage: Stage) -> None:
+    group, topic = reading(stage)
+    for epoch, said in enumerate(
+        (
+            (1, 0, [ACCEPT]),
+            (0, 1, [ACCEPT, ACCEPT, ACCEPT]),
+            (0, 0, []),
+            (0, 0, [9]),
+            (0, 0, [-1]),
+            (500, 500, [ACCEPT]),
+            (0, 500, [ACCEPT]),
+        ),
+        1,
+    ):
+        stage.send(acknowledge(group, "a", epoch, topic, said))
+    stage.send(acknowledge(group, "b", 1, topic, (0, 0, [ACCEPT])))
+
+
+@case("several batches")
+def several(stage: Stage) -> None:
+    group, topic = reading(stage)
+    for epoch, said in enumerate(
+        (
+            ((0, 2, [ACCEPT]), (2, 3, [ACCEPT])),
+            ((2, 3, [ACCEPT]), (0, 0, [ACCEPT])),
+            ((0, 0, [ACCEPT]), (3, 5, [ACCEPT, RELEASE, REJECT])),
+            ((1, 2, [REJECT]),),
+        ),
+        1,
+    ):
+        stage.send(acknowledge(group, "a", epoch, topic, *said))
+    stage.send(fetch(group, "b", 0, topic))
+
+
+@case("partitions that are not read")
+def elsewhere(stage: Stage) -> None:
+    group, topic = reading(stage)
+    request = acknowledge(group, "a", 1, topic)
+    for index in (OTHER_PARTITION, NO_PARTITION):
+        batches = [AcknowledgementBatch(0, 0, [ACCEPT])]
+        request.topics[0].partitions.append(AcknowledgePartition(index, batches))
+    stage.send(request)
+    stage.send(acknowledge(group, "a", 2, no_topic(), (0, 0, [ACCEPT])))
+    stage.send(acknowledge(group, "a", 3, no_topic()))
+
+
+@case("records of another member")
+def of_another(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(fetch(group, "b", 0, topic))
+    stage.send(acknowledge(group, "b", 1, topic, (0, 5, [ACCEPT])))
+    stage.send(acknowledge(group, "a", 1, topic, (0, 5, [ACCEPT])))
+
+
+@case("locks that are renewed", since=2)
+def renewed(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(acknowledge(group, "a", 1, topic, (0, 0, [RENEW])))
+    stage.send(acknowledge(group, "a", 2, topic, (0, 0, [RENEW]), renews=True))
+    stage.send(acknowledge(group, "a", 3, topic, (0, 0, [ACCEPT])))
+
+
+@case("sessions")
+def sessions(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(acknowledge(group, "a", 0, topic, (0, 0, [ACCEPT])))
+    stage.send(acknowledge(group, "a", 5, topic, (0, 0, [ACCEPT])))
+    stage.send(acknowledge(group, "a", -1, topic, (0, 0, [ACCEPT])))
+    stage.send(acknowledge(group, "a", -1, None))
+    stage.send(fetch(group, "b", 0, topic))

@@ -1,0 +1,162 @@
+"""ShareFetch: sessions, records for one of several members, what is said of them on the way."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import batch, fill, filled_topic
+from kwire.conformance.wire.cases.share_group import (
+    ACCEPT,
+    NO_PARTITION,
+    RELEASE,
+    RENEW,
+    acknowledge,
+    assigned,
+    fetch,
+    group_of,
+)
+from kwire.conformance.wire.stage import Stage
+
+LONG_MS = 10_000
+"""Until what a member has had is for others, at most."""
+
+case = Cases(ApiKey.SHARE_FETCH)
+
+
+@case("a record is for one member")
+def once(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic))
+    stage.send(fetch(group, "a", 1))
+    stage.send(fetch(group, "b", 0, topic))
+    stage.send(fetch(group, "b", 1))
+
+
+@case("sessions")
+def sessions(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic()
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 1, topic))
+    stage.send(fetch(group, "a", -1, topic))
+    stage.send(fetch(group, "a", 0, topic, (0, 0, [1])))
+    stage.send(fetch(group, "a", 0, topic))
+    stage.send(fetch(group, "a", 2))
+    stage.send(fetch(group, "a", 1))
+    stage.send(fetch(group, "a", 2))
+    stage.send(fetch(group, "a", -1))
+    stage.send(fetch(group, "a", 3))
+
+
+@case("who ends its session gives back what it has")
+def given_back(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic))
+    stage.send(fetch(group, "a", -1))
+    stage.send(fetch(group, "b", 0, topic))
+
+
+@case("who is cut off gives back what it has")
+def cut_off(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic), on="a")
+    stage.close_connection("a")
+    stage.send(fetch(group, "b", 0, topic, max_wait_ms=LONG_MS))
+
+
+@case("what is said on the way")
+def said(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic, max_records=1))
+    stage.send(fetch(group, "a", 1, topic, (0, 1, [ACCEPT]), max_records=1))
+    stage.send(fetch(group, "a", 2, topic, (500, 500, [ACCEPT]), max_records=0))
+    stage.send(fetch(group, "a", 3, topic, (2, 4, [RELEASE]), max_records=0))
+    stage.send(fetch(group, "a", -1, topic, (5, 5, [ACCEPT])))
+
+
+@case("locks that are renewed", since=2)
+def renewed(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic, max_records=1))
+    renew = (0, 1, [RENEW])
+    stage.send(fetch(group, "a", 1, topic, renew, is_renew_ack=True))
+    nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
+    stage.send(fetch(group, "a", 1, topic, renew, is_renew_ack=True, **nothing))
+    stage.send(fetch(group, "a", 2, topic, renew, **nothing))
+    stage.send(fetch(group, "a", 3, topic, (0, 1, [ACCEPT]), is_renew_ack=True, **nothing))
+
+
+@case("no more records than asked for", since=2)
+def strict(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic, max_records=4, share_acquire_mode=1))
+    stage.send(fetch(group, "a", 1, max_records=1, share_acquire_mode=1))
+    stage.send(fetch(group, "a", 2, max_records=1, share_acquire_mode=1))
+
+
+@case("records told of in runs")
+def runs(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic, batch_size=2))
+
+
+@case("partitions that come and go")
+def places(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic))
+    request = fetch(group, "a", 1, topic, max_wait_ms=0)
+    request.topics[0].partitions.append(FetchPartition(NO_PARTITION))
+    stage.send(request)
+    gone = [ForgottenTopic(topic.id, [0, NO_PARTITION])]
+    stage.send(fetch(group, "a", 2, forgotten_topics_data=gone))
+    stage.send(fetch(group, "a", 3))
+    stage.send(fetch(group, "a", 4, topic))
+
+
+@case("a reply that waits, and one that does not")
+def waits(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    stage.send(fetch(group, "a", 0, topic, min_bytes=10_000))
+    stage.send(fetch(group, "a", 1, min_bytes=1))
+    stage.send(fetch(group, "a", 2, min_bytes=0, max_wait_ms=60_000))
+
+
+@case("records that were delivered often enough")
+def archived(stage: Stage) -> None:
+    group = group_of(stage, share_delivery_count_limit="2")
+    topic = filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    for epoch in (0, 2, 4, 6):
+        stage.send(fetch(group, "a", epoch, None if epoch else topic, max_records=1))
+        stage.send(acknowledge(group, "a", epoch + 1, topic, (0, 0, [RELEASE])))
+
+
+@case("as many on their way as there may be")
+def full(stage: Stage) -> None:
+    group = group_of(stage, share_partition_max_record_locks="100")
+    topic = stage.topic()
+    batches = [batch(stage, *(b"%d" % n for n in range(60))) for _ in range(3)]
+    fill(stage, topic, *batches)
+    assigned(stage, group, "a", topic)
+    for epoch in range(3):
+        stage.send(fetch(group, "a", epoch, None if epoch else topic, max_records=1))
+    stage.send(fetch(group, "b", 0, topic))
+    stage.send(fetch(group, "a", 3, topic, (0, 59, [ACCEPT])))
+
+
+case.requests(
+    {
+        "no group": lambda stage: fetch(stage.name("g"), "m", 0, group_id=None),
+        "no member": lambda stage: fetch(stage.name("g"), "m", 0, member_id=None),
+        "a session that is not there": lambda stage: fetch(stage.name("g"), "m", 4),
+    }
+)

@@ -1,0 +1,103 @@
+"""What cases about share groups share."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kwire.codecs.messages import share_acknowledge, share_fetch
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeRequest
+from kwire.codecs.messages.share_fetch import ShareFetchRequest
+from kwire.codecs.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.stage import Stage
+
+GROUP_RESOURCE = 32
+ASSIGNED_TIMEOUT_S = 30
+WAIT_MS = 1_000
+"""Apache Kafka reads a partition's state while the fetch waits, and says nothing without a wait."""
+SETTINGS = {"share.assignment.interval.ms": "0", "share.auto.offset.reset": "earliest"}
+
+Said = tuple[int, int, list[int]]
+"""First offset, last offset, what is said of them."""
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+OTHER_PARTITION, NO_PARTITION = 1, 9
+
+
+def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
+    """A group that begins with the first record, and whose target is computed at once."""
+    name = stage.name(suffix)
+    given = {**SETTINGS, **{key.replace("_", "."): value for key, value in settings.items()}}
+    configs = [AlterableConfig(key, 0, value) for key, value in given.items()]
+    stage.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, name, configs)]))
+    stage.fence()
+    return name
+
+
+def heartbeat(
+    group: str, member: str, epoch: int, topics: list[str] | None = None, rack: str | None = None
+) -> ShareGroupHeartbeatRequest:
+    return ShareGroupHeartbeatRequest(group, member, epoch, rack, topics)
+
+
+def join(group: str, member: str, *topics: Topic | str) -> ShareGroupHeartbeatRequest:
+    names = [topic if isinstance(topic, str) else topic.name for topic in topics]
+    return heartbeat(group, member, 0, names)
+
+
+def assigned(stage: Stage, group: str, member: str, topic: Topic) -> int:
+    """A member that is given something to read, and its epoch."""
+    response: ShareGroupHeartbeatResponse = stage.ask(join(group, member, topic))
+    until = time.monotonic() + ASSIGNED_TIMEOUT_S
+    while response.assignment is None or not response.assignment.topic_partitions:
+        assert time.monotonic() < until, "nothing is given to the member"
+        time.sleep(0.05)
+        response = stage.ask(heartbeat(group, member, response.member_epoch))
+    return response.member_epoch
+
+
+def fetch(
+    group: str,
+    member: str,
+    epoch: int,
+    topic: Topic | None = None,
+    *said: Said,
+    **fields: Any,  # noqa: ANN401 - its
+) -> ShareFetchRequest:
+    """Of the first partition of a topic; None: of what the session has."""
+    batches = [share_fetch.AcknowledgementBatch(*each) for each in said]
+    topics = []
+    if topic is not None:
+        topics = [
+            share_fetch.FetchTopic(topic.id, [share_fetch.FetchPartition(0, batches)]),
+        ]
+    request = ShareFetchRequest(
+        group, member, epoch, WAIT_MS, 1, 1 << 20, max_records=500, batch_size=500, topics=topics
+    )
+    for name, value in fields.items():
+        setattr(request, name, value)
+    return request
+
+
+def acknowledge(
+    group: str,
+    member: str,
+    epoch: int,
+    topic: Topic | None,
+    *said: Said,
+    renews: bool = False,
+) -> ShareAcknowledgeRequest:
+    batches = [share_acknowledge.AcknowledgementBatch(*each) for each in said]
+    topics = []
+    if topic is not None:
+        partition = share_acknowledge.AcknowledgePartition(0, batches)
+        topics = [share_acknowledge.AcknowledgeTopic(topic.id, [partition])]
+    return ShareAcknowledgeRequest(group, member, epoch, renews, topics)

@@ -1,0 +1,43 @@
+"""ShareGroupDescribe: each state, groups that are not there, and what other requests say of one."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
+from kwire.codecs.messages.describe_groups import DescribeGroupsRequest
+from kwire.codecs.messages.list_groups import ListGroupsRequest
+from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
+from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat, join
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.SHARE_GROUP_DESCRIBE)
+
+
+@case("each state")
+def states(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    request = ShareGroupDescribeRequest([group], True)
+    assigned(stage, group, "first", topic)
+    stage.send(request)
+    stage.ask(join(group, "second", topic, "gone"))
+    stage.send(request)
+    stage.send(ListGroupsRequest(types_filter=["share"]))
+    stage.send(DescribeGroupsRequest([group]))
+    stage.send(join_consumer_group(group, "m", topic))
+    stage.send(DeleteGroupsRequest([group]))
+    stage.ask(heartbeat(group, "first", -1))
+    stage.ask(heartbeat(group, "second", -1))
+    stage.send(request)
+    stage.send(DeleteGroupsRequest([group]))
+    stage.send(request)
+    assigned(stage, group, "again", topic)
+
+
+@case("groups that are not there, or of another kind")
+def others(stage: Stage) -> None:
+    stable(stage, stage.name("g"))
+    stage.send(ShareGroupDescribeRequest([stage.name("g"), stage.name("none"), ""], True))
+    stage.send(ShareGroupDescribeRequest([]))

@@ -1,0 +1,69 @@
+"""ShareGroupHeartbeat: joining, being given something to read, being fenced, leaving."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.share_group import assigned, group_of, heartbeat, join
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.SHARE_GROUP_HEARTBEAT)
+
+
+@case("members that share partitions")
+def sharing(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic()  # who gets which of several goes by its id
+    epoch = assigned(stage, group, "first", topic)
+    stage.send(heartbeat(group, "first", epoch))
+    stage.send(heartbeat(group, "first", epoch, [topic.name]))
+    stage.send(join(group, "first", topic))
+    told = stage.send(join(group, "second", topic))
+    stage.send(heartbeat(group, "second", told.member_epoch))
+    stage.send(heartbeat(group, "first", epoch))
+    stage.send(heartbeat(group, "first", told.member_epoch))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(heartbeat(group, "first", told.member_epoch))
+
+
+@case("epochs that are not the member's")
+def epochs(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.ask(join(group, "m", "gone"))
+    stage.ask(join(group, "other", "gone"))
+    for epoch in (2, 3, 1, 9, -2):
+        stage.send(heartbeat(group, "m", epoch))
+    stage.send(heartbeat(group, "nobody", 2))
+
+
+@case("other topics than before")
+def subscriptions(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic(partitions=2)
+    epoch = assigned(stage, group, "m", topic)
+    stage.send(heartbeat(group, "m", epoch, ["gone"]))
+    stage.send(heartbeat(group, "m", epoch, []))
+
+
+@case("a group of another kind")
+def classic(stage: Stage) -> None:
+    group = stage.name("g")
+    stable(stage, group)
+    stage.send(join(group, "m", "t"))
+    stage.send(heartbeat(group, "m", 2))
+    stage.send(heartbeat(group, "m", -1))
+
+
+case.requests(
+    {
+        "a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", 2),
+        "leaving a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", -1),
+        "the empty group": lambda stage: join("", "m", "t"),
+        "no member id": lambda stage: join(stage.name("g"), "", "t"),
+        "a long member id": lambda stage: join(stage.name("g"), "m" * 37, "t"),
+        "an empty rack": lambda stage: heartbeat(stage.name("g"), "m", 0, ["t"], ""),
+        "no topics": lambda stage: heartbeat(stage.name("g"), "m", 0),
+        "an empty list of topics": lambda stage: heartbeat(stage.name("g"), "m", 0, []),
+        "an epoch of -2": lambda stage: heartbeat(stage.name("g"), "m", -2),
+    }
+)

@@ -1,0 +1,26 @@
+"""A broker to which members of share groups talk byte by byte."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.peer import Peer
+from kwire.conformance.wire.stage import Stage
+
+WAIT_S = 120.0
+_numbers = itertools.count()
+
+
+def stage_on(bootstrap: str, version: int = 2) -> Stage:
+    """Where requests are sent to this broker, with names that no other test has."""
+    broker = Broker(address_of(bootstrap))
+    broker.meet()
+    peer = Peer(broker.address)
+    broker.coordinator_ready(peer, "share")
+    peer.close()
+    now_ms = int(time.time() * 1000)
+    prefix = f"sharing{next(_numbers)}-t"
+    return Stage(broker, ApiKey.SHARE_FETCH, version, prefix, now_ms, WAIT_S)
