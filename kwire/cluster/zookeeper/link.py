@@ -19,8 +19,8 @@ from typing import Any
 import trio
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.retry import KazooRetry
 
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
@@ -29,6 +29,12 @@ log = logging.getLogger("kwire.zookeeper")
 
 RECONNECT_DELAY_S = 0.05
 RECONNECT_DELAY_MAX_S = 1.0
+FIRST_PATIENCE_S = 1.0
+"""How long a connection may be without an answer before another one is tried; twice as long each
+time that it was too short.  One that answers takes milliseconds, and who is never answered must not
+wait for as long as the session lasts: a ZooKeeper that starts forgets connections whose first
+request comes while it has no database yet (it fails to close them), and a host without power says
+nothing at all."""
 STOP_TIMEOUT_S = 5.0
 """How long a goodbye may take; without it ZooKeeper waits for the session to expire."""
 
@@ -83,6 +89,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships
         self, address: tuple[str, int], hostname: str, timeout: float, **options: object
     ) -> Any:  # noqa: ANN401 - kazoo's
         """Of TLS kazoo's own would trust who the system trusts, besides the truststore."""
+        timeout = min(timeout, self._link.patience_s)
         if self._tls is None:
             return super().create_connection(address=address, timeout=timeout)
         connection = socket.create_connection(address, timeout)
@@ -135,9 +142,11 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ships
 class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no types
     """Notes what kazoo knows and does not tell: the timeout agreed on, and the last sign of life.
 
-    Without it nobody could say by the clock when a session must have expired.
+    Without it nobody could say by the clock when a session must have expired.  And it waits less
+    long for a connection's answer than kazoo does, which gives up when the session is over.
     """
 
+    patience_s = FIRST_PATIENCE_S
     session_timeout_s = 0.0
     heard_at = 0.0
     """When ZooKeeper has heard of us for certain: the answer to what was sent then has come."""
@@ -148,11 +157,21 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]  # kazoo ships no ty
 
     def _connect(self, *where: Any) -> tuple[float, float]:  # noqa: ANN401 - kazoo's
         began_at = time.monotonic()
-        read_timeout_ms, connect_timeout_ms = super()._connect(*where)
+        try:
+            read_timeout_ms, connect_timeout_ms = super()._connect(*where)
+        except (KazooTimeoutError, ConnectionDropped):
+            if time.monotonic() - began_at >= self.patience_s:
+                self.patience_s *= 2
+            raise
+        self.patience_s = FIRST_PATIENCE_S
         self._sent.clear()
         self.session_timeout_s = read_timeout_ms * 1.5 / 1000  # kazoo takes two thirds of it
         self.heard_at = began_at
         return read_timeout_ms, connect_timeout_ms
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:  # noqa: ANN401 - kazoo's
+        """What a connection begins with, as far as the answer."""
+        return super()._invoke(min(timeout, self.patience_s), request, xid)
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:  # noqa: ANN401 - kazoo's
         self._sent.append(time.monotonic())
@@ -203,6 +222,11 @@ class Link:
     def open(self) -> None:
         """Begin to connect; kazoo's thread goes on until `close`."""
         self.client.start_async()
+
+    @property
+    def patience_s(self) -> float:
+        """How long the next connection may take to be made, and then to be answered."""
+        return self._connection.patience_s
 
     def expires_at(self) -> float:
         """When the session must have expired, unless something is heard, by time.monotonic()."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
@@ -22,6 +22,7 @@ class Proxy:
         self._passing = trio.Event()
         self._passing.set()
         self.refuses = False
+        self._to_ignore = 0
         self.delay_s = 0.0
         self._to_lose: tuple[bytes, bool] | None = None
         self.lost = trio.Event()
@@ -57,6 +58,11 @@ class Proxy:
     def accept(self) -> None:
         self.refuses = False
 
+    def ignore(self, connections: int) -> None:
+        """End the connections there are; of those that come take so many and never answer them."""
+        self._to_ignore = connections
+        self.cut()
+
     def hold(self) -> None:
         """Pass nothing on, with all connections open, until `release`."""
         self._passing, self.waiting = trio.Event(), trio.Event()
@@ -78,7 +84,10 @@ class Proxy:
     async def _serve(self, client: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
             self._cuts.add(scope)
-            if not self.refuses:
+            if self._to_ignore > 0:
+                self._to_ignore -= 1
+                await _read_to_the_end(client)
+            elif not self.refuses:
                 await self._connect(client, scope)
         self._cuts.discard(scope)
 
@@ -104,6 +113,12 @@ class Proxy:
             return None
         reply, self._to_lose = self._to_lose[1], None
         return reply
+
+
+async def _read_to_the_end(client: trio.SocketStream) -> None:
+    with suppress(trio.BrokenResourceError):
+        async for _ in client:
+            pass
 
 
 class _Line:

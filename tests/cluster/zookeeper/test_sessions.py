@@ -106,6 +106,24 @@ async def test_a_session_that_is_found_again_has_missed_nothing(
         await store.shows(lambda image: image.brokers[2].rack == "later")
 
 
+async def test_connections_that_are_never_answered_do_not_cost_the_session(
+    zookeeper: ZooKeeperProcess, unique: str
+) -> None:
+    """As of a ZooKeeper that starts, or of a host in an ensemble that is without power."""
+    async with (
+        proxied(zookeeper.port) as proxy,
+        opened(proxy.connect(unique)) as store,
+    ):
+        await leading(store)
+        session_id = store.session.id
+        proxy.ignore(2)
+        await store.told(SessionSuspended)
+        await store.told(SessionBack)
+        assert store.session.id == session_id
+        assert not any(isinstance(each, SessionLost) for each in store.events)
+        assert (await store.commit([CreateTopic(TOPIC)])).topics["t"] == TOPIC
+
+
 async def test_a_session_that_zookeeper_ended_takes_office_and_registration_along(
     zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
@@ -177,12 +195,9 @@ async def test_zookeeper_stands_still_for_a_while(
         assert untroubled(store)
 
 
-@pytest.mark.long
 async def test_zookeeper_is_killed_and_back_before_the_session_is_over(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
-    """Long, for a ZooKeeper that starts may leave a connection without an answer, which kazoo
-    gives up after 10 s and more: then it is back in time or not."""
     async with opened(own_zookeeper.connect(f"/{unique}")) as store, trio.open_nursery() as nursery:
         await leading(store)
         await store.commit([CreateTopic(TOPIC)])
