@@ -103,10 +103,10 @@ def broker(
     if apache:
         all_of_it = of_a_node(all_of_it, free_port())
     start = local.apache if apache else local.kwire
-    with start(folder / "data", all_of_it, port=ports.plain) as address:
+    with start(folder / "data", all_of_it, port=ports.plain):
         add_users(ports.plain, users)
         yield (
-            address,
+            f"localhost:{ports.plain}",
             {
                 SASL_ADDRESS: f"localhost:{ports.sasl}",
                 TLS_ADDRESS: f"localhost:{ports.tls}",
