@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kwire.coordinator import effects as coordinator
 from kwire.coordinator.effects import Ticket, TimerKey
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups.group import Group
 from kwire.groups.timers import Timer
 
-__all__ = ["Effects", "Ticket", "TimerKey"]
+__all__ = ["Effects", "Soft", "Ticket", "TimerKey"]
 
 
-class Effects(coordinator.Effects[MachineRecord, Timer, Group]):
+class Soft(Protocol):
+    """State that is not in records."""
+
+    def settle(self, groups: dict[str, Group]) -> None:
+        """Lay it over what the groups' records say."""
+
+
+class Effects(coordinator.Effects[MachineRecord, Timer, Soft]):
     """`soft` is the session of a group as it is from now on."""
 
     __slots__ = ()

@@ -39,4 +39,5 @@ class GroupLimits:
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_share_initialize_retry_interval_ms: int = 30_000
     group_share_max_size: int = 200
+    group_streams_max_size: int = 2_147_483_647
     group_consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -4,9 +4,9 @@ Operations validate, decide and give Effects (see `effects`); `apply` is called 
 live and on load; `fetch_offsets` and `list_groups` only look.
 
 What is here is common to all kinds of groups: their offsets, and their end.  The requests of a
-kind are methods of the kind (`classic`, `consumer`, `share`), which shares the groups of the
-machine.  A group exists from its first record on: one of its kind, or, for a simple group, that of
-an offset committed without a generation.
+kind are methods of the kind (`classic`, `consumer`, `share`, `streams`), which shares the groups of
+the machine.  A group exists from its first record on: one of its kind, or, for a simple group, that
+of an offset committed without a generation.
 """
 
 from __future__ import annotations
@@ -36,13 +36,20 @@ from kwire.groups.kind import Groups, Kind
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import Offsets
 from kwire.groups.record_format import KeyedRecord
-from kwire.groups.records import SHARE_GROUP, OffsetCommit, decode, offset_tombstone
+from kwire.groups.records import (
+    SHARE_GROUP,
+    STREAMS_GROUP,
+    OffsetCommit,
+    decode,
+    offset_tombstone,
+)
 from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer, Timer
 
 if TYPE_CHECKING:
     from kwire.groups.consumer.kind import Consumer
     from kwire.groups.share.kind import Share
+    from kwire.groups.streams.kind import Streams
 
 UNKNOWN_GROUP_IS_NOT_FOUND_SINCE = 9  # OffsetCommit
 """Before, a commit to a group that does not exist was told ILLEGAL_GENERATION (KIP-848)."""
@@ -83,6 +90,15 @@ class GroupMachine:
         self._add(kind)
         return kind
 
+    @cached_property
+    def streams(self) -> Streams:
+        """Groups of KIP-1071, likewise."""
+        from kwire.groups.streams.kind import Streams
+
+        kind = Streams(self.groups, self.limits, self.surroundings)
+        self._add(kind)
+        return kind
+
     def _kind(self, group: Group) -> Kind:
         return self._kinds[group.type_name]
 
@@ -90,7 +106,10 @@ class GroupMachine:
         kind = self._kind_of_record.get(type(record))
         if kind is None:
             assert isinstance(record, KeyedRecord), record
-            kind = self.share if record.TYPE in SHARE_GROUP else self.consumer
+            if record.TYPE in STREAMS_GROUP:
+                kind = self.streams
+            else:
+                kind = self.share if record.TYPE in SHARE_GROUP else self.consumer
         return kind
 
     # -- the log
@@ -125,7 +144,7 @@ class GroupMachine:
     def settle(self, effects: Effects) -> None:
         """Take over the session of a group whose records have been applied."""
         if effects.soft is not None:
-            self.groups[effects.soft.group_id] = effects.soft
+            effects.soft.settle(self.groups)
 
     def loaded(self, now_ms: int) -> Iterable[Effects]:
         """All records have been applied: sessions and retention begin."""

@@ -7,6 +7,7 @@
     2     kwire.groups.classic.records
     3-8, 16    kwire.groups.consumer.records
     10-15      kwire.groups.share.records
+    17, 19-23  kwire.groups.streams.records
 
 Version 4 of OffsetCommitValue carries the topic's id; version 1 is the only one that can say when
 an offset expires, which clients of OffsetCommit v2-4 may ask for.  The bytes that all share are in
@@ -28,6 +29,7 @@ LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
 CONSUMER_GROUP = frozenset({3, 4, 5, 6, 7, 8, 16})
 SHARE_GROUP = frozenset({10, 11, 12, 13, 14, 15})
+STREAMS_GROUP = frozenset({17, 19, 20, 21, 22, 23})
 
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
@@ -107,6 +109,10 @@ def _decoder_of_later_kind(record_type: int) -> Decoder | None:
         from kwire.groups.share.records import RECORDS as SHARE_RECORDS
 
         _DECODERS.update({record.TYPE: record.decode for record in SHARE_RECORDS})
+    elif record_type in STREAMS_GROUP:
+        from kwire.groups.streams.records import RECORDS as STREAMS_RECORDS
+
+        _DECODERS.update({record.TYPE: record.decode for record in STREAMS_RECORDS})
     return _DECODERS.get(record_type)
 
 

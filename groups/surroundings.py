@@ -29,6 +29,18 @@ class ShareSettings:
     assignment_interval_ms: int = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsSettings:
+    """The same of a streams group."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    initial_rebalance_delay_ms: int = 3_000
+    """How long the first assignment waits for more members to join."""
+    num_standby_replicas: int = 0
+
+
 class Surroundings(Protocol):
     """As they are now: whoever looks twice may see two images."""
 
@@ -39,6 +51,8 @@ class Surroundings(Protocol):
 
     def share_settings(self, group_id: str) -> ShareSettings: ...
 
+    def streams_settings(self, group_id: str) -> StreamsSettings: ...
+
 
 @dataclass(slots=True)
 class FixedSurroundings:
@@ -47,12 +61,16 @@ class FixedSurroundings:
     image: ClusterImage
     consumer_settings: ConsumerSettings = ConsumerSettings()
     share: ShareSettings = ShareSettings()
+    streams: StreamsSettings = StreamsSettings()
 
     def settings(self, group_id: str) -> ConsumerSettings:
         return self.consumer_settings
 
     def share_settings(self, group_id: str) -> ShareSettings:
         return self.share
+
+    def streams_settings(self, group_id: str) -> StreamsSettings:
+        return self.streams
 
 
 NOWHERE = FixedSurroundings(ClusterImage(cluster_id=""))

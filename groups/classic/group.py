@@ -35,6 +35,7 @@ from kwire.codecs.primitives import DecodeError
 from kwire.coordinator.effects import Ticket
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import VALID_PREVIOUS_STATES, ClassicState
+from kwire.groups.group import Group
 from kwire.groups.java import hash_bucket
 
 CLASSIC_TYPE = "classic"
@@ -161,6 +162,10 @@ class ClassicGroup:
     @property
     def state_name(self) -> str:
         return self.state.value
+
+    def settle(self, groups: dict[str, Group]) -> None:
+        """It is what it was made from, with another session."""
+        groups[self.group_id] = self
 
     def listed(self) -> ListedGroup:
         return ListedGroup(

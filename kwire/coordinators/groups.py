@@ -81,6 +81,7 @@ def limits_of(config: BrokerConfig) -> GroupLimits:
         group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
         group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
         group_share_max_size=config.group_share_max_size,
+        group_streams_max_size=config.group_streams_max_size,
         group_consumer_migration_policy=MigrationPolicy[
             config.group_consumer_migration_policy.upper()
         ],

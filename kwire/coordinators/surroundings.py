@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kwire.groups.surroundings import ConsumerSettings, ShareSettings
+from kwire.groups.surroundings import ConsumerSettings, ShareSettings, StreamsSettings
 from kwire.settings.groups import group_settings
 from kwire.settings.resources import ConfigResourceType
 
@@ -48,6 +48,17 @@ class BrokerSurroundings:
             session_timeout_ms=settings.share_session_timeout_ms,
             heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
             assignment_interval_ms=settings.share_assignment_interval_ms,
+        )
+
+    def streams_settings(self, group_id: str) -> StreamsSettings:
+        overrides = self._broker.image.configs_of(ConfigResourceType.GROUP, group_id)
+        settings = group_settings(self._broker.config, overrides)
+        return StreamsSettings(
+            session_timeout_ms=settings.streams_session_timeout_ms,
+            heartbeat_interval_ms=settings.streams_heartbeat_interval_ms,
+            assignment_interval_ms=settings.streams_assignment_interval_ms,
+            initial_rebalance_delay_ms=settings.streams_initial_rebalance_delay_ms,
+            num_standby_replicas=settings.streams_num_standby_replicas,
         )
 
 

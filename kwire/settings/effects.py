@@ -45,7 +45,6 @@ PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")
 SASL: Final = not_served("SASL")
 SHARE_STATE_PRUNING: Final = not_served("a shorter topic of share state")
-STREAMS_GROUPS: Final = not_served("streams groups")
 TIERED_STORAGE: Final = not_served("tiered storage")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 

@@ -162,7 +162,7 @@ async def test_records_of_other_kinds_are_skipped(
         node.create("t")
         node.create(TOPIC, cleanup_policy="compact")
         node.call(commit(7), 8)
-        append(node, b"\0\x11" + b"\0\x01G", b"\0\0" + bytes(4))  # StreamsGroupMetadata
+        append(node, b"\0\x7e" + b"\0\x01G", b"\0\0" + bytes(4))
         append(node, b"\x7f\xff", None)
         later = OffsetCommit(OffsetCommitKey("G", "t", 0), OffsetCommitValue(offset=8))
         append(node, b"\x7f\xff", None, later.encode())

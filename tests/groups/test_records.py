@@ -109,7 +109,7 @@ def test_offsets_of_brokers_before_0_9() -> None:
 
 
 def test_kinds_of_newer_brokers_are_unknown() -> None:
-    assert decode(b"\0\x11\0\x01g", b"\0\0\0\0\0\1") is None
+    assert decode(b"\0\x7f\0\x01g", b"\0\0\0\0\0\1") is None
     assert decode(b"\x7f\xff", None) is None
 
 

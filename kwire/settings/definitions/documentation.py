@@ -162,6 +162,18 @@ BROKER = {
     "group.share.min.record.lock.duration.ms": "The least that `share.record.lock.duration.ms` "
     "may be.",
     "group.share.min.session.timeout.ms": "The least that `share.session.timeout.ms` may be.",
+    "group.streams.max.assignment.interval.ms": "The most that `streams.assignment.interval.ms` "
+    "may be.",
+    "group.streams.max.heartbeat.interval.ms": "The most that `streams.heartbeat.interval.ms` "
+    "may be.",
+    "group.streams.max.session.timeout.ms": "The most that `streams.session.timeout.ms` may be.",
+    "group.streams.max.size": "The most members that a streams group may have.",
+    "group.streams.max.standby.replicas": "The most that `streams.num.standby.replicas` may be.",
+    "group.streams.min.assignment.interval.ms": "The least that `streams.assignment.interval.ms` "
+    "may be.",
+    "group.streams.min.heartbeat.interval.ms": "The least that `streams.heartbeat.interval.ms` "
+    "may be.",
+    "group.streams.min.session.timeout.ms": "The least that `streams.session.timeout.ms` may be.",
     "inter.broker.listener.name": "The listener that brokers talk to each other by; "
     "max.connections leaves it open.",
     "leader.imbalance.check.interval.seconds": "How often that is looked at.",

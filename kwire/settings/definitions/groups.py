@@ -28,7 +28,6 @@ from kwire.settings.effects import (
     ONE_ASSIGNOR,
     ONE_LOOP,
     SHARE_STATE_PRUNING,
-    STREAMS_GROUPS,
 )
 from kwire.settings.validators import (
     at_least,
@@ -153,7 +152,7 @@ class ShareGroupConfigs(Settings):
     share_renew_acknowledge_enable = boolean(True, MEDIUM)
 
 
-class StreamsGroupSettings(Settings, effect=STREAMS_GROUPS):
+class StreamsGroupSettings(Settings):
     """Groups of Kafka Streams (KIP-1071)."""
 
     group_streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0), mode=CLUSTER_WIDE)
@@ -171,7 +170,7 @@ class StreamsGroupSettings(Settings, effect=STREAMS_GROUPS):
     group_streams_session_timeout_ms = integer(45_000, MEDIUM, at_least(1))
 
 
-class StreamsGroupConfigs(Settings, effect=STREAMS_GROUPS):
+class StreamsGroupConfigs(Settings):
     """What can be set on a streams group."""
 
     streams_assignment_interval_ms = integer(1000, MEDIUM, at_least(0))

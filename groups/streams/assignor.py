@@ -1,0 +1,247 @@
+"""The assignor `sticky`: a task stays where it is, or where its state is, if that is not too much.
+
+1. Active tasks go to who has them, then to who has them as a standby, in both cases up to an even
+   share; then the rest, one after the other, to the process with the least load, and in it to the
+   member with the fewest tasks.
+2. Standbys of tasks with state go, in the same way, to a process that does not have the task yet:
+   first to who had it active, then to who had it as a standby, then to the least loaded.
+
+It gives what Apache Kafka's does, down to the order in which Java walks its maps and queues, for
+that decides who is given what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kwire.groups.java import HashTable, string_hash, table_size
+from kwire.groups.java_queue import PriorityQueue
+from kwire.groups.streams.process import Process
+from kwire.groups.streams.tasks import Task, Tasks, TaskSets
+
+NAME = "sticky"
+
+
+class MemberSpec(NamedTuple):
+    """A member; `has` is what the last target assignment gave it."""
+
+    member_id: str
+    process_id: str
+    has: TaskSets
+
+
+class SubtopologySpec(NamedTuple):
+    subtopology_id: str
+    task_count: int
+    stateful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """A group; members in the order of Java's map, subtopologies by their ids."""
+
+    members: Sequence[MemberSpec]
+    subtopologies: Sequence[SubtopologySpec]
+    standbys: int
+    """`num.standby.replicas`"""
+
+
+class _Holder(NamedTuple):
+    """A member that has had a task."""
+
+    process: Process
+    member_id: str
+
+
+@dataclass(slots=True)
+class _Quota:
+    """How many tasks a member may have, as long as others are to have as many."""
+
+    tasks: int
+    members: int
+    each: int = 0
+
+    def __post_init__(self) -> None:
+        self.each = -(-self.tasks // self.members) if self.members else 0
+
+    def filled(self, count: int) -> None:
+        """A member has so many now: if that is its share, the others share what is left."""
+        if count == self.each:
+            self.members -= 1
+            self.tasks -= count
+            self.__post_init__()
+
+
+class _Missing(NamedTuple):
+    """Standbys of a task that are still to be placed."""
+
+    task: Task
+    standbys: int
+
+
+def assign(spec: GroupSpec) -> dict[str, TaskSets]:
+    """By member id."""
+    return _Assigning(spec).assign()
+
+
+class _Assigning:
+    """One assignment while it is made."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+        active = sum(each.task_count for each in spec.subtopologies)
+        stateful = sum(each.task_count for each in spec.subtopologies if each.stateful)
+        self._active_quota = _Quota(active, len(spec.members))
+        self._quota = _Quota(active + stateful * spec.standbys, len(spec.members))
+        self._processes: dict[str, Process] = {}
+        self._order = HashTable(string_hash, size=table_size(len(spec.members)))
+        self._was_active: dict[Task, _Holder] = {}
+        self._was_standby: dict[Task, list[_Holder]] = {}
+        for member in spec.members:
+            self._take_in(member)
+
+    def _take_in(self, member: MemberSpec) -> None:
+        process = self._processes.setdefault(member.process_id, Process())
+        self._order.add(member.process_id)
+        process.add_member(member.member_id)
+        holder = _Holder(process, member.member_id)
+        for task in _each(member.has.active):
+            self._was_active[task] = holder
+        for task in _each(member.has.standby):
+            self._was_standby.setdefault(task, []).append(holder)
+
+    def assign(self) -> dict[str, TaskSets]:
+        self._assign_active(self._tasks())
+        if self._spec.standbys:
+            self._assign_standbys(self._tasks(stateful=True))
+        return {
+            member.member_id: TaskSets(
+                _by_subtopology(process.active.get(member.member_id, ())),
+                _by_subtopology(process.standby.get(member.member_id, ())),
+            )
+            for member in self._spec.members
+            for process in (self._processes[member.process_id],)
+        }
+
+    def _tasks(self, *, stateful: bool = False) -> list[Task]:
+        return [
+            (each.subtopology_id, partition)
+            for each in self._spec.subtopologies
+            if each.stateful or not stateful
+            for partition in range(each.task_count)
+        ]
+
+    # -- active tasks
+
+    def _assign_active(self, tasks: list[Task]) -> None:
+        tasks.sort(key=_by_partition)
+        left = [task for task in tasks if not self._stays(task, self._was_active.get(task))]
+        left = [task for task in left if not self._stays(task, self._least_loaded_standby(task))]
+        left.sort()
+        queue = self._by_load()
+        for task in left:
+            process = queue.poll()
+            assert process is not None, "a group that is assigned has members"
+            self._count_active(process.give_least_loaded(task, active=True))
+            queue.add(process)
+
+    def _stays(self, task: Task, holder: _Holder | None) -> bool:
+        """Whether who has it may keep it, as it does then."""
+        if holder is None or holder.process.counts[holder.member_id] >= self._active_quota.each:
+            return False
+        self._count_active(holder.process.give(holder.member_id, task, active=True))
+        return True
+
+    def _count_active(self, count: int) -> None:
+        self._active_quota.filled(count)
+        self._quota.filled(count)
+
+    def _least_loaded_standby(self, task: Task) -> _Holder | None:
+        holders = self._was_standby.get(task)
+        return _least_loaded(holders, None) if holders else None
+
+    # -- standbys
+
+    def _assign_standbys(self, tasks: list[Task]) -> None:
+        tasks.sort(key=_by_partition, reverse=True)
+        missing: list[_Missing] = []
+        for task in tasks:
+            for placed in range(self._spec.standbys):
+                if not self._follows(task):
+                    missing.append(_Missing(task, self._spec.standbys - placed))
+                    break
+        missing.sort(key=lambda each: each.task, reverse=True)
+        queue = self._by_load()
+        for task, standbys in missing:
+            for _ in range(standbys):
+                if not self._place(queue, task):
+                    break
+
+    def _follows(self, task: Task) -> bool:
+        """Whether one more standby can be where the task's state is."""
+        holder = self._was_active.get(task)
+        if holder is not None and not holder.process.has(task) and self._keep_standby(holder, task):
+            return True
+        holders = self._was_standby.get(task)
+        holder = _least_loaded(holders, task) if holders else None
+        return holder is not None and self._keep_standby(holder, task)
+
+    def _keep_standby(self, holder: _Holder, task: Task) -> bool:
+        if holder.process.counts[holder.member_id] >= self._quota.each:
+            return False
+        self._quota.filled(holder.process.give(holder.member_id, task, active=False))
+        return True
+
+    def _place(self, queue: PriorityQueue[Process], task: Task) -> bool:
+        """Whether a process was there that does not have the task: the least loaded gets it."""
+        passed: list[Process] = []
+        process = queue.poll()
+        while process is not None and process.has(task) and len(queue):
+            passed.append(process)
+            process = queue.poll()
+        if process is None:
+            return False
+        placed = not process.has(task)
+        if placed:
+            self._quota.filled(process.give_least_loaded(task, active=False))
+        for each in (process, *reversed(passed)):
+            queue.add(each)
+        return placed
+
+    def _by_load(self) -> PriorityQueue[Process]:
+        processes = (self._processes[process_id] for process_id in self._order)
+        return PriorityQueue(lambda process: process.load, processes)
+
+
+def _least_loaded(holders: Sequence[_Holder], without: Task | None) -> _Holder | None:
+    """The holder with the least load, in a process without the task, if the first's is so.
+
+    A later one comes first only if both its process and itself carry less.
+    """
+    first = best = holders[0]
+    load, count = best.process.load, best.process.counts[best.member_id]
+    for holder in holders[1:]:
+        process = holder.process
+        if process.load >= load or (without is not None and process.has(without)):
+            continue
+        if process.counts[holder.member_id] < count:
+            load, count = process.load, process.counts[holder.member_id]
+            best = holder
+    return None if without is not None and first.process.has(without) else best
+
+
+def _each(tasks: Tasks) -> Iterable[Task]:
+    return ((subtopology, partition) for subtopology, these in tasks.items() for partition in these)
+
+
+def _by_partition(task: Task) -> tuple[int, str]:
+    return task[1], task[0]
+
+
+def _by_subtopology(tasks: Iterable[Task]) -> Mapping[str, frozenset[int]]:
+    partitions: dict[str, set[int]] = {}
+    for subtopology, partition in tasks:
+        partitions.setdefault(subtopology, set()).add(partition)
+    return {subtopology: frozenset(these) for subtopology, these in partitions.items()}

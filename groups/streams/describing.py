@@ -1,0 +1,77 @@
+"""StreamsGroupDescribe: a group and its members, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Endpoint,
+    KeyValue,
+    Member,
+    TaskIds,
+)
+from kwire.codecs.messages.streams_group_describe import Topology as DescribedTopology
+from kwire.groups.streams.configuring import Configured
+from kwire.groups.streams.group import StreamsGroup
+from kwire.groups.streams.member import StreamsMember
+from kwire.groups.streams.tasks import TaskSets, listed
+
+
+def not_found(group_id: str, *, exists: bool) -> DescribedGroup:
+    what = "is not a streams group" if exists else "not found"
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {group_id} {what}.",
+    )
+
+
+def described(group: StreamsGroup, configured: Configured | None) -> DescribedGroup:
+    """`configured`: where the topology's topics are as they must be."""
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        topology=_topology(group, configured),
+        members=[
+            _member(member, group.target_of(member.member_id)) for member in group.members.values()
+        ],
+    )
+
+
+def _topology(group: StreamsGroup, configured: Configured | None) -> DescribedTopology | None:
+    if group.topology is None:
+        return None
+    if configured is None or not configured.is_ready:
+        return group.topology.described()
+    return configured.described(group.topology.epoch)
+
+
+def _member(member: StreamsMember, target: TaskSets) -> Member:
+    assigned = member.assigned
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if member.endpoint is None else Endpoint(*member.endpoint),
+        client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
+        assignment=_assignment(assigned.active, assigned.standby, assigned.warmup),
+        target_assignment=_assignment(target.active, target.standby, target.warmup),
+    )
+
+
+def _assignment(
+    active: Mapping[str, Iterable[int]],
+    standby: Mapping[str, Iterable[int]],
+    warmup: Mapping[str, Iterable[int]],
+) -> Assignment:
+    return Assignment(listed(active, TaskIds), listed(standby, TaskIds), listed(warmup, TaskIds))

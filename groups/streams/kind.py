@@ -1,0 +1,236 @@
+"""The streams kind of groups (KIP-1071): its requests, its records, its timers."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.streams_group_current_member_assignment import (
+    StreamsGroupCurrentMemberAssignmentKey,
+)
+from kwire.codecs.messages.coordinator.streams_group_member_metadata import (
+    StreamsGroupMemberMetadataKey,
+)
+from kwire.codecs.messages.coordinator.streams_group_metadata import StreamsGroupMetadataKey
+from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
+    StreamsGroupTargetAssignmentMemberKey,
+)
+from kwire.codecs.messages.coordinator.streams_group_target_assignment_metadata import (
+    StreamsGroupTargetAssignmentMetadataKey,
+)
+from kwire.codecs.messages.coordinator.streams_group_topology import StreamsGroupTopologyKey
+from kwire.codecs.messages.streams_group_describe import DescribedGroup
+from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.records import group_tombstone
+from kwire.groups.consumer.timers import RebalanceTimer
+from kwire.groups.effects import Effects, Ticket
+from kwire.groups.kind import Groups
+from kwire.groups.limits import GroupLimits
+from kwire.groups.metadata_hash import MetadataHashes
+from kwire.groups.streams import describing
+from kwire.groups.streams.configuring import Configurations, Configured
+from kwire.groups.streams.decision import Decision, HeartbeatReply, Plan, Refusal
+from kwire.groups.streams.following import StreamsGroupRecord, follow
+from kwire.groups.streams.group import STREAMS_TYPE, StreamsGroup
+from kwire.groups.streams.heartbeat import Heartbeat, leave
+from kwire.groups.streams.member import JOIN_EPOCH, MemberState
+from kwire.groups.streams.records import (
+    RECORDS,
+    CurrentAssignment,
+    Epoch,
+    MemberMetadata,
+    TargetAssignment,
+    TargetEpoch,
+    TopologyRecord,
+)
+from kwire.groups.streams.timers import InitialDelayTimer
+from kwire.groups.streams.topology import InvalidTopology
+from kwire.groups.surroundings import Surroundings
+from kwire.groups.timers import GroupTimer, SessionTimer
+
+RETRY_MS = 1_000
+"""After which is tried again what a timer asked for, and could not be written."""
+
+
+class Streams:
+    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+
+    type_name = STREAMS_TYPE
+    record_types: tuple[type[MachineRecord], ...] = RECORDS
+
+    def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
+        self._groups = groups
+        self._limits = limits
+        self._surroundings = surroundings
+        self._hashes = MetadataHashes()
+        self._configurations = Configurations()
+
+    def _find(self, group_id: str) -> StreamsGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, StreamsGroup) else None
+
+    def _decision(self, group: StreamsGroup, now_ms: int) -> Decision:
+        return Decision(
+            group, self._limits, self._surroundings, self._hashes, self._configurations, now_ms
+        )
+
+    # -- membership
+
+    def heartbeat(
+        self,
+        request: StreamsGroupHeartbeatRequest,
+        client_id: str,
+        client_host: str,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects:
+        """The reply is a HeartbeatReply."""
+        group = self._find(request.group_id)
+        if request.member_epoch < JOIN_EPOCH:
+            return self._leave(group, request, ticket, now_ms)
+        is_new = group is None
+        if group is None:
+            refusal = self._why_not_begin(request)
+            if refusal is not None:
+                return Effects.reply(ticket, HeartbeatReply(refusal.response()))
+            group = StreamsGroup(request.group_id)
+        decision = self._decision(group, now_ms)
+        other = self._groups.get(request.group_id)
+        if isinstance(other, ClassicGroup):
+            decision.append(group_tombstone(other.group_id))
+        beat = Heartbeat(decision, request, client_id, client_host, is_new=is_new)
+        return beat.decide(ticket)
+
+    def _why_not_begin(self, request: StreamsGroupHeartbeatRequest) -> Refusal | None:
+        """A group may begin in the place of a classic one that nobody is in."""
+        group_id, other = request.group_id, self._groups.get(request.group_id)
+        joins = request.member_epoch == JOIN_EPOCH
+        if other is None and joins:
+            return None
+        if other is None:
+            message = f"Streams group {group_id} not found."
+            return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        empty = isinstance(other, ClassicGroup) and other.check_delete() is ErrorCode.NONE
+        return None if joins and empty else _not_streams(group_id)
+
+    def _leave(
+        self,
+        group: StreamsGroup | None,
+        request: StreamsGroupHeartbeatRequest,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Effects:
+        if group is not None:
+            return leave(self._decision(group, now_ms), request, ticket)
+        group_id = request.group_id
+        refusal = _not_streams(group_id)
+        if group_id not in self._groups:
+            refusal = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return Effects.reply(ticket, HeartbeatReply(refusal.response()))
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        group = self._find(group_id)
+        if group is None:
+            return describing.not_found(group_id, exists=group_id in self._groups)
+        return describing.described(group, self._configured(group) if group.is_valid else None)
+
+    def _configured(self, group: StreamsGroup) -> Configured | None:
+        """None: its topology makes no sense beside the topics that there are."""
+        if group.topology is None:
+            return None
+        try:
+            image = self._surroundings.image
+            return self._configurations.of_group(group.group_id, group.topology, image)
+        except InvalidTopology:
+            return None
+
+    # -- the kind
+
+    def apply(self, record: StreamsGroupRecord) -> None:
+        group_id = record.key.group_id
+        group = self._find(group_id)
+        if group is None:
+            if record.value is None:
+                return
+            # Also in the place of a simple group, which offsets that stand before it have begun.
+            group = self._groups[group_id] = StreamsGroup(group_id)
+        if isinstance(record, Epoch) and record.value is None:
+            del self._groups[group_id]
+            self._hashes.forget(group_id)
+            self._configurations.forget(group_id)
+        else:
+            follow(group, record)
+
+    def tombstones(self, group: StreamsGroup) -> list[MachineRecord]:
+        """The records that delete a group and all of its members."""
+        group_id, ids = group.group_id, list(group.members)
+        return [
+            *(
+                CurrentAssignment(StreamsGroupCurrentMemberAssignmentKey(group_id, each), None)
+                for each in ids
+            ),
+            *(
+                TargetAssignment(StreamsGroupTargetAssignmentMemberKey(group_id, each), None)
+                for each in ids
+            ),
+            TargetEpoch(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
+            *(MemberMetadata(StreamsGroupMemberMetadataKey(group_id, each), None) for each in ids),
+            Epoch(StreamsGroupMetadataKey(group_id), None),
+            TopologyRecord(StreamsGroupTopologyKey(group_id), None),
+        ]
+
+    def loaded(self, group: StreamsGroup, now_ms: int) -> Effects:
+        decision = self._decision(group, now_ms)
+        for member in group.members.values():
+            decision.expect_heartbeat(member.member_id)
+            if member.state is MemberState.UNREVOKED_TASKS:
+                decision.expect_revocation(member)
+        return decision.effects
+
+    def unloaded(self, group: StreamsGroup, now_ms: int) -> Effects:
+        """Nobody waits here."""
+        return Effects()
+
+    def due(self, group: StreamsGroup, timer: GroupTimer, now_ms: int) -> Effects:
+        decision = self._decision(group, now_ms)
+        match timer:
+            case SessionTimer(member_id=member_id):
+                return _fence(decision, member_id, "was not heard of in time")
+            case RebalanceTimer(member_id=member_id, member_epoch=epoch):
+                member = group.members.get(member_id)
+                if member is None or member.epoch != epoch:
+                    return Effects()
+                return _fence(decision, member_id, f"did not leave epoch {epoch} in time")
+            case InitialDelayTimer() if group.session.is_delayed:
+                return self._end_delay(decision)
+        return Effects()  # of a group of another kind, which this one has followed
+
+    def _end_delay(self, decision: Decision) -> Effects:
+        """The first assignment, among all who have joined meanwhile."""
+        group = decision.group
+        decision.end_delay()
+        configured = self._configured(group)
+        due = group.members and group.epoch > group.target_epoch and not decision.is_put_off()
+        if due and configured is not None:
+            plan = Plan(group.epoch, configured, group.assignment_configs)
+            decision.compute_target(group.members, plan)
+            soft = decision.effects.soft
+            decision.effects.refused = lambda _: Effects(soft=soft)  # the next heartbeat has it
+        return decision.effects
+
+    def committed(self, group: StreamsGroup, member_id: str, effects: Effects) -> None:
+        """Only heartbeats keep a member."""
+
+
+def _not_streams(group_id: str) -> Refusal:
+    return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+
+
+def _fence(decision: Decision, member_id: str, why: str) -> Effects:
+    if member_id in decision.group.members:
+        decision.note(f"member {member_id} {why} and is out")
+        decision.fence(member_id)
+        timer = SessionTimer(decision.group_id, member_id)
+        again = (timer.key, timer, RETRY_MS)
+        decision.effects.refused = lambda _: Effects(timers=[again])
+    return decision.effects

@@ -1,0 +1,99 @@
+"""Tasks: a task is a subtopology and a partition, of its input and of all that it keeps.
+
+A task is active in one place, where records are processed.  A standby follows its state elsewhere,
+to take over quickly; a warm-up does so for a while, until the task moves there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from kwire.groups.java import HashTable, string_hash
+
+Task = tuple[str, int]
+"""(subtopology id, partition)"""
+
+Tasks = Mapping[str, frozenset[int]]
+"""Subtopology id -> partitions; none is empty."""
+
+TasksSince = Mapping[str, Mapping[int, int]]
+"""The same, with the epoch in which a member was given each."""
+
+
+class TaskIds(Protocol):
+    """The tasks of one subtopology, in a request or a record."""
+
+    subtopology_id: str
+    partitions: list[int]
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """What a member is to have, or says that it owns."""
+
+    active: Tasks = field(default_factory=dict)
+    standby: Tasks = field(default_factory=dict)
+    warmup: Tasks = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+
+@dataclass(frozen=True)
+class HeldTasks:
+    """What a member has, or is to give up."""
+
+    active: TasksSince = field(default_factory=dict)
+    standby: Tasks = field(default_factory=dict)
+    warmup: Tasks = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+    def has_any(self, owned: TaskSets) -> bool:
+        pairs = (
+            (owned.active, self.active),
+            (owned.standby, self.standby),
+            (owned.warmup, self.warmup),
+        )
+        return any(
+            not these.isdisjoint(held.get(subtopology, ()))
+            for tasks, held in pairs
+            for subtopology, these in tasks.items()
+        )
+
+    def has_all(self, owned: TaskSets) -> bool:
+        return all(
+            subtopology in held and these <= set(held[subtopology])
+            for tasks, held in (
+                (owned.active, self.active),
+                (owned.standby, self.standby),
+                (owned.warmup, self.warmup),
+            )
+            for subtopology, these in tasks.items()
+        )
+
+
+NO_TASKS = TaskSets()
+NOTHING_HELD = HeldTasks()
+
+
+def tasks_of(listed: Iterable[TaskIds]) -> Tasks:
+    return {each.subtopology_id: frozenset(each.partitions) for each in listed}
+
+
+T = TypeVar("T")
+
+
+def listed(
+    tasks: Mapping[str, Iterable[int]], made: Callable[[str, list[int]], T], *, told: bool = False
+) -> list[T]:
+    """As a record has them, by subtopology; `told`: in the order of Java's map, as clients do."""
+    order: Iterable[str] = sorted(tasks)
+    if told:
+        order = HashTable(string_hash, order)
+    return [made(subtopology, sorted(tasks[subtopology])) for subtopology in order]

@@ -1,0 +1,18 @@
+"""What a streams group waits for, beside sessions and tasks that are given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kwire.coordinator.effects import TimerKey
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDelayTimer:
+    """`group.streams.initial.rebalance.delay.ms` passed since the first member joined."""
+
+    group_id: str
+
+    @property
+    def key(self) -> TimerKey:
+        return ("initial", self.group_id)

@@ -1,0 +1,93 @@
+"""What a heartbeat is refused for before anybody looks for its group."""
+
+from __future__ import annotations
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.groups.streams.decision import Refusal
+from kwire.groups.streams.member import (
+    JOIN_EPOCH,
+    LEAVE_FOR_A_WHILE_EPOCH,
+    NO_REBALANCE_TIMEOUT,
+)
+
+
+def refused(request: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    sentence = _unsupported(request) or _empty(request) or _of_epoch(request)
+    if sentence is None and request.member_epoch == JOIN_EPOCH:
+        changelog = _counted_changelog(request)
+        if changelog is not None:
+            return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, changelog)
+    sentence = sentence or _of_tasks(request)
+    return None if sentence is None else Refusal(ErrorCode.INVALID_REQUEST, sentence)
+
+
+def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """What the protocol has room for and no release of Apache Kafka does yet."""
+    if request.instance_id is not None:
+        return "Static membership is not yet supported."
+    if request.task_offsets is not None:
+        return "TaskOffsets are not supported yet."
+    if request.task_end_offsets is not None:
+        return "TaskEndOffsets are not supported yet."
+    if request.warmup_tasks:
+        return "WarmupTasks are not supported yet."
+    subtopologies = [] if request.topology is None else request.topology.subtopologies
+    if any(each.source_topic_regex for each in subtopologies):
+        return "Regular expressions for source topics are not supported yet."
+    return None
+
+
+def _empty(request: StreamsGroupHeartbeatRequest) -> str | None:
+    fields = (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("RackId", request.rack_id),
+    )
+    blank = (name for name, value in fields if value is not None and not value.strip())
+    return next((f"{name} can't be empty." for name in blank), None)
+
+
+def _of_epoch(request: StreamsGroupHeartbeatRequest) -> str | None:
+    epoch = request.member_epoch
+    if epoch == JOIN_EPOCH:
+        return _joining(request)
+    if epoch == LEAVE_FOR_A_WHILE_EPOCH:
+        return "InstanceId can't be null."  # as nobody may have one
+    if epoch < LEAVE_FOR_A_WHILE_EPOCH:
+        return f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
+    return None
+
+
+def _joining(request: StreamsGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == NO_REBALANCE_TIMEOUT:
+        return "RebalanceTimeoutMs must be provided in first request."
+    for name, tasks in (
+        ("ActiveTasks", request.active_tasks),
+        ("StandbyTasks", request.standby_tasks),
+        ("WarmupTasks", request.warmup_tasks),
+    ):
+        if tasks is None or tasks:
+            return f"{name} must be empty when (re-)joining."
+    return None if request.topology is not None else "Topology must be non-null when (re-)joining."
+
+
+def _counted_changelog(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """How many partitions a changelog has follows from what its subtopology reads."""
+    subtopologies = [] if request.topology is None else request.topology.subtopologies
+    for topic in (topic for each in subtopologies for topic in each.state_changelog_topics):
+        if topic.partitions != 0:
+            return (
+                f"Changelog topic {topic.name} must have an undefined partition count, but it is "
+                f"set to {topic.partitions}."
+            )
+    return None
+
+
+def _of_tasks(request: StreamsGroupHeartbeatRequest) -> str | None:
+    tasks = request.active_tasks, request.standby_tasks, request.warmup_tasks
+    if any(each is None for each in tasks) and any(each is not None for each in tasks):
+        return "If one task-type is non-null, all must be non-null."
+    if request.member_epoch != JOIN_EPOCH and request.topology is not None:
+        return "Topology can only be provided when (re-)joining."
+    return None

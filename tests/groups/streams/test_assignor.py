@@ -1,0 +1,64 @@
+"""Members of streams groups get the tasks that Apache Kafka 4.3.1's own assignor gives them."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import libs
+from kwire.groups.java import HashTable, string_hash
+from kwire.groups.streams.assignor import GroupSpec, MemberSpec, SubtopologySpec, assign
+from kwire.groups.streams.tasks import Tasks, TaskSets
+
+ANSWERS = Path(__file__).parent / "data" / "assignor-4.3.1.txt"
+SOURCE = Path(__file__).with_name("StreamsAssignor.java")
+
+
+def tasks(text: str) -> Tasks:
+    """`0=1.2,3=0`: subtopologies and partitions."""
+    pairs = (each.partition("=") for each in text.split(",") if each)
+    return {name: frozenset(map(int, these.split("."))) for name, _, these in pairs}
+
+
+def subtopology(text: str) -> SubtopologySpec:
+    """`0=3s`: with three tasks that have state."""
+    name, _, count = text.partition("=")
+    return SubtopologySpec(name, int(count.removesuffix("s")), count.endswith("s"))
+
+
+def check(line: str) -> None:
+    standbys, described, members, answer = line.split("|")
+    specs = {}
+    for member_id, process_id, active, standby in (each.split(":") for each in members.split(" ")):
+        has = TaskSets(tasks(active), tasks(standby))
+        specs[member_id] = MemberSpec(member_id, process_id, has)
+    in_order = [specs[member_id] for member_id in HashTable(string_hash, specs)]
+    subtopologies = [subtopology(each) for each in described.split(" ")]
+    expected = {
+        member_id: TaskSets(tasks(active), tasks(standby))
+        for member_id, active, standby in (each.split(":") for each in answer.split(" "))
+    }
+    assert assign(GroupSpec(in_order, subtopologies, int(standbys))) == expected, line
+
+
+def test_as_they_were_kept() -> None:
+    lines = ANSWERS.read_text().splitlines()
+    assert len(lines) == 300
+    for line in lines:
+        check(line)
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_as_they_are_now(rng: random.Random) -> None:
+    command = [str(java.executable()), "-cp", f"{libs()}/*", str(SOURCE), str(rng.getrandbits(60))]
+    done = subprocess.run([*command, "10000"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 10_000
+    for line in lines:
+        check(line)

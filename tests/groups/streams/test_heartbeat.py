@@ -1,0 +1,318 @@
+"""What heartbeats of a streams group bring, one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.streams_group_heartbeat import Endpoint, Topology
+from kwire.groups.limits import GroupLimits
+from kwire.groups.streams.configuring import StatusCode
+from kwire.groups.streams.group import StreamsState
+from kwire.groups.streams.records import (
+    CurrentAssignment,
+    Epoch,
+    MemberMetadata,
+    TargetAssignment,
+    TargetEpoch,
+    TopologyRecord,
+)
+from kwire.groups.surroundings import StreamsSettings
+from tests.groups.streams.simulation import (
+    AT_ONCE,
+    CHANGELOG,
+    REPARTITION,
+    Client,
+    StreamsSimulation,
+    copying,
+    counting,
+)
+
+TIMEOUT_MS = StreamsSettings().session_timeout_ms
+
+
+def started(
+    partitions: int = 2, settings: StreamsSettings | None = None, **limits: int
+) -> StreamsSimulation:
+    """A cluster in which the topics of `counting` are as they must be."""
+    known = GroupLimits(**limits)  # type: ignore[arg-type] # numbers all
+    simulation = StreamsSimulation(known, settings or AT_ONCE)
+    for name in ("t", REPARTITION, CHANGELOG):
+        simulation.put_topic(name, partitions)
+    return simulation
+
+
+def settle(*clients: Client) -> None:
+    for _ in range(4):
+        for client in clients:
+            client.beat()
+
+
+def test_records_are_those_that_apache_kafka_writes_and_in_its_order() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    joined = [TargetAssignment, TargetEpoch, CurrentAssignment]
+    assert [type(each) for each in simulation.records] == [
+        MemberMetadata,
+        TopologyRecord,
+        Epoch,
+        *joined,
+    ]
+    del simulation.records[:]
+    client.leave()
+    left = [CurrentAssignment, TargetAssignment, MemberMetadata, Epoch]
+    assert [type(each) for each in simulation.records] == left
+    del simulation.records[:]
+    assert simulation.delete_group() == ErrorCode.NONE
+    assert [type(each) for each in simulation.records] == [TargetEpoch, Epoch, TopologyRecord]
+    assert simulation.group is None
+    assert simulation.reloaded().groups == {}
+
+
+def test_a_member_has_all_tasks_and_then_half_of_them() -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    first.beat()
+    assert first.active == {("0", 0), ("0", 1), ("1", 0), ("1", 1)}
+    assert simulation.there.state is StreamsState.STABLE
+    second.beat()
+    assert not second.active, "the other has not given up anything yet"
+    settle(first, second)
+    assert len(first.active) == len(second.active) == 2
+    assert not first.active & second.active
+    assert simulation.there.state is StreamsState.STABLE
+
+
+def test_who_does_not_say_what_it_owns_gives_up_nothing() -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    first.beat()
+    second.beat()
+    assert len(first.beat(mute=True).response.active_tasks or ()) == 2, "it is told what to keep"
+    for _ in range(3):
+        assert first.beat(mute=True).response.active_tasks is None
+        second.beat()
+    assert not second.active
+    assert simulation.there.state is StreamsState.RECONCILING
+
+
+def test_a_member_that_keeps_its_tasks_for_too_long_is_out() -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    first.beat()
+    second.beat()
+    first.beat(mute=True)
+    for _ in range(3):
+        simulation.wait(25_000)
+        first.beat(mute=True, lose_reply=True)
+        second.beat()
+    assert [*simulation.there.members] == [second.member_id]
+    settle(second)
+    assert len(second.active) == 4
+
+
+def test_a_process_has_a_task_once() -> None:
+    """Its members share a directory: what one follows another cannot process, nor follow."""
+    simulation = started(settings=StreamsSettings(45_000, 5_000, 0, 0, 1), partitions=1)
+    clients = [
+        Client(simulation, name, process) for name, process in (("a", "p"), ("b", "p"), ("c", "q"))
+    ]
+    settle(*clients)
+    for process in ("p", "q"):
+        ours = [client for client in clients if client.process == process]
+        held = [task for client in ours for task in (*client.active, *client.standby)]
+        assert len(held) == len(set(held))
+    assert {task for client in clients for task in client.standby} == {("1", 0)}
+
+
+def test_missing_source_topics() -> None:
+    simulation = StreamsSimulation()
+    client = Client(simulation, "a")
+    client.beat()
+    assert client.statuses == [StatusCode.MISSING_SOURCE_TOPICS]
+    assert (client.last.status or [])[0].status_detail == "Source topics t are missing."
+    assert simulation.there.state is StreamsState.NOT_READY
+    assert not client.active
+
+
+def test_internal_topics_are_asked_for_and_awaited() -> None:
+    simulation = StreamsSimulation()
+    simulation.put_topic("t", 3)
+    client = Client(simulation, "a")
+    reply = client.beat()
+    assert client.statuses == [StatusCode.MISSING_INTERNAL_TOPICS]
+    assert {name: each.partitions for name, each in reply.to_create.items()} == {
+        REPARTITION: 3,
+        CHANGELOG: 3,
+    }
+    assert not client.active
+    simulation.create(reply)
+    assert client.beat().to_create == {}
+    assert (client.statuses, len(client.active)) == ([], 6)
+    assert simulation.there.validated_topology_epoch == 0
+
+
+def test_internal_topics_of_another_size() -> None:
+    simulation = started(partitions=2)
+    simulation.put_topic("t", 3)
+    client = Client(simulation, "a")
+    client.beat()
+    assert client.statuses == [StatusCode.INCORRECTLY_PARTITIONED_TOPICS]
+
+
+def test_a_topic_that_grows_begins_an_epoch() -> None:
+    simulation = started(partitions=1)
+    client = Client(simulation, "a", topology=copying())
+    client.beat()
+    epoch = client.epoch
+    simulation.put_topic("t", 3)
+    client.beat()
+    assert (client.epoch, len(client.active)) == (epoch + 1, 3)
+
+
+def test_the_first_assignment_waits_for_more_members() -> None:
+    simulation = started(settings=StreamsSettings(initial_rebalance_delay_ms=3_000))
+    clients = [Client(simulation, name) for name in "ab"]
+    for client in clients:
+        client.beat()
+        assert client.statuses == [StatusCode.ASSIGNMENT_DELAYED]
+    assert [client.epoch for client in clients] == [1, 1]
+    simulation.wait(3_000)
+    assert len(simulation.there.target) == 2
+    settle(*clients)
+    assert [len(client.active) for client in clients] == [2, 2]
+    assert clients[0].statuses == []
+
+
+def test_the_first_assignment_does_not_wait_after_a_restart() -> None:
+    simulation = started(settings=StreamsSettings(initial_rebalance_delay_ms=3_000))
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.restart()
+    client.beat()
+    assert len(client.active) == 4
+
+
+def test_assignments_are_some_time_apart() -> None:
+    simulation = started(
+        settings=StreamsSettings(initial_rebalance_delay_ms=0, assignment_interval_ms=1_000)
+    )
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    first.beat()
+    second.beat()
+    assert second.statuses == [StatusCode.ASSIGNMENT_DELAYED]
+    simulation.wait(1_000)
+    second.beat()
+    assert second.statuses == []
+    assert simulation.there.target_epoch == simulation.there.epoch
+
+
+def test_another_number_of_standbys_begins_an_epoch() -> None:
+    simulation = started(partitions=1)
+    clients = [Client(simulation, name) for name in "ab"]
+    settle(*clients)
+    assert not any(client.standby for client in clients)
+    simulation.surroundings.streams = StreamsSettings(45_000, 5_000, 0, 0, 1)
+    settle(*clients)
+    assert {task for client in clients for task in client.standby} == {("1", 0)}
+
+
+def test_a_topology_that_is_older_or_another() -> None:
+    simulation = started()
+    Client(simulation, "a", topology=counting(1)).beat()
+    stale = Client(simulation, "b", topology=copying(0))
+    stale.beat()
+    assert stale.statuses == [StatusCode.STALE_TOPOLOGY]
+    for topology in (copying(1), counting(2)):
+        reply = Client(simulation, "c", topology=topology).beat()
+        assert reply.response.error_code == ErrorCode.INVALID_REQUEST
+        assert reply.response.error_message == "Topology updates are not supported yet."
+
+
+def test_a_topology_that_makes_no_sense() -> None:
+    simulation = started()
+    topology = Topology(0, [*copying().subtopologies, *copying().subtopologies])
+    response = Client(simulation, "a", topology=topology).beat().response
+    assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert simulation.group is None
+
+
+def test_a_request_for_a_shutdown_reaches_all_until_they_are_gone() -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    settle(first, second)
+    first.leave(shutdown=True)
+    second.beat()
+    assert second.statuses == [StatusCode.SHUTDOWN_APPLICATION]
+    second.leave()
+    first.beat()
+    assert first.statuses == []
+
+
+def test_endpoints_are_told_when_tasks_have_moved() -> None:
+    simulation = started(partitions=1)
+    client = Client(simulation, "a", topology=copying(), endpoint=Endpoint("host", 1))
+    other = Client(simulation, "b", topology=copying())
+    client.beat()
+    told = (client.last.partitions_by_user_endpoint or [])[0]
+    assert told.user_endpoint == Endpoint("host", 1)
+    assert [(each.topic, each.partitions) for each in told.active_partitions] == [("t", [0])]
+    other.beat()
+    assert other.last.partitions_by_user_endpoint is not None
+    other.beat()
+    assert other.last.partitions_by_user_endpoint is None, "it was told before"
+
+
+def test_a_lost_reply_is_said_again() -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    first.beat()
+    second.beat()
+    first.beat()
+    second.beat()
+    first.beat(lose_reply=True)
+    assert first.beat().response.error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("epoch", "than"), [(9, "greater"), (1, "smaller")])
+def test_epochs_that_are_not_the_members(epoch: int, than: str) -> None:
+    simulation = started()
+    first, second = Client(simulation, "a"), Client(simulation, "b")
+    settle(first, second)
+    response = simulation.heartbeat(member_id="a-0", member_epoch=epoch).response
+    assert response.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert f"{than} member epoch ({epoch})" in (response.error_message or "")
+
+
+def test_a_session_ends() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.wait(TIMEOUT_MS)
+    assert not simulation.there.members
+    assert client.beat().response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_tasks_that_cannot_be() -> None:
+    simulation = started()
+    client = Client(simulation, "a")
+    client.beat()
+    client.active = frozenset({("9", 0)})
+    response = client.beat().response
+    assert response.error_message == "Subtopology 9 does not exist in the topology."
+    client.beat()
+    client.active = frozenset({("0", 7)})
+    response = client.beat().response
+    assert response.error_message == (
+        "Task 7 for subtopology 0 is invalid. Number of tasks for this subtopology: 2"
+    )
+
+
+def test_a_full_group() -> None:
+    simulation = started(group_streams_max_size=1)
+    client = Client(simulation, "a")
+    client.beat()
+    response = Client(simulation, "b").beat().response
+    assert response.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert client.beat().response.error_code == ErrorCode.NONE
