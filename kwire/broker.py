@@ -196,7 +196,7 @@ class Broker:
         """What members of share groups read here; likewise."""
         from kwire.sharing.manager import ShareManager
 
-        return ShareManager(self)
+        return ShareManager(self, self._nursery)
 
     @cached_property
     def metadata_views(self) -> MetadataViews:

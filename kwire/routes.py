@@ -145,6 +145,14 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, on(DESCRIBE, GROUP, "shares")),
     Route(ApiKey.SHARE_FETCH, 1, 2, on(READ, GROUP, "shares")),
     Route(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, on(READ, GROUP, "shares")),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, on(CLUSTER_ACTION, CLUSTER, "share_states")),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, on(CLUSTER_ACTION, CLUSTER, "share_states")),
+    Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, on(CLUSTER_ACTION, CLUSTER, "share_states")),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, on(CLUSTER_ACTION, CLUSTER, "share_states")),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, on(CLUSTER_ACTION, CLUSTER, "share_states")),
+    Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, on(DESCRIBE, GROUP, "share_offsets")),
+    Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, on(READ, GROUP, "share_offsets")),
+    Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, on(DELETE, GROUP, "share_offsets")),
 )
 
 CLUSTER_ROUTES: tuple[Route, ...] = (

@@ -291,6 +291,39 @@ REQUESTS: Final[dict[str, Make]] = {
     "share_group_describe": lambda of, version: of.ShareGroupDescribeRequest([GROUP], True),
     "share_fetch": lambda of, version: of.ShareFetchRequest(GROUP, "member", 5),
     "share_acknowledge": lambda of, version: of.ShareAcknowledgeRequest(GROUP, "member", 5),
+    "initialize_share_group_state": lambda of, version: of.InitializeShareGroupStateRequest(
+        GROUP, [of.InitializeStateData(of.topic_id, [of.PartitionData(INDEX)])]
+    ),
+    "read_share_group_state": lambda of, version: of.ReadShareGroupStateRequest(
+        GROUP, [of.ReadStateData(of.topic_id, [of.PartitionData(INDEX)])]
+    ),
+    "write_share_group_state": lambda of, version: of.WriteShareGroupStateRequest(
+        GROUP, [of.WriteStateData(of.topic_id, [of.PartitionData(INDEX)])]
+    ),
+    "delete_share_group_state": lambda of, version: of.DeleteShareGroupStateRequest(
+        GROUP, [of.DeleteStateData(of.topic_id, [of.PartitionData(INDEX)])]
+    ),
+    "read_share_group_state_summary": lambda of, version: of.ReadShareGroupStateSummaryRequest(
+        GROUP, [of.ReadStateSummaryData(of.topic_id, [of.PartitionData(INDEX)])]
+    ),
+    "describe_share_group_offsets": lambda of, version: of.DescribeShareGroupOffsetsRequest(
+        [
+            of.DescribeShareGroupOffsetsRequestGroup(
+                GROUP, [of.DescribeShareGroupOffsetsRequestTopic(MISSING, [INDEX])]
+            )
+        ]
+    ),
+    "alter_share_group_offsets": lambda of, version: of.AlterShareGroupOffsetsRequest(
+        GROUP,
+        [
+            of.AlterShareGroupOffsetsRequestTopic(
+                MISSING, [of.AlterShareGroupOffsetsRequestPartition(INDEX)]
+            )
+        ],
+    ),
+    "delete_share_group_offsets": lambda of, version: of.DeleteShareGroupOffsetsRequest(
+        GROUP, [of.DeleteShareGroupOffsetsRequestTopic(MISSING)]
+    ),
 }
 """By the API key's name, small."""
 
@@ -318,6 +351,10 @@ _VERSIONS: Final = {
     "list_config_resources": (0, 1), "describe_topic_partitions": (0, 0),
     "share_group_heartbeat": (1, 1), "share_group_describe": (1, 1), "share_fetch": (1, 2),
     "share_acknowledge": (1, 2),
+    "initialize_share_group_state": (0, 0), "read_share_group_state": (0, 0),
+    "write_share_group_state": (0, 1), "delete_share_group_state": (0, 0),
+    "read_share_group_state_summary": (0, 1), "describe_share_group_offsets": (0, 1),
+    "alter_share_group_offsets": (0, 0), "delete_share_group_offsets": (0, 0),
 }  # fmt: skip
 ASKED: Final = {name: range(first, last + 1) for name, (first, last) in _VERSIONS.items()}
 

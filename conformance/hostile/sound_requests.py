@@ -129,6 +129,10 @@ from kwire.conformance.wire.cases.consumer_group import join as join_consumer_gr
 from kwire.conformance.wire.cases.share_group import acknowledge as share_acknowledge
 from kwire.conformance.wire.cases.share_group import fetch as share_fetch
 from kwire.conformance.wire.cases.share_group import join as join_share_group
+from kwire.conformance.wire.cases.share_offsets import alter as alter_share_offsets
+from kwire.conformance.wire.cases.share_offsets import delete as delete_share_offsets
+from kwire.conformance.wire.cases.share_offsets import describe as describe_share_offsets
+from kwire.conformance.wire.cases.share_state import REQUESTS as SHARE_STATE_REQUESTS
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, Topic, int], Message]
@@ -198,6 +202,12 @@ def _give_up_reassigning(stage: Stage, topic: Topic, version: int) -> Message:
     return AlterPartitionReassignmentsRequest(topics=[given_up])
 
 
+def _share_state(key: ApiKey) -> Make:
+    """Of a partition of which nothing is kept."""
+    make = SHARE_STATE_REQUESTS[key]
+    return lambda stage, topic, version: make(stage.name("g"), topic.id, 0)
+
+
 SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     **TRANSACTION_REQUESTS,
     ApiKey.PRODUCE: lambda stage, topic, version: produce(
@@ -228,6 +238,16 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ApiKey.SHARE_FETCH: lambda stage, topic, version: share_fetch(stage.name("g"), "m-1", 0, topic),
     ApiKey.SHARE_ACKNOWLEDGE: lambda stage, topic, version: share_acknowledge(
         stage.name("g"), "m-1", 1, topic, (0, 4, [1])
+    ),
+    **{key: _share_state(key) for key in SHARE_STATE_REQUESTS},
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda stage, topic, version: describe_share_offsets(
+        stage.name("g"), (topic.name, [0])
+    ),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: lambda stage, topic, version: alter_share_offsets(
+        stage.name("g"), (topic.name, [(0, 1)])
+    ),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda stage, topic, version: delete_share_offsets(
+        stage.name("g"), topic.name
     ),
     ApiKey.DESCRIBE_GROUPS: lambda stage, topic, version: DescribeGroupsRequest([stage.name("g")]),
     ApiKey.LIST_GROUPS: lambda stage, topic, version: ListGroupsRequest(),

@@ -81,6 +81,11 @@ class StateTopics:
     def is_empty(self) -> bool:
         return not (self.initializing.partitions or self.initialized.partitions or self.deleting)
 
+    @property
+    def known(self) -> Topics:
+        """What the share coordinator has, or may have."""
+        return self.initialized.having(self.initializing)
+
     def to_initialize(
         self, names: Iterable[str], image: ClusterImage, now_ms: int, retry_ms: int
     ) -> Topics:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import assert_never
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from kwire.codecs.messages.coordinator.share_group_metadata import ShareGroupMetadataKey
 from kwire.codecs.messages.coordinator.share_group_state_partition_metadata import (
     ShareGroupStatePartitionMetadataKey,
@@ -13,6 +14,7 @@ from kwire.codecs.messages.coordinator.share_group_state_partition_metadata impo
 from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata import (
     ShareGroupTargetAssignmentMetadataKey,
 )
+from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.coordinator.machine import MachineRecord
@@ -25,8 +27,16 @@ from kwire.groups.share import describing
 from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
 from kwire.groups.share.group import FIRST_EPOCH, SHARE_TYPE, ShareGroup
 from kwire.groups.share.heartbeat import Heartbeat, leave
-from kwire.groups.share.initializing import StateTopics, Topics
+from kwire.groups.share.initializing import NOTHING, StateTopics, Topics
 from kwire.groups.share.member import JOIN_EPOCH, ShareMember
+from kwire.groups.share.offsets import (
+    NOT_EMPTY,
+    Alteration,
+    Deletion,
+    Wanted,
+    alteration,
+    deletion,
+)
 from kwire.groups.share.records import (
     RECORDS,
     CurrentAssignment,
@@ -135,8 +145,54 @@ class Share:
         group = self.find(group_id)
         if group is None or group.members:
             return None
-        state = group.state_topics
-        return state.initialized.having(state.initializing)
+        return group.state_topics.known
+
+    # -- where it reads from
+
+    def offsets_known(self, group_id: str) -> Topics:
+        """Partitions whose offsets the share coordinator keeps; none of a group of another kind."""
+        group = self.find(group_id)
+        return NOTHING if group is None else group.state_topics.initialized
+
+    def alter_offsets(self, group_id: str, wanted: Wanted, ticket: Ticket, now_ms: int) -> Effects:
+        """The reply is an Alteration.  A group that is not there begins."""
+        group = self.find(group_id)
+        if group is None and group_id not in self._groups:
+            group = ShareGroup(group_id)
+        refused = self._refused(group_id, group)
+        if group is None or refused is not None:
+            refusal = AlterShareGroupOffsetsResponse(0, *(refused or ()))
+            return Effects.reply(ticket, Alteration(refusal))
+        decided = alteration(group, wanted, self._surroundings.image)
+        effects = Effects.reply(ticket, decided)
+        if decided.topics != NOTHING:
+            asked = group.state_topics.asked(decided.topics, now_ms)
+            effects.records.append(asked.to_record(group_id))
+        return effects
+
+    def delete_offsets(self, group_id: str, names: Iterable[str], ticket: Ticket) -> Effects:
+        """The reply is a Deletion."""
+        group = self.find(group_id)
+        refused = self._refused(group_id, group)
+        if group is None or refused is not None:
+            refusal = DeleteShareGroupOffsetsResponse(0, *(refused or ()))
+            return Effects.reply(ticket, Deletion(refusal))
+        decided = deletion(group, names, self._surroundings.image)
+        effects = Effects.reply(ticket, decided)
+        if decided.topics != NOTHING:
+            forgetting = group.state_topics.forgetting(decided.topics.names)
+            effects.records.append(forgetting.to_record(group_id))
+        return effects
+
+    def offsets_deleted(self, group_id: str, topics: Topics, ticket: Ticket) -> Effects:
+        """The share coordinator has forgotten these topics."""
+        return self._follow(group_id, lambda state: state.without(topics.partitions), ticket)
+
+    def _refused(self, group_id: str, group: ShareGroup | None) -> tuple[ErrorCode, str] | None:
+        if group is None:
+            what = "is not a share group" if group_id in self._groups else "not found"
+            return ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}."
+        return (ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY) if group.members else None
 
     def topics_deleted(self, topic_ids: Collection[bytes]) -> Iterable[MachineRecord]:
         """The records by which groups forget topics that are gone from the cluster."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.codecs.batches import Compression
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.uuids import uuid_text
 from kwire.coordinator.effects import Ticket
 from kwire.coordinators.promise import Promise
@@ -29,6 +30,14 @@ from kwire.share.state import Written
 
 if TYPE_CHECKING:
     from kwire.coordinators.host import CoordinatorHost
+
+SENTENCES = {
+    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process "
+    "requests.",
+}
+"""Apache Kafka's."""
 
 Reply = Answer | Promise[Answer]
 Decide = Callable[[ShareStateMachine, Ticket, int], Effects]
@@ -73,6 +82,7 @@ class ShareCoordinator:
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Reply:
         return self._submit(
             key,
+            "initialize share group state",
             lambda machine, ticket, now_ms: machine.initialize(
                 key, state_epoch, start_offset, ticket, now_ms
             ),
@@ -81,30 +91,49 @@ class ShareCoordinator:
     def read(self, key: ShareKey, leader_epoch: int) -> Reply:
         return self._submit(
             key,
+            "read share group state",
             lambda machine, ticket, now_ms: machine.read(key, leader_epoch, ticket, now_ms),
         )
 
     def write(self, key: ShareKey, written: Written) -> Reply:
         return self._submit(
-            key, lambda machine, ticket, now_ms: machine.write(key, written, ticket, now_ms)
+            key,
+            "write share group state",
+            lambda machine, ticket, now_ms: machine.write(key, written, ticket, now_ms),
         )
 
     def summary(self, key: ShareKey) -> Reply:
-        return self._submit(key, lambda machine, ticket, _: machine.summary(key, ticket))
+        return self._submit(
+            key,
+            "read share group state summary",
+            lambda machine, ticket, _: machine.summary(key, ticket),
+        )
 
     def delete(self, key: ShareKey) -> Reply:
-        return self._submit(key, lambda machine, ticket, _: machine.delete(key, ticket))
+        return self._submit(
+            key,
+            "delete share group state",
+            lambda machine, ticket, _: machine.delete(key, ticket),
+        )
 
-    def _submit(self, key: ShareKey, decide: Decide) -> Reply:
-        return self.runtime.submit(self._partition_for(key), decide, Answer.refused)
+    def _submit(self, key: ShareKey, what: str, decide: Decide) -> Reply:
+        return self.runtime.submit(
+            self.partition_for(key), decide, lambda error: _not_done(what, error)
+        )
 
-    def _partition_for(self, key: ShareKey) -> int:
+    def partition_for(self, key: ShareKey) -> int:
         """Without the topic it is of no importance: no partition is led."""
         topic = self._broker.image.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None:
             return 0
         name = f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
         return partition_for(name, len(topic.partitions))
+
+
+def _not_done(what: str, error: ErrorCode) -> Answer:
+    """What is told where no machine has decided, or where its records could not be written."""
+    sentence = SENTENCES.get(error, error.name)
+    return Answer(error, f"Unable to {what}: {sentence}")
 
 
 async def answered(reply: Reply) -> Answer:

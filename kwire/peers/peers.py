@@ -28,6 +28,7 @@ class Role(Enum):
     TXN_MARKERS = "transaction markers"
     VERIFICATION = "transaction verification"
     TELEMETRY = "what clients pushed"
+    SHARE_STATE = "states of share partitions"
 
 
 _CLIENT_IDS = {

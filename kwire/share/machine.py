@@ -50,6 +50,9 @@ class Answer(NamedTuple):
 
 DONE = Answer()
 
+NOTHING = ShareState(snapshot_epoch=0, state_epoch=0)
+"""What is kept of a partition that no group has begun to read."""
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -181,8 +184,7 @@ class ShareStateMachine:
         if not self._exists(key):
             return _refused(ticket, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         kept = self._kept.get(key)
-        nothing = ShareState(snapshot_epoch=0, state_epoch=0)
-        return Effects.reply(ticket, Answer(state=nothing if kept is None else kept.state))
+        return Effects.reply(ticket, Answer(state=NOTHING if kept is None else kept.state))
 
     def delete(self, key: ShareKey, ticket: Ticket) -> Effects:
         """The group reads the partition no longer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kwire.codecs.messages.coordinator import share_snapshot, share_update
 from kwire.share.batches import NO_OFFSET, StateBatch, combine
@@ -11,6 +12,15 @@ from kwire.share.records import ShareKey, Snapshot, Update
 
 NO_EPOCH = -1
 NO_COUNT = -1
+
+
+class WireBatch(Protocol):
+    """A batch, as each record and request has one of its own."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +107,7 @@ class ShareState:
             leader_epoch=value.leader_epoch,
             start_offset=value.start_offset,
             delivery_complete_count=value.delivery_complete_count,
-            batches=tuple(_read(value.state_batches)),
+            batches=tuple(batches_of(value.state_batches)),
             created_ms=value.create_timestamp,
             written_ms=value.write_timestamp,
         )
@@ -124,13 +134,12 @@ class ShareState:
             leader_epoch=self.leader_epoch if unsaid else value.leader_epoch,
             start_offset=start_offset,
             delivery_complete_count=value.delivery_complete_count,
-            batches=tuple(combine([*self.batches, *_read(value.state_batches)], start_offset)),
+            batches=tuple(combine([*self.batches, *batches_of(value.state_batches)], start_offset)),
         )
 
 
-def _read(
-    batches: Iterable[share_snapshot.StateBatch] | Iterable[share_update.StateBatch],
-) -> list[StateBatch]:
+def batches_of(batches: Iterable[WireBatch]) -> list[StateBatch]:
+    """As records and requests have them."""
     return [
         StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
         for each in batches

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.promise import Promise
-from kwire.coordinators.share import ShareCoordinator
 from kwire.log import offset_for_timestamp
 from kwire.partitions.partition import FetchWaiter, Partition
 from kwire.share.batches import NO_OFFSET, TERMINAL
@@ -21,6 +20,7 @@ from kwire.timers import Timer, Timers
 
 if TYPE_CHECKING:
     from kwire.coordinators.share import Reply
+    from kwire.sharing.states import ShareStates
 
 RETRY_MS = 1_000
 """Until what a member has left is given back again, where that could not be written."""
@@ -79,7 +79,7 @@ class LedPartition:
         partition: Partition,
         state: ShareState,
         settings: Callable[[], GroupSettings],
-        coordinator: ShareCoordinator,
+        states: ShareStates,
         timers: Timers,
         now_ms: int,
         forget: Callable[[], None],
@@ -91,7 +91,7 @@ class LedPartition:
         self.records = SharePartition(state, begin_offset(state, partition, settings(), now_ms))
         self._settings = settings
         self._leader_epoch = partition.leader_epoch
-        self._coordinator = coordinator
+        self._states = states
         self._timers = timers
         self._timer: Timer | None = None
         self._forget = forget
@@ -163,7 +163,7 @@ class LedPartition:
             self.records.delivery_complete_count + ended,
             batches,
         )
-        reply: Reply = self._coordinator.write(self.key, written)
+        reply: Reply = self._states.write(self.key, written)
         if isinstance(reply, Promise):
             reply.when_resolved(lambda answer: self._answered(transition, answer, done))
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.share import answered
 from kwire.share.records import ShareKey
@@ -11,6 +13,7 @@ from kwire.share.session import Place, Reader, ShareSession, ShareSessions
 from kwire.sharing.host import ShareHost
 from kwire.sharing.led import LedPartition, told
 from kwire.sharing.limits import ShareSettings
+from kwire.sharing.states import ShareStates
 
 if TYPE_CHECKING:
     from kwire.partitions.partition import Partition
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
 class ShareManager:
     """See the module."""
 
-    def __init__(self, broker: ShareHost) -> None:
+    def __init__(self, broker: ShareHost, nursery: trio.Nursery | None) -> None:
         self._broker = broker
+        self.states = ShareStates(broker, nursery)
         self.settings = ShareSettings(broker)
         self.sessions = ShareSessions()
         self._led: dict[ShareKey, LedPartition] = {}
@@ -43,8 +47,7 @@ class ShareManager:
             return self.why_not_read((key.topic_id, key.partition))
         if not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        coordinator = self._broker.share_coordinator
-        answer = await answered(coordinator.read(key, partition.leader_epoch))
+        answer = await answered(self.states.read(key, partition.leader_epoch))
         if answer.state is None:
             return told(answer.error)
         again = self.find(key)  # others may have asked meanwhile
@@ -55,7 +58,7 @@ class ShareManager:
             partition,
             answer.state,
             lambda: self.settings.of(key.group_id),
-            coordinator,
+            self.states,
             self._broker.timers,
             self._broker.now_ms(),
             lambda: self._forget(key, led),

@@ -1,0 +1,78 @@
+"""AlterShareGroupOffsets: have a share group read from elsewhere."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of
+from kwire.conformance.wire.cases.share_offsets import alter, describe, read_once, reading
+from kwire.conformance.wire.cases.share_state import summary
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+
+
+@case("a group without members")
+def empty(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.send(ShareGroupDescribeRequest([group]))
+    for offset in (3, 0, 500, -1, -5):
+        stage.send(alter(group, (topic.name, [(0, offset)])))
+        stage.send(describe(group))
+    stage.send(ShareGroupDescribeRequest([group]))
+    stage.send(alter(group, (topic.name, [(0, 2)])))
+    stage.send(summary(group, topic.id))
+    assigned(stage, group, "later", topic)
+    stage.send(fetch(group, "later", 0, topic))
+
+
+@case("topics that it has not read, and partitions that are not there")
+def unread(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    other = stage.topic("other", partitions=2)
+    stage.fence()
+    stage.send(alter(group, (other.name, [(1, 7), (2, 7)])))
+    stage.send(describe(group, (other.name, [0, 1])))
+    stage.send(describe(group))
+    stage.send(alter(group, (stage.name("none"), [(0, 1)]), (topic.name, [(0, 1)])))
+    stage.send(alter(group, (topic.name, [])))
+    stage.send(alter(group))
+
+
+@case("a group with members")
+def members(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(alter(group, (topic.name, [(0, 1)])))
+    stage.send(alter(group, (stage.name("none"), [(0, 1)]), (topic.name, [(0, 1)])))
+
+
+@case("groups that are not there, or of another kind")
+def others(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.fence()
+    stable(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+        stage.send(alter(group))
+        stage.send(ShareGroupDescribeRequest([group]))
+        stage.send(alter(group, (topic.name, [(0, 1)])))
+        stage.send(ShareGroupDescribeRequest([group]))
+        stage.send(describe(group))
+        stage.send(summary(group, topic.id))
+
+
+@case("a partition below 0")
+def negative(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.send(alter(group, (topic.name, [(0, 1), (-1, 1)])))
+    stage.send(describe(group))
+
+
+@case("a topic and a partition twice")
+def twice(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.send(alter(group, (topic.name, [(0, 1), (0, 2)])))
+    stage.send(describe(group))
+    stage.send(alter(group, (topic.name, [(0, 3)]), (topic.name, [(0, 4), (1, 5)])))
+    stage.send(describe(group))

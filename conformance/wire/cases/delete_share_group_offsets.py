@@ -1,0 +1,72 @@
+"""DeleteShareGroupOffsets: have a share group forget where it reads topics from."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
+from kwire.conformance.wire.cases.share_offsets import alter, delete, describe, read_once, reading
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+
+
+@case("a group without members")
+def empty(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.ask(alter(group, (topic.name, [(0, 3)])))
+    stage.send(delete(group, topic.name))
+    stage.send(describe(group))
+    stage.send(describe(group, (topic.name, [0])))
+    stage.send(delete(group, topic.name))
+    stage.send(ShareGroupDescribeRequest([group]))
+    assigned(stage, group, "later", topic)
+    stage.send(fetch(group, "later", 0, topic))
+
+
+@case("topics that it has not read, or that are not there")
+def unread(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    other = stage.topic("other")
+    stage.fence()
+    stage.send(delete(group, stage.name("none"), topic.name, other.name))
+    stage.send(delete(group, other.name))
+    stage.send(delete(group))
+
+
+@case("a topic twice")
+def twice(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.send(delete(group, topic.name, topic.name))
+
+
+@case("a topic that is gone")
+def gone(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic()
+    assigned(stage, group, "m", topic)
+    stage.ask(heartbeat(group, "m", -1))
+    stage.gone(topic)
+    stage.fence()
+    stage.send(delete(group, topic.name))
+    stage.send(describe(group))
+
+
+@case("a group with members")
+def members(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(delete(group, topic.name))
+    stage.send(delete(group, stage.name("none")))
+    stage.ask(heartbeat(group, "m", -1))
+    stage.send(delete(group, topic.name))
+
+
+@case("groups that are not there, or of another kind")
+def others(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.fence()
+    stable(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+        stage.send(delete(group, topic.name))
+        stage.send(delete(group))

@@ -1,0 +1,61 @@
+"""DescribeShareGroupOffsets: from where a share group reads, and how much there is."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.share_group import acknowledge, group_of
+from kwire.conformance.wire.cases.share_offsets import describe, read_once, reading
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+
+ACCEPT, RELEASE = 1, 2
+
+
+@case("before anything is read")
+def unread(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    stage.send(describe(group))
+    stage.send(describe(group, (topic.name, [0, 1])))
+    stage.send(describe(group, (stage.name("none"), [0]), (topic.name, [0, 9, -1])))
+    stage.send(describe(group, (stage.name("none"), [0, 3])))
+    stage.send(describe(group, (topic.name, [0]), (topic.name, [0, 1])))
+    stage.send(describe(group, (topic.name, [0, 0])))
+    stage.send(describe(group, (topic.name, [])))
+
+
+@case("records in hands, done with, and given back")
+def read(stage: Stage) -> None:
+    group, topic = reading(stage)
+    stage.send(describe(group, (topic.name, [0])))
+    for epoch, said in enumerate(
+        ((0, 1, [ACCEPT]), (4, 5, [ACCEPT]), (2, 2, [RELEASE]), (2, 3, [ACCEPT])), 1
+    ):
+        stage.ask(acknowledge(group, "m", epoch, topic, said))
+        stage.send(describe(group, (topic.name, [0])))
+
+
+@case("groups that are not there, or of another kind")
+def others(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.fence()
+    stable(stage, stage.name("c"))
+    for group in (stage.name("none"), stage.name("c"), "", group_of(stage)):
+        stage.send(describe(group))
+        stage.send(describe(group, (topic.name, [0])))
+
+
+@case("several groups, and one without topics")
+def several(stage: Stage) -> None:
+    group, topic = read_once(stage)
+    request = describe(group, (topic.name, [0]))
+    request.groups.append(DescribeShareGroupOffsetsRequestGroup(group, []))
+    request.groups += describe(stage.name("none")).groups
+    stage.send(request)
+    stage.send(DescribeShareGroupOffsetsRequest([]))

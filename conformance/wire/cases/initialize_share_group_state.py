@@ -1,0 +1,50 @@
+"""InitializeShareGroupState: a group begins to read a partition, or begins anew."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.share_state import (
+    AVAILABLE,
+    initialize,
+    read,
+    reader,
+    sends_what_cannot_be,
+    state_topic,
+    summary,
+    write,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
+case("what cannot be")(sends_what_cannot_be)
+
+
+@case("again, and with other epochs")
+def again(stage: Stage) -> None:
+    state_topic(stage)
+    group, topic = reader(stage, 3)
+    for epoch, start in ((3, -1), (3, 7), (2, 9), (5, 4), (-1, 2), (0, 1)):
+        stage.send(initialize(group, topic.id, epoch, start))
+        stage.send(read(group, topic.id))
+        stage.send(summary(group, topic.id))
+
+
+@case("several partitions at once, one of them twice")
+def several(stage: Stage) -> None:
+    state_topic(stage)
+    group, topic = reader(stage, 3)
+    stage.send(initialize(group, topic.id, 1, 0, 2, 0, 2, 5))
+    stage.send(summary(group, topic.id, 0, 0, 1, 2))
+
+
+@case("what was written goes")
+def anew(stage: Stage) -> None:
+    state_topic(stage)
+    group, topic = reader(stage)
+    stage.send(initialize(group, topic.id))
+    stage.send(write(group, topic.id, (0, 4, AVAILABLE, 1), leader_epoch=4, complete=2))
+    stage.send(initialize(group, topic.id, 2, 3))
+    stage.send(read(group, topic.id, 3))
+    stage.send(read(group, topic.id, 4))
+    stage.send(summary(group, topic.id))

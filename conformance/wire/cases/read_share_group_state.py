@@ -1,0 +1,35 @@
+"""ReadShareGroupState: the leader of a partition begins, and fences those before it."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    begun,
+    read,
+    sends_what_cannot_be,
+    summary,
+    write,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.READ_SHARE_GROUP_STATE)
+case("what cannot be")(sends_what_cannot_be)
+
+
+@case("what was written, and who may")
+def epochs(stage: Stage) -> None:
+    group, topic = begun(stage)
+    stage.send(read(group, topic.id))
+    for leader_epoch in (2, 1, 2, -1, 3):
+        stage.send(read(group, topic.id, leader_epoch))
+        stage.send(summary(group, topic.id))
+    stage.send(write(group, topic.id, (0, 9, AVAILABLE, 1), leader_epoch=2))
+    stage.send(write(group, topic.id, (0, 9, AVAILABLE, 1), leader_epoch=3))
+    stage.send(write(group, topic.id, (3, 3, ACKNOWLEDGED, 2), leader_epoch=3, complete=1))
+    stage.send(write(group, topic.id, (4, 6, ARCHIVED, 1), leader_epoch=3, start=2, complete=4))
+    stage.send(read(group, topic.id, 3))
+    stage.send(read(group, topic.id, 4))

@@ -1,0 +1,32 @@
+"""ReadShareGroupStateSummary: from where a group reads a partition, without becoming its leader."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.share_state import (
+    ACKNOWLEDGED,
+    begun,
+    read,
+    sends_what_cannot_be,
+    summary,
+    write,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
+case("what cannot be")(sends_what_cannot_be)
+
+
+@case("whatever the leader's epoch")
+def epochs(stage: Stage) -> None:
+    group, topic = begun(stage, 2, 5)
+    stage.send(summary(group, topic.id, 0, 0, 1))
+    stage.send(
+        write(
+            group, topic.id, (5, 6, ACKNOWLEDGED, 1), epoch=2, leader_epoch=4, start=7, complete=3
+        )
+    )
+    for leader_epoch in (4, 3, 9, -1):
+        stage.send(summary(group, topic.id, leader_epoch))
+    stage.send(read(group, topic.id, 4))

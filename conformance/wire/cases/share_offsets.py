@@ -1,0 +1,66 @@
+"""What cases about where share groups read from share."""
+
+from __future__ import annotations
+
+from kwire.codecs.messages import (
+    alter_share_group_offsets,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
+)
+from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from kwire.codecs.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.cases.build import filled_topic
+from kwire.conformance.wire.cases.share_group import assigned, fetch, group_of, heartbeat
+from kwire.conformance.wire.stage import Stage
+
+
+def describe(group: str, *topics: tuple[str, list[int]]) -> DescribeShareGroupOffsetsRequest:
+    """Of these partitions; none named: of all."""
+    wanted = [
+        describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(*each) for each in topics
+    ]
+    return DescribeShareGroupOffsetsRequest(
+        [describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(group, wanted or None)]
+    )
+
+
+def alter(group: str, *topics: tuple[str, list[tuple[int, int]]]) -> AlterShareGroupOffsetsRequest:
+    """Partitions and where they are to be read from."""
+    return AlterShareGroupOffsetsRequest(
+        group,
+        [
+            alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                name,
+                [
+                    alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(*each)
+                    for each in partitions
+                ],
+            )
+            for name, partitions in topics
+        ],
+    )
+
+
+def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
+    return DeleteShareGroupOffsetsRequest(
+        group,
+        [delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(name) for name in topics],
+    )
+
+
+def read_once(stage: Stage) -> tuple[str, Topic]:
+    """An empty group that has begun to read a topic, and has read nothing yet."""
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "m", topic)
+    stage.ask(heartbeat(group, "m", -1))
+    return group, topic
+
+
+def reading(stage: Stage) -> tuple[str, Topic]:
+    """A group with a member that has records in its hands."""
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "m", topic)
+    stage.ask(fetch(group, "m", 0, topic))
+    return group, topic

@@ -1,0 +1,54 @@
+"""WriteShareGroupState: what became of records, by whoever leads their partition."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    begun,
+    read,
+    sends_what_cannot_be,
+    summary,
+    write,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.WRITE_SHARE_GROUP_STATE)
+case("what cannot be")(sends_what_cannot_be)
+
+
+@case("epochs of the group and of the leader")
+def epochs(stage: Stage) -> None:
+    group, topic = begun(stage, 3)
+    for epoch, leader_epoch in ((3, 5), (2, 5), (3, 4), (4, 5), (3, 6), (-1, -1), (3, 5)):
+        stage.send(write(group, topic.id, epoch=epoch, leader_epoch=leader_epoch))
+        stage.send(summary(group, topic.id))
+
+
+@case("batches that overlap, and a start that moves")
+def batches(stage: Stage) -> None:
+    group, topic = begun(stage, 1, 10)
+    for start, kept in (
+        (10, [(10, 19, AVAILABLE, 1), (12, 14, ACKNOWLEDGED, 1), (18, 25, ARCHIVED, 2)]),
+        (13, [(13, 13, AVAILABLE, 3)]),
+        (-1, [(30, 39, AVAILABLE, 1)]),
+        (20, []),
+        (15, [(15, 15, AVAILABLE, 1)]),
+        (50, [(30, 39, AVAILABLE, 1)]),
+    ):
+        stage.send(write(group, topic.id, *kept, start=start, complete=len(kept)))
+        stage.send(read(group, topic.id))
+        stage.send(summary(group, topic.id))
+
+
+@case("batches that cannot be")
+def odd(stage: Stage) -> None:
+    group, topic = begun(stage)
+    for kept in ((5, 4, AVAILABLE, 1), (-3, -1, AVAILABLE, 1), (0, 1, 9, 1), (0, 1, 1, -2)):
+        stage.send(write(group, topic.id, kept, start=0))
+        stage.send(read(group, topic.id))
+    stage.send(write(group, topic.id, start=-7, complete=-9))
+    stage.send(summary(group, topic.id))

@@ -1,0 +1,104 @@
+"""What an administrator may change of where a share group reads from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kwire.codecs.errors import ErrorCode
+from kwire.groups.share.initializing import Topics
+from kwire.groups.share.offsets import Alteration, Deletion
+from tests.groups.share.simulation import GROUP_ID, Client, ShareSimulation, Waiting
+
+
+def alter(simulation: ShareSimulation, **wanted: list[tuple[int, int]]) -> Alteration:
+    ticket = Waiting()
+    share = simulation.machine.share
+    simulation.happen(share.alter_offsets(GROUP_ID, wanted, ticket, simulation.now_ms), ticket)
+    decided: Alteration = ticket.reply
+    return decided
+
+
+def delete(simulation: ShareSimulation, *names: str) -> Deletion:
+    ticket = Waiting()
+    simulation.happen(simulation.machine.share.delete_offsets(GROUP_ID, names, ticket), ticket)
+    decided: Deletion = ticket.reply
+    return decided
+
+
+def told(decided: Alteration | Deletion) -> Any:  # noqa: ANN401 - of either
+    return decided.response.error_code, decided.response.error_message
+
+
+def answered(simulation: ShareSimulation, topics: Topics) -> None:
+    ticket = Waiting()
+    simulation.happen(simulation.machine.share.initialized(GROUP_ID, topics, ticket), ticket)
+
+
+def test_a_group_begins_where_an_administrator_says() -> None:
+    simulation = ShareSimulation()
+    topic_id = simulation.put_topic("t", 2)
+    decided = alter(simulation, t=[(1, 7), (2, 7)])
+    assert told(decided) == (ErrorCode.NONE, None)
+    assert decided.offsets == {(topic_id, 1): 7}
+    errors = [each.error_code for each in decided.response.responses[0].partitions]
+    assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    share = simulation.machine.share
+    assert share.offsets_known(GROUP_ID).partitions == {}, "the share coordinator has not answered"
+    answered(simulation, decided.topics)
+    assert share.offsets_known(GROUP_ID).partitions == {topic_id: {1}}
+    assert simulation.reloaded().share.offsets_known(GROUP_ID).partitions == {topic_id: {1}}
+
+
+def test_nothing_is_altered_where_nothing_can_be() -> None:
+    simulation = ShareSimulation()
+    simulation.put_topic("t", 1)
+    assert alter(simulation).offsets == {}
+    assert alter(simulation, gone=[(0, 1)]).offsets == {}
+    error, sentence = told(alter(simulation, t=[(0, 1), (-1, 1)]))
+    assert error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert sentence.startswith("Initialize share group parameters has invalid partitionId - g ")
+    assert simulation.records == []
+    assert simulation.group is None
+
+
+def test_a_group_with_members_is_left_alone() -> None:
+    simulation = ShareSimulation()
+    simulation.put_topic("t", 1)
+    client = Client(simulation, "a")
+    client.beat()
+    simulation.answer()
+    for decided in (alter(simulation, t=[(0, 1)]), delete(simulation, "t")):
+        assert told(decided) == (ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+        assert decided.topics.partitions == {}
+    client.leave()
+    assert told(alter(simulation, t=[(0, 1)])) == (ErrorCode.NONE, None)
+
+
+def test_topics_are_forgotten_once_the_share_coordinator_has() -> None:
+    simulation = ShareSimulation()
+    topic_id, other_id = simulation.put_topic("t", 2), simulation.put_topic("other", 1)
+    answered(simulation, alter(simulation, t=[(0, 1), (1, 1)], other=[(0, 1)]).topics)
+    simulation.put_topic("unread", 1)
+    decided = delete(simulation, "gone", "t", "unread")
+    assert decided.topics.partitions == {topic_id: {0, 1}}
+    assert [(each.topic_name, each.error_message) for each in decided.response.responses] == [
+        ("t", None),
+        ("gone", "This server does not host this topic-partition."),
+        ("unread", "There is no offset information to delete."),
+    ]
+    group = simulation.group
+    assert group is not None
+    assert dict(group.state_topics.deleting) == {topic_id: "t"}
+    ticket = Waiting()
+    share = simulation.machine.share
+    simulation.happen(share.offsets_deleted(GROUP_ID, decided.topics, ticket), ticket)
+    assert dict(group.state_topics.deleting) == {}
+    assert share.offsets_known(GROUP_ID).partitions == {other_id: {0}}
+    assert simulation.reloaded().share.offsets_known(GROUP_ID).partitions == {other_id: {0}}
+
+
+def test_there_is_nothing_to_delete_of_a_group_that_is_not_there() -> None:
+    simulation = ShareSimulation()
+    simulation.put_topic("t", 1)
+    not_found = (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+    assert told(delete(simulation, "t")) == not_found
