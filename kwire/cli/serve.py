@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,6 +20,7 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.control.service import Control
     from kwire.server import Prepare
     from kwire.settings import BrokerConfig
 
@@ -44,6 +47,16 @@ OTHER_NAMES = {"node.id": "broker.id", "log.dirs": "log.dir"}
 BROKERS_MAX = 16
 """On one machine: each takes a processor's time and some 30 MB."""
 
+
+class Hosting(NamedTuple):
+    """What of a broker is no setting of Kafka's."""
+
+    exit_on_eof: bool = False
+    """Whether it ends when its standard input does."""
+    control: int | None = None
+    """The port at which tests ask for faults."""
+
+
 LEVELS = ["debug", "info", "warning", "error"]
 
 log = logging.getLogger("kwire.serve")
@@ -62,6 +75,12 @@ log = logging.getLogger("kwire.serve")
     help="A cluster of N brokers on this machine, at N ports from --port on.",
 )
 @click.option("--secure", is_flag=True, help="TLS and passwords, with one user made: admin.")
+@click.option(
+    "--control",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Let tests ask for faults at http://127.0.0.1:PORT (docs/testing.md).",
+)
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 @click.option("--renewable", is_flag=True, hidden=True, help="As kwire.testing orders on stdin.")
@@ -74,6 +93,7 @@ def command(
     log_level: str,
     brokers: int | None,
     secure: bool,
+    control: int | None,
     exit_on_eof: bool,
     container: bool,
     renewable: bool,
@@ -98,6 +118,9 @@ def command(
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    hosting = Hosting(exit_on_eof, control)
+    if control is not None and brokers is not None:
+        raise click.UsageError("--control is for one broker")
     if secure and (brokers is not None or properties is not None or container):
         raise click.UsageError("--secure is for one broker with settings by --set only")
     if brokers is not None:
@@ -112,14 +135,15 @@ def command(
         from kwire.cli.hosting.renewing import serve_renewable
 
         start_logging(log_level)
-        serve_renewable(developed(with_shorthands(dict(settings), data, port)), run_forked, owns)
+        wanted = developed(with_shorthands(dict(settings), data, port))
+        serve_renewable(wanted, partial(run_forked, hosting), owns)
         return
     try:
         if secure:
             start_logging(log_level)
-            serve_secured(dict(settings), data, port, exit_on_eof=exit_on_eof)
+            serve_secured(dict(settings), data, port, hosting)
             return
-        serve(properties, dict(settings), data, port, log_level, container, exit_on_eof)
+        serve(properties, dict(settings), data, port, log_level, container, hosting)
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
@@ -132,7 +156,7 @@ def serve(
     port: int | None,
     log_level: str,
     container: bool,
-    exit_on_eof: bool,
+    hosting: Hosting,
 ) -> None:
     """Put together what the command line says, and run."""
     if container:
@@ -145,15 +169,15 @@ def serve(
         from kwire.cli.container import container_settings
 
         path, overrides, environ = container_settings(os.environ, overrides)
-        run(path, overrides, environ, container=True, exit_on_eof=exit_on_eof)
+        run(path, overrides, environ, hosting, container=True)
     elif properties is None:
-        run(None, developed(overrides), {}, exit_on_eof=exit_on_eof)
+        run(None, developed(overrides), {}, hosting)
     else:
-        run(Path(properties), overrides, {}, exit_on_eof=exit_on_eof)
+        run(Path(properties), overrides, {}, hosting)
 
 
 def serve_secured(
-    settings: dict[str, str], data: str | None, port: int | None, *, exit_on_eof: bool
+    settings: dict[str, str], data: str | None, port: int | None, hosting: Hosting
 ) -> None:
     """As kwire.cli.securing.secured has it."""
     from kwire.cli.securing.secured import preparing, secured_settings
@@ -165,7 +189,7 @@ def serve_secured(
     except (OSError, ValueError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
-    run(None, developed(wanted), {}, exit_on_eof=exit_on_eof, prepare=preparing(secured))
+    run(None, developed(wanted), {}, hosting, prepare=preparing(secured))
 
 
 def developed(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -193,18 +217,20 @@ def with_shorthands(settings: dict[str, str], data: str | None, port: int | None
     return settings
 
 
-def run_forked(settings: Mapping[str, str], on_ready: Callable[[Broker], None]) -> None:
+def run_forked(
+    hosting: Hosting, settings: Mapping[str, str], on_ready: Callable[[Broker], None]
+) -> None:
     """As `run`, in a process that ends with the one that it was forked from."""
-    run(None, settings, {}, exit_on_eof=True, on_ready=on_ready)
+    run(None, settings, {}, hosting._replace(exit_on_eof=True), on_ready=on_ready)
 
 
 def run(
     path: Path | None,
     overrides: Mapping[str, str],
     environ: Mapping[str, str],
+    hosting: Hosting,
     *,
     container: bool = False,
-    exit_on_eof: bool = False,
     prepare: Prepare | None = None,
     on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
@@ -227,13 +253,31 @@ def run(
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
-        run_server(config, tell_ready, exit_on_eof=exit_on_eof, prepare=prepare)
+        run_server(
+            config,
+            tell_ready,
+            exit_on_eof=hosting.exit_on_eof,
+            prepare=prepare,
+            control=controlled(hosting.control),
+        )
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
     except OSError as error:
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
+
+
+def controlled(port: int | None) -> Control | None:
+    """What tests ask of the broker, if that was asked for."""
+    if port is None:
+        return None
+    if importlib.util.find_spec("h11") is None:
+        log.error("--control takes h11, which is not installed: pip install 'kwire[testing]'")
+        raise SystemExit(EXIT_FAILURE)
+    from kwire.control.service import Control
+
+    return Control(port)
 
 
 def tell_configuration(config: BrokerConfig, path: Path | None) -> None:

@@ -26,6 +26,7 @@ from kwire.network.transport import PlainTransport
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.control.service import Control
     from kwire.network.handshake import Handshakes
     from kwire.network.tls_listeners import TlsListeners
     from kwire.quotas.enforced import ClientQuotas
@@ -74,8 +75,9 @@ def _is_closed(listening: socket.socket) -> bool:
 class ConnectionServer:
     """All connections of the broker, over all its listeners."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, control: Control | None = None) -> None:
         self._broker = broker
+        self._control = control
         self._memory = MemoryPool(broker.config.queued_max_request_bytes)
         self._ready = ready_sockets(broker.timers)
         self._connections: set[Connection] = set()
@@ -197,9 +199,29 @@ class ConnectionServer:
 
     def _connect(self, client: socket.socket, context: Context) -> Connection:
         memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
+        if self._control is not None:
+            return self._connect_controlled(self._control, client, context)
         if self.tls is not None and self.tls.has(context.listener):
             return self.tls.connection(client, context, memory, ready, log_in)
         return Connection(self._broker, PlainTransport(client), context, memory, ready, log_in)
+
+    def _connect_controlled(
+        self, control: Control, client: socket.socket, context: Context
+    ) -> Connection:
+        """Where a test may have faults befall requests."""
+        from kwire.network.controlled import ControlledConnection, ControlledTlsConnection
+
+        memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
+        if self.tls is not None and self.tls.has(context.listener):
+            kind = ControlledTlsConnection
+            within = self.tls.connection(client, context, memory, ready, log_in, kind)
+            assert isinstance(within, ControlledTlsConnection)
+            within.faults = control.faults
+            return within
+        transport = PlainTransport(client)
+        plain = ControlledConnection(self._broker, transport, context, memory, ready, log_in)
+        plain.faults = control.faults
+        return plain
 
     def _forget_shortcuts(self) -> None:
         for connection in self._connections:

@@ -58,12 +58,13 @@ class TlsListeners:
         memory: MemoryPool,
         ready: ReadySockets | WaitingSockets,
         log_in: LogIn | None = None,
+        kind: type[TlsConnection] = TlsConnection,
     ) -> TlsConnection:
         """What serves a new client of a listener that has TLS; `log_in` comes within it."""
         tls = self._kept[context.listener].tls
         transport = TlsTransport(client, tls.context)
         begin = partial(self._log_in, transport=transport, tls=tls, within=log_in)
-        return TlsConnection(self._broker, transport, context, memory, ready, begin)
+        return kind(self._broker, transport, context, memory, ready, begin)
 
     async def _log_in(
         self,

@@ -184,6 +184,11 @@ class FetchSessions:
         """How many partitions all sessions hold together."""
         return sum(len(session.targets) for session in self._sessions.values())
 
+    def targets_of(self, session_id: int) -> Iterable[FetchTarget]:
+        """What a session reads; nothing where there is none of that id."""
+        session = self._sessions.get(session_id)
+        return () if session is None else session.targets.values()
+
     def plan(
         self,
         request: FetchRequest,

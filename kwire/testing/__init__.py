@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kwire.testing.cluster import ClusterProcess
+    from kwire.testing.control import ControlError
+    from kwire.testing.faults import Fault, Faults
     from kwire.testing.host import Host
     from kwire.testing.kafka import Kafka
     from kwire.testing.ports import free_port
@@ -32,6 +34,9 @@ __all__ = [
     "BrokerProcess",
     "BrokerStartError",
     "ClusterProcess",
+    "ControlError",
+    "Fault",
+    "Faults",
     "Host",
     "Kafka",
     "NotARecord",
@@ -48,6 +53,9 @@ _MODULES: Final = {
     "BrokerProcess": "process",
     "BrokerStartError": "process",
     "ClusterProcess": "cluster",
+    "ControlError": "control",
+    "Fault": "faults",
+    "Faults": "faults",
     "Host": "host",
     "Kafka": "kafka",
     "NotARecord": "values",

@@ -20,10 +20,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
+from kwire.testing.control import ControlClient, ControlError
+from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
 from kwire.testing.lifetime import Startable
 from kwire.testing.ports import free_port
@@ -44,6 +47,8 @@ class Kafka(Startable):
     def __init__(self, settings: Mapping[str, str] | None = None, *, port: int = 0) -> None:
         self.settings = dict(settings or {})
         self.port = port or free_port()
+        self.control_port = free_port() if find_spec("h11") is not None else None
+        """Where it is asked over HTTP (docs/testing.md); None where the extra is not installed."""
         self._number = 0
         """Of the broker, each with a folder of its own, since the start."""
         self._folder: Folder | None = None
@@ -151,6 +156,8 @@ class Kafka(Startable):
         settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
         sets = [f"--set={name}={value}" for name, value in settings.items()]
         command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
+        if self.control_port is not None:
+            command.append(f"--control={self.control_port}")
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, f"--owns={self._folder.path}", *sets],
@@ -214,6 +221,18 @@ class Kafka(Startable):
         from kwire.testing.threads import in_thread
 
         return await in_thread(lambda: function(*args, **kwargs))
+
+    @property
+    def control(self) -> ControlClient:
+        """What the broker is asked by, beside Kafka's protocol.  Raises ControlError."""
+        if self.control_port is None:
+            raise ControlError("faults take what comes with pip install 'kwire[testing]'")
+        return ControlClient(f"http://{HOST}:{self.control_port}")
+
+    @property
+    def faults(self) -> Faults:
+        """What befalls requests: none do, before a test adds some.  Raises ControlError."""
+        return Faults(self.control)
 
     # -- what is in it
 

@@ -3,6 +3,7 @@
     kafka            a broker for the session, of each worker of pytest-xdist its own
     kafka_settings   its settings: a fixture of this name in conftest.py goes before this one
     kafka_topic      a new topic with a name of the test's own
+    kafka_faults     what befalls requests, during this test alone
     kafka_reset      the same broker, fresh: as if nobody had ever used it
 
 To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
+    from kwire.testing.faults import Faults
     from kwire.testing.kafka import Kafka
     from kwire.testing.topics import Topic
 
@@ -65,6 +67,17 @@ def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Topic:
     return kafka.create_topic(topic_name(request.node.name, request.node.nodeid))
 
 
+@pytest.fixture
+def kafka_faults(kafka: Kafka) -> Iterator[Faults]:
+    """Faults for this test: none of those before it hold, nor these after it."""
+    if not kafka.running:
+        kafka.start()
+    kafka.faults.clear()
+    yield kafka.faults
+    if kafka.running:
+        kafka.faults.clear()
+
+
 def topic_name(name: str, nodeid: str) -> str:
     """What a test is called, as far as a topic may be called so."""
     speaking = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:TOPIC_NAME_MAX].strip("-")
@@ -90,6 +103,8 @@ def pytest_runtest_makereport(
     if broker is not None and report.when == "call" and report.failed:
         logged = broker.log_since(item.stash.get(log_start, 0))[-LOGGED_MAX:]
         report.sections.append(("kwire: topics", contents_of(broker)))
+        if "kafka_faults" in getattr(item, "fixturenames", ()):
+            report.sections.append(("kwire: faults that happened", happened_of(broker)))
         report.sections.append(("kwire: log", logged or "nothing was logged"))
     return report
 
@@ -110,4 +125,14 @@ def contents_of(broker: Kafka) -> str:
     try:
         return broker.report()
     except ClientError as problem:
+        return f"not known: {problem}"
+
+
+def happened_of(broker: Kafka) -> str:
+    """The requests that faults befell, a line each, or why that is not known."""
+    from kwire.testing.control import ControlError
+
+    try:
+        return "\n".join(map(str, broker.faults.happened)) or "none"
+    except ControlError as problem:
         return f"not known: {problem}"

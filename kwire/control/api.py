@@ -1,0 +1,147 @@
+"""What may be asked over HTTP, and the answers: JSON in, JSON out.
+
+GET /openapi.json says the same to programs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from kwire.control.openapi import document
+from kwire.faults.rules import BadRule, read_rule
+
+if TYPE_CHECKING:
+    from kwire.control.service import Control
+
+log = logging.getLogger("kwire.control")
+
+LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+"""What a client of this machine calls it.  A page in somebody's browser, whose own name leads here
+(DNS rebinding), calls it otherwise."""
+
+
+class Reply(NamedTuple):
+    """What an answer says; a body of None is no body."""
+
+    status: int
+    body: Any = None
+
+
+class Refused(Exception):
+    """It cannot be answered as asked: the status, and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Asked(NamedTuple):
+    """A request, as far as it is looked at."""
+
+    method: str
+    target: str
+    host: str
+    content_type: str
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path.rstrip("/") or "/"
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Of each parameter the last value."""
+        found = parse_qs(urlsplit(self.target).query, keep_blank_values=True)
+        return {name: values[-1] for name, values in found.items()}
+
+
+def answer(control: Control, asked: Asked) -> Reply:
+    """The reply to a request, whatever it is."""
+    try:
+        return _answer(control, asked)
+    except Refused as refused:
+        return Reply(refused.status, {"error": str(refused)})
+
+
+def _answer(control: Control, asked: Asked) -> Reply:
+    name = asked.host.rpartition(":")[0] if asked.host.count(":") == 1 else asked.host
+    if name not in LOCAL_NAMES and not asked.host.startswith("[::1]"):
+        raise Refused(403, f"it is asked as localhost, and not as {asked.host or 'nobody'}")
+    path, _, number = asked.path.rpartition("/")
+    if path == "/faults" and number.isdigit():
+        return _only(asked, {"DELETE": lambda: _remove(control, int(number))})
+    routes: dict[str, dict[str, Callable[[], Reply]]] = {
+        "/": {"GET": lambda: Reply(200, document())},
+        "/openapi.json": {"GET": lambda: Reply(200, document())},
+        "/faults": {
+            "GET": lambda: Reply(200, {"faults": control.faults.to_json()}),
+            "POST": lambda: _add(control, asked),
+            "DELETE": lambda: _clear(control),
+        },
+        "/faults/happened": {"GET": lambda: _happened(control, asked.query)},
+        "/death": {"POST": _die},
+    }
+    if asked.path not in routes:
+        raise Refused(404, f"there is no {asked.path}: there are {', '.join(routes)}")
+    return _only(asked, routes[asked.path])
+
+
+def _only(asked: Asked, methods: Mapping[str, Callable[[], Reply]]) -> Reply:
+    if asked.method not in methods:
+        raise Refused(405, f"{asked.path} takes {' and '.join(methods)}")
+    return methods[asked.method]()
+
+
+def _read(asked: Asked) -> Any:  # noqa: ANN401 - any JSON
+    # A page in a browser may send anything else to another site without asking it first.
+    if asked.content_type.partition(";")[0].strip() != "application/json":
+        raise Refused(415, "the body is JSON: Content-Type: application/json")
+    try:
+        return json.loads(asked.body)
+    except (ValueError, RecursionError) as problem:
+        raise Refused(400, f"the body is no JSON: {problem}") from None
+
+
+def _add(control: Control, asked: Asked) -> Reply:
+    """One rule or a list of them; all, or none where one of them cannot be."""
+    said = _read(asked)
+    try:
+        rules = [read_rule(each) for each in (said if isinstance(said, list) else [said])]
+    except BadRule as problem:
+        raise Refused(400, str(problem)) from None
+    return Reply(201, {"rules": [control.faults.add(rule) for rule in rules]})
+
+
+def _remove(control: Control, number: int) -> Reply:
+    if not control.faults.remove(number):
+        raise Refused(404, f"there is no rule {number}")
+    return Reply(204)
+
+
+def _clear(control: Control) -> Reply:
+    control.faults.clear()
+    return Reply(204)
+
+
+def _happened(control: Control, query: Mapping[str, str]) -> Reply:
+    wanted = query.get("rule")
+    if wanted is not None and not wanted.isdigit():
+        raise Refused(400, f"rule is the number of one, and not {wanted!r}")
+    found = [
+        each.to_json()
+        for each in control.faults.happened
+        if wanted is None or each.rule == int(wanted)
+    ]
+    return Reply(200, {"happened": found})
+
+
+def _die() -> Reply:
+    log.critical("it was asked to die")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody survives SIGKILL")

@@ -1,0 +1,122 @@
+"""The OpenAPI document of what may be asked: for whoever generates a client, or reads."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kwire import __version__
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.faults.rules import PRESETS, api_name
+
+JSON: Final = "application/json"
+
+
+def document() -> dict[str, Any]:
+    """The whole document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "kwire control",
+            "version": __version__,
+            "description": "What a test may ask of a broker: see docs/testing.md.",
+        },
+        "paths": _paths(),
+        "components": {"schemas": _schemas()},
+    }
+
+
+def _paths() -> dict[str, Any]:
+    rule = {"$ref": "#/components/schemas/Rule"}
+    number = {
+        "name": "rule",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "integer"},
+    }
+    one_or_several = {"oneOf": [rule, {"type": "array", "items": rule}]}
+    numbers = _object({"rules": {"type": "array", "items": {"type": "integer"}}})
+    return {
+        "/faults": {
+            "get": _operation("listFaults", "The rules, and how often each happened", 200, _any()),
+            "post": {
+                **_operation("addFaults", "Have rules hold from now on", 201, numbers),
+                "requestBody": {"required": True, "content": _content(one_or_several)},
+            },
+            "delete": _operation("clearFaults", "Have none, and forget what happened", 204),
+        },
+        "/faults/{rule}": {
+            "delete": {
+                **_operation("removeFault", "Have a rule hold no longer", 204),
+                "parameters": [number],
+            },
+        },
+        "/faults/happened": {
+            "get": {
+                **_operation("listHappened", "The requests that rules befell", 200, _any()),
+                "parameters": [{**number, "in": "query", "required": False}],
+            },
+        },
+        "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
+    }
+
+
+def _operation(
+    name: str, summary: str, status: int, schema: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    done: dict[str, Any] = {"description": summary}
+    if schema is not None:
+        done["content"] = _content(schema)
+    error = {"$ref": "#/components/schemas/Error"}
+    refused = {"description": "It cannot be; `error` says why", "content": _content(error)}
+    return {
+        "operationId": name,
+        "summary": summary,
+        "responses": {str(status): done, "default": refused},
+    }
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {JSON: {"schema": schema}}
+
+
+def _object(properties: dict[str, Any], **more: object) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **more}
+
+
+def _any() -> dict[str, Any]:
+    return {"type": "object"}
+
+
+def _schemas() -> dict[str, Any]:
+    text, number, flag = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
+    api = {"type": "string", "enum": sorted(map(api_name, ApiKey))}
+    action = {
+        "error": {"type": "string", "enum": [error.name for error in ErrorCode if error]},
+        "delay_ms": number,
+        "throttle_ms": number,
+        "disconnect": flag,
+        "truncate": number,
+        "silence": flag,
+        "die": flag,
+        "carried_out": flag,
+    }
+    rule = {
+        "api": {"oneOf": [api, {"type": "array", "items": api}]},
+        "topic": text,
+        "partition": number,
+        "client": text,
+        "group": text,
+        "transactional_id": text,
+        "skip": number,
+        "times": number,
+        "probability": {"type": "number", "minimum": 0, "maximum": 1},
+        "seed": number,
+        **action,
+        "script": {"type": "array", "items": _object(action, additionalProperties=False)},
+        "preset": {"type": "string", "enum": sorted(PRESETS)},
+    }
+    return {
+        "Rule": _object(rule, additionalProperties=False),
+        "Error": _object({"error": text}),
+    }

@@ -1,0 +1,21 @@
+"""What is controlled of a broker."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from kwire.faults.machine import Faults
+from kwire.faults.rules import Draw
+
+
+class Control:
+    """Of one broker; `port` is where it is asked, on this machine's own address."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.faults = Faults(_chance, lambda: time.time_ns() // 1_000_000)
+
+
+def _chance(seed: int) -> Draw:
+    return random.Random(seed).random

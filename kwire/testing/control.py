@@ -1,0 +1,57 @@
+"""Asking a broker's control (`kwire serve --control`) from Python."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+TIMEOUT_S: Final = 30.0
+
+
+class ControlError(RuntimeError):
+    """The control refuses, or cannot be reached; the message says why."""
+
+
+class ControlClient:
+    """The control at an address, as `http://127.0.0.1:9644`; each question has its connection."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        split = urlsplit(address if "//" in address else f"//{address}")
+        try:
+            host, port = split.hostname, split.port
+        except ValueError as problem:
+            raise ControlError(f"{address!r} is no address: {problem}") from None
+        if host is None or port is None:
+            raise ControlError(f"{address!r} is no address, as http://127.0.0.1:9644 is")
+        self._host, self._port = host, port
+
+    def get(self, path: str) -> Any:  # noqa: ANN401 - any JSON
+        return self.ask("GET", path)
+
+    def post(self, path: str, body: object = None) -> Any:  # noqa: ANN401 - any JSON
+        return self.ask("POST", path, body)
+
+    def delete(self, path: str) -> None:
+        self.ask("DELETE", path)
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - any JSON
+        """The JSON of the answer, None without any.  Raises ControlError."""
+        link = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        try:
+            link.request(method, path, None if body is None else json.dumps(body), headers)
+            reply = link.getresponse()
+            text = reply.read()
+        except (OSError, http.client.HTTPException) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+            raise ControlError(f"no answer from {self.address}: {reason.lower()}") from None
+        finally:
+            link.close()
+        answer = json.loads(text) if text else None
+        if reply.status >= 400:
+            said = answer.get("error") if isinstance(answer, dict) else answer
+            raise ControlError(f"{said or reply.reason}")
+        return answer
