@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.conformance import java
-from kwire.conformance.apache_kafka import libs
 from kwire.share.batches import StateBatch, combine
+from tests.kafkas_classes import asked, kept
 
 ANSWERS = Path(__file__).parent / "data" / "combined-4.3.1.txt"
 SOURCE = Path(__file__).with_name("Combiner.java")
@@ -34,21 +32,14 @@ def check(line: str) -> None:
 
 
 def test_as_they_were_kept() -> None:
-    lines = ANSWERS.read_text().splitlines()
-    assert len(lines) == 300
-    for line in lines:
+    for line in kept(ANSWERS):
         check(line)
 
 
 @pytest.mark.long
 @pytest.mark.java
 def test_as_they_are_now(rng: random.Random) -> None:
-    command = [str(java.executable()), "-cp", f"{libs()}/*", str(SOURCE), str(rng.getrandbits(60))]
-    done = subprocess.run([*command, "10000"], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert len(lines) == 10_000
-    for line in lines:
+    for line in asked(SOURCE, rng):
         check(line)
 
 

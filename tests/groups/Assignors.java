@@ -12,21 +12,26 @@ import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
+import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * What Apache Kafka's assignor gives the members of share groups that are drawn from a seed and live
- * on: members come and go, change what they are subscribed to, topics come and grow, and of some
- * partitions the share coordinator does not know yet.  A line for each assignment:
- * topics|members|answer.
+ * What Apache Kafka's assignors give the members of groups that are drawn from a seed and live on:
+ * members come and go, change what they are subscribed to, topics come and grow.  A line for each
+ * assignment: assignor|topics|members|answer.  With a third argument, "share", they are share
+ * groups, and of some partitions the share coordinator does not know yet: each topic comes with those
+ * that it knows, not with their number.
  */
-public class ShareAssignor {
+public class Assignors {
     static class Member {
+        String instance;
         Set<Integer> topics = new TreeSet<>();
         Map<Uuid, List<Integer>> assignment = new LinkedHashMap<>();
     }
@@ -34,16 +39,19 @@ public class ShareAssignor {
     static Random draw;
     static List<Uuid> topics;
     static List<Integer> counts;
-    static List<Integer> settled;
     static Map<String, Member> members;
+    static List<Integer> known;
     static boolean alike;
+    static boolean share;
 
     public static void main(String[] arguments) {
         draw = new Random(Long.parseLong(arguments[0]));
         int lines = Integer.parseInt(arguments[1]);
+        share = arguments.length > 2;
         for (int line = 0; line < lines; ) {
             begin();
-            SimpleAssignor assignor = new SimpleAssignor();
+            PartitionAssignor assignor = share ? new SimpleAssignor()
+                : draw.nextInt(4) == 0 ? new RangeAssignor() : new UniformAssignor();
             for (int step = 0; step < 1 + draw.nextInt(6) && line < lines; step++, line++) {
                 change();
                 System.out.println(assign(assignor));
@@ -54,7 +62,7 @@ public class ShareAssignor {
     static void begin() {
         topics = new ArrayList<>();
         counts = new ArrayList<>();
-        settled = new ArrayList<>();
+        known = new ArrayList<>();
         members = new LinkedHashMap<>();
         alike = draw.nextBoolean();
         for (int topic = draw.nextInt(draw.nextInt(10) == 0 ? 20 : 5); topic >= 0; topic--) addTopic();
@@ -63,12 +71,13 @@ public class ShareAssignor {
 
     static void addTopic() {
         topics.add(new Uuid(draw.nextLong(), draw.nextLong()));
-        settled.add(0);
+        known.add(0);
         counts.add(1 + draw.nextInt(draw.nextInt(8) == 0 ? 60 : 12));
     }
 
     static void addMember() {
         Member member = new Member();
+        if (!share && draw.nextInt(4) == 0) member.instance = "i" + draw.nextInt(1000);
         subscribe(member);
         members.put(Long.toString(draw.nextLong() >>> draw.nextInt(60), 36), member);
     }
@@ -103,22 +112,19 @@ public class ShareAssignor {
         }
     }
 
-    static String assign(SimpleAssignor assignor) {
-        StringBuilder line = new StringBuilder();
-        Map<Uuid, Set<Integer>> known = new HashMap<>();
+    static String assign(PartitionAssignor assignor) {
+        StringBuilder line = new StringBuilder(assignor.name()).append('|');
         Map<Uuid, Integer> partitions = new HashMap<>();
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
         for (int topic = 0; topic < topics.size(); topic++) {
             partitions.put(topics.get(topic), counts.get(topic));
             line.append(topic == 0 ? "" : " ").append(hex(topics.get(topic))).append('=');
-            Set<Integer> these = new TreeSet<>();
-            for (int partition = 0; partition < counts.get(topic); partition++)
-                if (partition < settled.get(topic) || draw.nextInt(3) > 0) these.add(partition);
-            settled.set(topic, counts.get(topic));
-            known.put(topics.get(topic), these);
-            line.append(join(these, "."));
+            if (share) assignable.put(topics.get(topic), learn(topic));
+            line.append(share ? join(assignable.get(topics.get(topic)), ".") : counts.get(topic));
         }
         line.append('|');
         Map<String, MemberSubscriptionAndAssignmentImpl> spec = new HashMap<>();
+        Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
         Set<Set<Integer>> subscriptions = new HashSet<>();
         String space = "";
         for (Map.Entry<String, Member> each : members.entrySet()) {
@@ -127,10 +133,14 @@ public class ShareAssignor {
             Set<Uuid> subscribed = new HashSet<>();
             for (int topic : member.topics) subscribed.add(topics.get(topic));
             Map<Uuid, Set<Integer>> assignment = new HashMap<>();
-            member.assignment.forEach((topic, list) -> assignment.put(topic, new HashSet<>(list)));
+            member.assignment.forEach((topic, list) -> {
+                assignment.put(topic, new HashSet<>(list));
+                for (int partition : list)
+                    owners.computeIfAbsent(topic, key -> new HashMap<>()).put(partition, each.getKey());
+            });
             spec.put(each.getKey(), new MemberSubscriptionAndAssignmentImpl(Optional.empty(),
-                Optional.empty(), subscribed, new Assignment(assignment)));
-            line.append(space).append(each.getKey())
+                Optional.ofNullable(member.instance), subscribed, new Assignment(assignment)));
+            line.append(space).append(each.getKey()).append(':').append(member.instance == null ? "" : member.instance)
                 .append(':').append(join(member.topics, ",")).append(':').append(told(member.assignment));
             space = " ";
         }
@@ -140,8 +150,9 @@ public class ShareAssignor {
             public int numPartitions(Uuid topic) { return partitions.getOrDefault(topic, -1); }
             public Set<String> racksForPartition(Uuid topic, int partition) { return Set.of(); }
         };
-        Map<String, MemberAssignment> answer = assignor.assign(
-            new GroupSpecImpl(Collections.unmodifiableMap(spec), type, Map.of(), Optional.of(known)), describer).members();
+        GroupSpecImpl group = new GroupSpecImpl(Collections.unmodifiableMap(spec), type,
+            share ? Map.of() : owners, share ? Optional.of(assignable) : Optional.empty());
+        Map<String, MemberAssignment> answer = assignor.assign(group, describer).members();
         line.append('|');
         space = "";
         for (Map.Entry<String, Member> each : members.entrySet()) {
@@ -154,6 +165,15 @@ public class ShareAssignor {
             space = " ";
         }
         return line.toString();
+    }
+
+    /** What the share coordinator knows of a topic: all that it knew, and some that are new. */
+    static Set<Integer> learn(int topic) {
+        Set<Integer> these = new TreeSet<>();
+        for (int partition = 0; partition < counts.get(topic); partition++)
+            if (partition < known.get(topic) || draw.nextInt(3) > 0) these.add(partition);
+        known.set(topic, counts.get(topic));
+        return these;
     }
 
     static String hex(Uuid id) {
