@@ -2,7 +2,7 @@
 
 Behaviour
 - Joins with epoch 0, leaves with -1; else keeps the session and learns what to read (KIP-932).
-- UNSUPPORTED_VERSION where `share.version` is off, and by a member of a cluster of brokers.
+- UNSUPPORTED_VERSION where `share.version` is off.
 - The share coordinator is told of new partitions behind the reply; the member is given them with a
   heartbeat after that.
 - FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID tell a member that it is out.
@@ -27,7 +27,7 @@ from kwire.metadata.features import SHARE_VERSION
 
 def is_served(broker: Broker) -> bool:
     """Whether there are share groups."""
-    return broker.member is None and broker.image.features.level(SHARE_VERSION) > 0
+    return broker.image.features.level(SHARE_VERSION) > 0
 
 
 def handle(

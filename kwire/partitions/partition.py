@@ -128,6 +128,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "leading",
+        "led_since_epoch",
         "log",
         "node_id",
         "partition_epoch",
@@ -163,6 +164,8 @@ class Partition:
         self.node_id = node_id
         self.leader = -1
         self.leader_epoch = -1
+        self.led_since_epoch = -1
+        """The leader epoch since which it is led here, while it is."""
         self.partition_epoch = 0
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: tuple[int, ...] = (node_id,)
@@ -216,6 +219,8 @@ class Partition:
             return
         if state.leader == self.node_id:
             self.log.assign_epoch(state.leader_epoch, self.log.log_end_offset)
+            if not self.is_leader:
+                self.led_since_epoch = state.leader_epoch
         self.leader, self.leader_epoch = state.leader, state.leader_epoch
         self.following = False
         if not self.is_leader:

@@ -98,9 +98,13 @@ class LedPartition:
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition is led here, in the epoch in which its state was read."""
+        """Whether the partition has been led here ever since its state was read.
+
+        It may be led in a later epoch by now, as each follower that dies gives it one.  What is
+        written names the epoch in which the state was read: whoever led it in between fences that.
+        """
         partition = self.partition
-        return partition.is_leader and partition.leader_epoch == self._leader_epoch
+        return partition.is_leader and partition.led_since_epoch <= self._leader_epoch
 
     @property
     def now_ms(self) -> int:
