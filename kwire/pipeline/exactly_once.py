@@ -184,16 +184,20 @@ class Writer:
         Raises WriteError; what was committed until then stays, and is left out the next time.
         """
         now: PartitionWriter | None = None
-        for topic, partition, rows in by_partition(batches):
-            target = plan.targets.get(topic, topic)
-            if now is None or (target, partition) != (now.topic, now.partition):
-                if now is not None:
-                    yield now.finish()
-                known = plan.known.get((target, partition), 0)
-                now = PartitionWriter(self, target, partition, plan.position(topic), known)
-            now.add(rows)
-        if now is not None:
-            yield now.finish()
+        try:
+            for topic, partition, rows in by_partition(batches):
+                target = plan.targets.get(topic, topic)
+                if now is None or (target, partition) != (now.topic, now.partition):
+                    if now is not None:
+                        yield now.finish()
+                    known = plan.known.get((target, partition), 0)
+                    now = PartitionWriter(self, target, partition, plan.position(topic), known)
+                now.add(rows)
+            if now is not None:
+                yield now.finish()
+        finally:
+            if now is not None:
+                now.close()
 
     def release(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Abort what tasks that were stopped have left open in these partitions of the target.
@@ -294,8 +298,16 @@ class PartitionWriter:
     def finish(self) -> Written:
         """Write what is left, and close the producer."""
         self._write()
-        self._client.close()
+        self.close()
         return self._written
+
+    def close(self) -> None:
+        """Let the producer go; what it has not committed is the next one's to abort.
+
+        One that is not let go asks for its cluster as long as the process runs: confluent-kafka
+        2.x may keep an exception for good, and with it all that its frames know.
+        """
+        self._client.close()
 
     def _hold(self, rows: pyarrow.RecordBatch) -> None:
         self._rows.append(rows)

@@ -177,6 +177,8 @@ class Client:
             if failed.args[0].fatal():
                 return 0
             raise
+        finally:
+            del call  # as in `insist`
 
     def _send(self, position: int, metadata: str) -> None:
         from confluent_kafka import TopicPartition
@@ -212,18 +214,25 @@ class Client:
         return int(described["max.message.bytes"].value)
 
     def insist(self, call: Callable[[float], R]) -> R:
-        """Make a call that takes a timeout in seconds until it succeeds, or fails for good."""
+        """Make a call that takes a timeout in seconds until it succeeds, or fails for good.
+
+        confluent-kafka 2.x keeps some exceptions until the process ends.  What is raised here must
+        not know the producer by this frame, for that would ask for its cluster as long.
+        """
         from confluent_kafka import KafkaError, KafkaException
 
         passing = {getattr(KafkaError, name) for name in AGAIN}
         deadline = time.monotonic() + self._patience_s
-        while True:
-            try:
-                return call(CALL_S)
-            except KafkaException as failed:
-                error = failed.args[0]
-                passes = error.retriable() or error.code() in passing
-                final = error.fatal() or error.txn_requires_abort()
-                if final or not passes or time.monotonic() > deadline:
-                    raise
-                time.sleep(BACKOFF_S)
+        try:
+            while True:
+                try:
+                    return call(CALL_S)
+                except KafkaException as failed:
+                    error = failed.args[0]
+                    passes = error.retriable() or error.code() in passing
+                    final = error.fatal() or error.txn_requires_abort()
+                    if final or not passes or time.monotonic() > deadline:
+                        raise
+                    time.sleep(BACKOFF_S)
+        finally:
+            del call

@@ -136,7 +136,10 @@ def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
     zombie = PartitionWriter(target.writer(), target.topic, 0, Position(target.topic), 0)
     zombie.add(batch(target.topic, 0, range(10), rows))
     target.write(rows)
-    with pytest.raises(Fenced, match=f"another task writes partition 0 of {target.topic} now"):
+    with (
+        closing(zombie),
+        pytest.raises(Fenced, match=f"another task writes partition 0 of {target.topic} now"),
+    ):
         zombie.finish()
     assert target.records() == rows
 
@@ -146,8 +149,10 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
 ) -> None:
     rows = numbered(20)
     commit = Client.commit
+    cut_off: list[Client] = []
 
     def late(client: Client) -> None:
+        cut_off.append(client)
         monkeypatch.setattr(Client, "commit", commit)
         assert target.write(rows).records == 20
         commit(client)
@@ -155,6 +160,7 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
     monkeypatch.setattr(Client, "commit", late)
     with pytest.raises(Fenced):
         target.write(rows)
+    assert not cut_off[0].is_open, "it asks for the cluster to the process' end"
     assert target.records() == rows
 
 
@@ -179,6 +185,12 @@ def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
     assert [record.value for record in target.records()] == [b"behind it"]
 
 
+def usurp(target: Target, client: Client) -> None:
+    """Fence a client's producer by another one, which goes at once."""
+    settings = {"bootstrap.servers": target.bootstrap, "transactional.id": client.transactional_id}
+    Producer(settings).init_transactions(PATIENCE_S)
+
+
 def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,10 +199,7 @@ def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
 
     def slow(client: Client) -> None:
         monkeypatch.setattr(Client, "commit", commit)
-        usurper = Producer(
-            {"bootstrap.servers": target.bootstrap, "transactional.id": client.transactional_id}
-        )
-        usurper.init_transactions(PATIENCE_S)  # fences, as the coordinator's timeout does
+        usurp(target, client)  # fences, as the coordinator's timeout does
         monkeypatch.setattr(time, "monotonic", lambda: now() + SMALL.timeout_s)
         commit(client)
 

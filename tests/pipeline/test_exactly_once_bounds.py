@@ -179,7 +179,7 @@ def test_all_partitions_that_were_left_open_are_released(target: Target) -> None
         zombies[-1].add(batch(target.topic, partition, range(2), rows))
     target.writer().release([(target.topic, 0), (target.topic, 1)])
     for zombie in zombies:
-        with pytest.raises(Fenced):
+        with closing(zombie), pytest.raises(Fenced):
             zombie.finish()
 
 
