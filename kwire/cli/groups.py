@@ -19,7 +19,7 @@ Choice = tuple[str, list[int] | None]
 
 @click.group("groups")
 def command() -> None:
-    """List, describe, reset and delete consumer groups.
+    """List, describe, reset and delete consumer groups and share groups.
 
     \b
       kwire groups list
@@ -32,7 +32,7 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Empty.")
-@click.option("--type", "types", multiple=True, help="Only groups of this type: classic, consumer.")
+@click.option("--type", "types", multiple=True, help="Only of this type: classic, consumer, share.")
 @json_option
 @connected
 def list_command(
@@ -65,11 +65,14 @@ def list_command(
 @json_option
 @connected
 def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bool) -> None:
-    """Show how far a group has read: committed offsets, ends, lag, and who reads each partition."""
-    from kwire.client.groups import describe_group
+    """Show how far a group has read: committed offsets, ends, lag, and who reads each partition.
+
+    Of a share group: from where it reads, how many records are left for it, and who reads them.
+    """
+    from kwire.client.groups import SHARE, describe_group
 
     group = describe_group(cluster, group_id)
-    lags = _lags(cluster, group)
+    lags = _shares(cluster, group) if group.type == SHARE else _lags(cluster, group)
     if as_json:
         print_json({**_summary(group), "members": _members(group), "partitions": lags})
         return
@@ -80,11 +83,14 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
         shown = ["member", "client", "host", "instance", "assignment"]
         if group.epoch is not None:
             shown[1:1] = ["protocol", "epoch"]
+        if group.type == "consumer":
             shown.append("target")
         rows = [tuple(member[column] for column in shown) for member in _members(group)]
         print_table(shown, rows, title=title)
         return
     columns = ["topic", "partition", "committed", "end", "lag", "member"]
+    if group.type == SHARE:
+        columns = ["topic", "partition", "start", "lag", "members"]
     print_table(columns, [tuple(lag.values()) for lag in lags], title=title)
 
 
@@ -143,6 +149,30 @@ def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
                 "end": end,
                 "lag": None if at is None or end is None else max(end - at, 0),
                 "member": readers.get(partition),
+            }
+        )
+    return found
+
+
+def _shares(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+    """Each partition that is read, or was; several members may read one."""
+    from kwire.client.share_groups import ShareOffset, share_offsets
+
+    offsets = share_offsets(cluster, group.group_id)
+    readers: dict[TopicPartition, list[str]] = {}
+    for member in group.members:
+        for partition in member.assignment:
+            readers.setdefault(partition, []).append(member.member_id)
+    found = []
+    for partition in sorted({*offsets, *readers}):
+        at = offsets.get(partition, ShareOffset(None, None))
+        found.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "start": at.start_offset,
+                "lag": at.lag,
+                "members": " ".join(sorted(readers.get(partition, ()))),
             }
         )
     return found
@@ -207,13 +237,16 @@ def reset_command(
 ) -> None:
     """Set where a group that has no members reads on.  Shows the plan; --execute carries it out.
 
+    A share group begins there, and forgets what became of the records behind it.
+
     \b
       kwire groups reset audit --topic orders --to-earliest
       kwire groups reset audit --topic orders:0,1 --to-datetime 2026-03-01T12:00 --execute
       kwire groups reset audit --all-topics --shift-by -100 --execute
     """
-    from kwire.client.groups import commit_offsets, fetch_offsets
+    from kwire.client.groups import commit_offsets
     from kwire.client.reset import Target, plan_reset
+    from kwire.client.share_groups import alter_share_offsets
 
     given = {
         Target.EARLIEST: True if to_earliest else None,
@@ -229,12 +262,13 @@ def reset_command(
         )
     if bool(topics) == all_topics:
         raise click.UsageError("give --topic, once or more, or --all-topics")
-    committed = {p: c.offset for p, c in fetch_offsets(cluster, group_id).items()}
+    shares = _is_share(cluster, group_id)
+    committed = _read_from(cluster, group_id, shares=shares)
     partitions = sorted(committed) if all_topics else _chosen(cluster, topics)
     target, value = chosen[0]
     plan = plan_reset(cluster, committed, partitions, target, int(value))
     if execute:
-        commit_offsets(cluster, group_id, plan)
+        (alter_share_offsets if shares else commit_offsets)(cluster, group_id, plan)
     rows = [(p.topic, p.partition, committed.get(p), offset) for p, offset in sorted(plan.items())]
     columns = ["topic", "partition", "committed", "new"]
     if as_json:
@@ -242,6 +276,32 @@ def reset_command(
     else:
         print_table(columns, rows)
     say(f"group {group_id} is reset" if execute else "nothing is changed: --execute does it")
+
+
+def _is_share(cluster: Cluster, group_id: str) -> bool:
+    """A group that is not there has offsets as a consumer group has them."""
+    from kwire.client.errors import BrokerRefused
+    from kwire.client.groups import SHARE, describe_group
+    from kwire.codecs.errors import ErrorCode
+
+    try:
+        return describe_group(cluster, group_id).type == SHARE
+    except BrokerRefused as refused:
+        if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return False
+
+
+def _read_from(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPartition, int]:
+    """Where a group would read on, as far as it has read at all."""
+    if shares:
+        from kwire.client.share_groups import share_offsets
+
+        offsets = share_offsets(cluster, group_id).items()
+        return {p: at.start_offset for p, at in offsets if at.start_offset is not None}
+    from kwire.client.groups import fetch_offsets
+
+    return {p: committed.offset for p, committed in fetch_offsets(cluster, group_id).items()}
 
 
 def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition]:
@@ -262,9 +322,20 @@ def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition
 )  # fmt: skip
 @connected
 def delete_offsets_command(cluster: Cluster, group_id: str, topics: tuple[Choice, ...]) -> None:
-    """Forget what a group has committed for topics that none of its members reads now."""
-    from kwire.client.groups import delete_offsets
+    """Forget what a group has committed for topics that none of its members reads now.
 
+    A share group forgets whole topics, and only one that has no members.
+    """
+    from kwire.client.groups import delete_offsets
+    from kwire.client.share_groups import delete_share_offsets
+
+    if _is_share(cluster, group_id):
+        if any(listed for _, listed in topics):
+            raise click.UsageError("a share group forgets whole topics: leave the partitions out")
+        names = list(dict.fromkeys(name for name, _ in topics))
+        delete_share_offsets(cluster, group_id, names)
+        say(f"group {group_id}: offsets of {', '.join(names)} deleted")
+        return
     partitions = _chosen(cluster, topics)
     delete_offsets(cluster, group_id, partitions)
     say(f"group {group_id}: offsets of {', '.join(map(str, partitions))} deleted")

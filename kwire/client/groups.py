@@ -33,8 +33,12 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kwire.codecs.messages.share_group_describe import Assignment as ShareAssignment
+from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
 
 T = TypeVar("T")
+
+SHARE: Final = "share"
 
 CLASSIC_MEMBER: Final = 0
 """Of ConsumerGroupDescribe, from version 1 on."""
@@ -66,7 +70,7 @@ class Group:
 
     group_id: str
     type: str
-    """`classic` or `consumer` (KIP-848)."""
+    """`classic`, `consumer` (KIP-848) or `share` (KIP-932)."""
     state: str
     assignor: str
     coordinator_id: int
@@ -128,6 +132,10 @@ def describe_group(cluster: Cluster, group_id: str) -> Group:
         described = at_coordinator(
             cluster, group_id, lambda connection: _describe_consumer(connection, group_id)
         )
+    if described is None:
+        described = at_coordinator(
+            cluster, group_id, lambda connection: _describe_share(connection, group_id)
+        )
     described.coordinator_id = cluster.coordinator_id(group_id)
     return described
 
@@ -162,9 +170,12 @@ def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
     return read_assignment(assignment)
 
 
-def _describe_consumer(connection: Connection, group_id: str) -> Group:
+def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
+    other = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    if other and ShareGroupDescribeRequest.API_KEY in connection.versions:
+        return None
     check(group.error_code, f"group {group_id}", group.error_message)
     members = [
         Member(
@@ -191,7 +202,33 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group:
     )
 
 
-def _placed(assignment: Assignment) -> list[TopicPartition]:
+def _describe_share(connection: Connection, group_id: str) -> Group:
+    group = connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0]
+    check(group.error_code, f"group {group_id}", group.error_message)
+    members = [
+        Member(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            assignment=_placed(member.assignment),
+            epoch=member.member_epoch,
+            protocol=SHARE,
+        )
+        for member in group.members
+    ]
+    return Group(
+        group_id,
+        SHARE,
+        group.group_state,
+        group.assignor_name,
+        -1,
+        members,
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _placed(assignment: Assignment | ShareAssignment) -> list[TopicPartition]:
     return [
         TopicPartition(topic.topic_name, partition)
         for topic in assignment.topic_partitions
