@@ -53,6 +53,8 @@ class Context:
     """Called when the connection is gone; once, and it raises nothing."""
     may_describe: Callable[[str], bool] | None = None
     """Which topics the sender of this request may know of, where somebody asks; None: all."""
+    may_create: Callable[[str], bool] | None = None
+    """Which topics the sender of this request may make, likewise."""
     told_missing: dict[str, float] | None = None
     """Topics that Metadata made for this client while it told it that they are not there, with the
     time, on trio's clock, until which it says so: see kwire.handlers.metadata."""

@@ -153,6 +153,8 @@ ROUTES: tuple[Route, ...] = (
     Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, on(DESCRIBE, GROUP, "share_offsets")),
     Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, on(READ, GROUP, "share_offsets")),
     Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, on(DELETE, GROUP, "share_offsets")),
+    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, on(READ, GROUP, "streams")),
+    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, on(DESCRIBE, GROUP, "streams")),
 )
 
 CLUSTER_ROUTES: tuple[Route, ...] = (

@@ -289,6 +289,19 @@ REQUESTS: Final[dict[str, Make]] = {
         GROUP, "member", 1, None, [TOPIC]
     ),
     "share_group_describe": lambda of, version: of.ShareGroupDescribeRequest([GROUP], True),
+    "streams_group_heartbeat": lambda of, version: of.StreamsGroupHeartbeatRequest(
+        GROUP,
+        "member",
+        0,
+        rebalance_timeout_ms=1000,
+        topology=of.Topology(0, [of.Subtopology("0", [TOPIC])]),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="process",
+        client_tags=[],
+    ),
+    "streams_group_describe": lambda of, version: of.StreamsGroupDescribeRequest([GROUP], True),
     "share_fetch": lambda of, version: of.ShareFetchRequest(GROUP, "member", 5),
     "share_acknowledge": lambda of, version: of.ShareAcknowledgeRequest(GROUP, "member", 5),
     "initialize_share_group_state": lambda of, version: of.InitializeShareGroupStateRequest(
@@ -355,6 +368,7 @@ _VERSIONS: Final = {
     "write_share_group_state": (0, 1), "delete_share_group_state": (0, 0),
     "read_share_group_state_summary": (0, 1), "describe_share_group_offsets": (0, 1),
     "alter_share_group_offsets": (0, 0), "delete_share_group_offsets": (0, 0),
+    "streams_group_heartbeat": (0, 0), "streams_group_describe": (0, 0),
 }  # fmt: skip
 ASKED: Final = {name: range(first, last + 1) for name, (first, last) in _VERSIONS.items()}
 

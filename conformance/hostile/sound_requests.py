@@ -97,6 +97,7 @@ from kwire.codecs.messages.renew_delegation_token import RenewDelegationTokenReq
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.behaviour.asking import (
@@ -133,6 +134,8 @@ from kwire.conformance.wire.cases.share_offsets import alter as alter_share_offs
 from kwire.conformance.wire.cases.share_offsets import delete as delete_share_offsets
 from kwire.conformance.wire.cases.share_offsets import describe as describe_share_offsets
 from kwire.conformance.wire.cases.share_state import REQUESTS as SHARE_STATE_REQUESTS
+from kwire.conformance.wire.cases.streams_group import counting
+from kwire.conformance.wire.cases.streams_group import join as join_streams_group
 from kwire.conformance.wire.stage import Stage
 
 Make = Callable[[Stage, Topic, int], Message]
@@ -248,6 +251,12 @@ SOUND_REQUESTS: Mapping[ApiKey, Make] = {
     ),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: lambda stage, topic, version: delete_share_offsets(
         stage.name("g"), topic.name
+    ),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: lambda stage, topic, version: join_streams_group(
+        stage.name("g"), "m-1", counting(stage, topic)
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: lambda stage, topic, version: StreamsGroupDescribeRequest(
+        [stage.name("g")]
     ),
     ApiKey.DESCRIBE_GROUPS: lambda stage, topic, version: DescribeGroupsRequest([stage.name("g")]),
     ApiKey.LIST_GROUPS: lambda stage, topic, version: ListGroupsRequest(),

@@ -56,6 +56,8 @@ class Session:
     """Grows when tasks have moved that can be asked for at an endpoint."""
     shutdown_by: str | None = None
     """The member that asked all others to stop."""
+    is_configured: bool = False
+    """Whether the topology's topics were as they must be when a member was heard of last."""
 
 
 class SessionOf(NamedTuple):

@@ -22,7 +22,7 @@ from kwire.groups.effects import Effects, Ticket
 from kwire.groups.streams.configuring import Configured, StatusCode
 from kwire.groups.streams.decision import Decision, HeartbeatReply, Plan, Refusal
 from kwire.groups.streams.endpoints import partitions_by_endpoint
-from kwire.groups.streams.group import StreamsGroup
+from kwire.groups.streams.group import Session, StreamsGroup
 from kwire.groups.streams.member import JOIN_EPOCH, MemberState, StreamsMember
 from kwire.groups.streams.reconciliation import Reconciliation, Target
 from kwire.groups.streams.target import STANDBY_REPLICAS
@@ -152,8 +152,11 @@ class Heartbeat:
         reconciled = self._reconcile(updated, self._target(updated, plan))
         decision.expect_heartbeat(updated.member_id)
         response = self._response(member, reconciled, configured)
-        if not self._is_new or self._session.is_delayed:
-            decision.settle(self._session)
+        if self._is_new:
+            session = Session(is_delayed=self._session.is_delayed)
+        else:
+            session = replace(self._session, is_configured=configured.is_ready)
+        decision.settle(session)
         return HeartbeatReply(response, configured.to_create)
 
     def _topology(self) -> Topology:
@@ -292,9 +295,7 @@ class Heartbeat:
             response.partitions_by_user_endpoint = partitions_by_endpoint(
                 members, configured, image
             )
-        if self._is_new:
-            self._session = replace(self._session, endpoint_epoch=0)
-        else:
+        if not self._is_new:
             response.endpoint_information_epoch = epoch
 
     def _tell_of_shutdown(self) -> None:
@@ -307,8 +308,6 @@ class Heartbeat:
                 f"Streams group member {who} encountered a fatal error and requested a shutdown "
                 "for the entire application.",
             )
-        if self._is_new:
-            self._session = replace(self._session, shutdown_by=None)
 
 
 def _check_partitions(subtopology: str, partitions: Iterable[int], task_count: int) -> None:

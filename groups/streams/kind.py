@@ -132,7 +132,8 @@ class Streams:
         group = self._find(group_id)
         if group is None:
             return describing.not_found(group_id, exists=group_id in self._groups)
-        return describing.described(group, self._configured(group) if group.is_valid else None)
+        configured = self._configured(group) if group.session.is_configured else None
+        return describing.described(group, configured)
 
     def _configured(self, group: StreamsGroup) -> Configured | None:
         """None: its topology makes no sense beside the topics that there are."""

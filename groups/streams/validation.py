@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from kwire.groups.streams.decision import Refusal
 from kwire.groups.streams.member import (
     JOIN_EPOCH,
     LEAVE_FOR_A_WHILE_EPOCH,
     NO_REBALANCE_TIMEOUT,
 )
+from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
+
+
+def topics_of(topology: Topology | None) -> list[str]:
+    """All that it names, each once, as it names them."""
+    subtopologies = () if topology is None else topology.subtopologies
+    names = (
+        name
+        for each in subtopologies
+        for name in (
+            *each.source_topics,
+            *each.repartition_sink_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+            *(topic.name for topic in each.state_changelog_topics),
+        )
+    )
+    return list(dict.fromkeys(names))
+
+
+def refused_topics(topology: Topology | None) -> Refusal | None:
+    """Whether it names topics that no application may have."""
+    names = topics_of(topology)
+    internal = ",".join(name for name in names if name in INTERNAL_TOPICS)
+    if internal:
+        message = (
+            f"Use of Kafka internal topics {internal} in a Kafka Streams topology is prohibited."
+        )
+        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+    invalid = ",".join(name for name in names if why_invalid(name) is not None)
+    if invalid or "" in names:
+        message = f"Topic names {invalid} are not valid topic names."
+        return Refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+    return None
 
 
 def refused(request: StreamsGroupHeartbeatRequest) -> Refusal | None:

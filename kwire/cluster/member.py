@@ -37,7 +37,7 @@ from kwire.codecs.messages.create_topics import (
 from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.stop_replica import StopReplicaRequest
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
-from kwire.controller.topic_creation import by_default, internal_topic, on_first_use
+from kwire.controller.topic_creation import NewTopic, by_default, internal_topic, on_first_use
 from kwire.metadata.changes import ANYBODYS, Change, Decision
 from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.image import TOPIC_RESOURCE
@@ -302,6 +302,10 @@ class Member:
     async def _ask_for_topics(self, names: Iterable[str]) -> None:
         broker = self._broker
         wanted = [by_default(broker.config, each, len(broker.image.brokers)) for each in names]
+        for name, why in (await self.ask_for_topics(wanted)).items():
+            log.info("%s is not created: %s", name, why)
+
+    async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
         request = CreateTopicsRequest(
             [
                 CreatableTopic(
@@ -318,9 +322,7 @@ class Member:
             response = await self._host.controller().call(request)
         except PeerError as problem:
             raise StoreError(str(problem)) from problem
-        for topic in response.topics:
-            if topic.error_code:
-                log.info("%s is not created: %s", topic.name, topic.error_message)
+        return {each.name: each.error_message for each in response.topics if each.error_code}
 
     async def told(self, timeout_ms: int) -> None:
         """Return once it is, or has waited in vain for so long: it is not waited for again then."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
     from kwire.controller.cluster.effects import Effects
     from kwire.controller.cluster.machine import ClusterController
+    from kwire.controller.topic_creation import NewTopic
     from kwire.metadata.changes import Decision
     from kwire.metadata.image import ClusterImage, ResourceKey
 
@@ -30,6 +31,12 @@ class Membership(Protocol):
 
     async def create_on_first_use(self, names: Sequence[str]) -> None:
         """Topics that a client asked for and that are not there.  Raises StoreError."""
+
+    async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
+        """Have the controller, another broker, make topics: why some were not.
+
+        Raises StoreError.
+        """
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> None:
         """Have the broker know what is set on these now.  Raises StoreError."""

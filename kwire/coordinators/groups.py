@@ -57,10 +57,16 @@ from kwire.timers import Timers
 if TYPE_CHECKING:
     from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
     from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from kwire.codecs.messages.streams_group_describe import (
+        DescribedGroup as DescribedStreamsGroup,
+    )
+    from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
     from kwire.coordinator.effects import Ticket
+    from kwire.coordinators.streams_topics import Host, StreamsTopics
     from kwire.groups.consumer.decision import ConsumerCaller
     from kwire.groups.share.decision import HeartbeatReply
     from kwire.groups.share.initializing import Topics
+    from kwire.groups.streams.decision import HeartbeatReply as StreamsReply
     from kwire.settings import BrokerConfig
 
 T = TypeVar("T")
@@ -119,6 +125,7 @@ class GroupCoordinator:
         self.partitions = partitions
         self._new_id = new_id
         self._nursery: trio.Nursery | None = None
+        self._streams_topics: StreamsTopics | None = None
         self.runtime = CoordinatorRuntime(
             lambda: GroupMachine(limits, surroundings),
             timers=timers,
@@ -292,6 +299,43 @@ class GroupCoordinator:
         return self.runtime.submit(
             self.partition_for(group_id),
             lambda machine, ticket, _: Effects.reply(ticket, machine.share.describe(group_id)),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    # -- streams groups
+
+    def streams_group_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
+    ) -> StreamsReply | Promise[StreamsReply]:
+        """Of a request that was found valid."""
+        from kwire.groups.streams.decision import HeartbeatReply, Refusal
+
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.streams.heartbeat(
+                request, client_id, client_host, ticket, now_ms
+            ),
+            lambda error: HeartbeatReply(Refusal(error, None).response()),
+        )
+
+    def streams_topics(self, host: Host) -> StreamsTopics:
+        """The topics of streams applications; made when first needed."""
+        from kwire.coordinators.streams_topics import StreamsTopics
+
+        if self._streams_topics is None:
+            self._streams_topics = StreamsTopics(host, self.start_soon)
+        return self._streams_topics
+
+    def describe_streams_group(
+        self, group_id: str
+    ) -> DescribedStreamsGroup | Promise[DescribedStreamsGroup]:
+        from kwire.codecs.messages.streams_group_describe import DescribedGroup
+
+        if not group_id:
+            return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.streams.describe(group_id)),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 

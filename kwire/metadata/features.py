@@ -18,6 +18,8 @@ GROUP_VERSION: Final = "group.version"
 """At 1 the coordinator deals out partitions (KIP-848)."""
 SHARE_VERSION: Final = "share.version"
 """At 1 there are share groups (KIP-932)."""
+STREAMS_VERSION: Final = "streams.version"
+"""At 1 the coordinator deals out the tasks of streams applications (KIP-1071)."""
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` since which each transaction has an epoch of its own."""
 
@@ -34,6 +36,7 @@ SUPPORTED: Levels = MappingProxyType(
         TRANSACTION_VERSION: (0, EPOCH_PER_TRANSACTION),
         GROUP_VERSION: (0, 1),
         SHARE_VERSION: (0, 1),
+        STREAMS_VERSION: (0, 1),
     }
 )
 """What this broker knows: a line for each feature, and all else follows from it.
@@ -44,7 +47,6 @@ Unless an administrator wants it otherwise, a feature is in force at its highest
 ABSENT = {
     "eligible.leader.replicas.version": "there are no eligible leader replicas (KIP-966)",
     "kraft.version": "there is no quorum of controllers",
-    "streams.version": "streams groups are not served",
 }
 """Apache Kafka's other features and why they are not told of: Kafka leaves out what stays at 0."""
 

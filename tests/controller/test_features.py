@@ -82,6 +82,7 @@ def test_a_level_is_told_and_outlives_the_broker(
         "transaction.version": 2,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     connect().set(0, SAFE_DOWNGRADE)
     later, levels = connect().told()
@@ -89,6 +90,7 @@ def test_a_level_is_told_and_outlives_the_broker(
         "metadata.version": 30,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     assert later > epoch
     broker.kill()
@@ -101,6 +103,7 @@ def test_a_level_is_told_and_outlives_the_broker(
         "transaction.version": 1,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     assert latest > later
 

@@ -53,6 +53,7 @@ def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
         "transaction.version": (2, 2),
         "group.version": (1, 1),
         "share.version": (1, 1),
+        "streams.version": (1, 1),
     }
 
 
@@ -63,6 +64,7 @@ def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
         "transaction.version": (0, 2),
         "group.version": (0, 1),
         "share.version": (0, 1),
+        "streams.version": (0, 1),
     }
 
 

@@ -36,6 +36,7 @@ def levels(level: int) -> dict[str, int]:
         "transaction.version": 2,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
 
 

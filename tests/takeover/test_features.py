@@ -26,7 +26,8 @@ def test_levels_of_the_log_are_in_force() -> None:
     assert image.features.in_force == {METADATA_VERSION: 21}  # 3.9 has no others
     assert image.features.epoch == 8, "later than any that a client was told"
     told = (
-        "metadata.version to 21, transaction.version to 0, group.version to 0, share.version to 0"
+        "metadata.version to 21, transaction.version to 0, group.version to 0, share.version to 0, "
+        "streams.version to 0"
     )
     assert says == [f"features are at other levels: {told}"]
     assert follow(image, kraft_at(metadata=21)) == (image, [])
@@ -34,7 +35,10 @@ def test_levels_of_the_log_are_in_force() -> None:
 
 def test_a_log_that_says_what_is_in_force_changes_nothing() -> None:
     fresh = ClusterImage("c")
-    assert follow(fresh, kraft_at(metadata=30, transaction=2, group=1, share=1)) == (fresh, [])
+    assert follow(fresh, kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1)) == (
+        fresh,
+        [],
+    )
 
 
 def test_a_log_without_a_release_says_nothing_of_features() -> None:
@@ -51,7 +55,7 @@ def test_levels_later_than_any_known_here_are_the_highest_known() -> None:
 
 
 def test_what_an_administrator_changes_is_written_as_a_controller_would() -> None:
-    kraft = kraft_at(metadata=30, transaction=2, group=1, share=1)
+    kraft = kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1)
     features = image_at(transaction=0).features
     change = SetFeatures(4, features)
     assert all(
@@ -62,12 +66,16 @@ def test_what_an_administrator_changes_is_written_as_a_controller_would() -> Non
         METADATA_VERSION: 30,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     assert list(records_of(change, ME, kraft)) == []
 
 
 def test_the_log_is_brought_what_it_lacks() -> None:
-    kraft, image = kraft_at(metadata=30, transaction=2, group=1, share=1), image_at(transaction=1)
+    kraft, image = (
+        kraft_at(metadata=30, transaction=2, group=1, share=1, streams=1),
+        image_at(transaction=1),
+    )
     (change,) = lacking(kraft, image, ME)
     ((record, _),) = records_of(change, ME, kraft)
     assert record == FeatureLevelRecord(TRANSACTION_VERSION, 1)

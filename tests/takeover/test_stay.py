@@ -58,6 +58,7 @@ def data(tmp_path: Path) -> Path:
         "transaction.version": 2,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
     }
     append(data, [FeatureLevelRecord(*each) for each in levels.items()], REGISTRATION)
     return data

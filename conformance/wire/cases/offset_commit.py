@@ -5,6 +5,7 @@ from __future__ import annotations
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
     emptied,
@@ -101,6 +102,25 @@ def consumer_partitions(stage: Stage) -> None:
         stage.send(request)
     for wanted in (topic, other):
         stage.send(ask_offsets(group, wanted, 0, 1), 8)
+
+
+@case("by members of a streams group, in each epoch")
+def streams_members(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=3), stage.topic("other")
+    group = streams_group.group_of(stage)
+    streams_group.handed_over(stage, group, topic)
+    for member_id, epoch in (*streams_group.WORDS, ("", -1)):
+        for partition in (0, 1, 2):
+            stage.send(
+                commit(group, topic, partition=partition, member_id=member_id, generation=epoch)
+            )
+        stage.send(commit(group, other, member_id=member_id, generation=epoch))
+    stage.send(ask_offsets(group, topic, 0, 1, 2), 8)
+    empty = streams_group.group_of(stage, "empty")
+    stage.ask(streams_group.join(empty, "m", streams_group.copying("gone")))
+    stage.ask(streams_group.heartbeat(empty, "m", -1))
+    for member_id, epoch in (("", -1), ("m", 2)):
+        stage.send(commit(empty, topic, member_id=member_id, generation=epoch))
 
 
 @case("by a static member of a consumer group", since=7)

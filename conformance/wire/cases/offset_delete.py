@@ -12,6 +12,7 @@ from kwire.codecs.messages.offset_delete import (
 )
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
     emptied,
@@ -86,6 +87,20 @@ def consumer(stage: Stage) -> None:
             stage.send(delete(group, wanted, 0, 9))
         for wanted in (topic, other):
             stage.send(ask_offsets(group, wanted, 0), 8)
+
+
+@case("a streams group with members, and without")
+def streams(stage: Stage) -> None:
+    topic, other = stage.topic(partitions=2), stage.topic("other", 1)
+    group = streams_group.group_of(stage)
+    streams_group.handed_over(stage, group, topic)
+    for wanted in (topic, other):
+        stage.ask(commit(group, wanted, member_id="first", generation=3))
+        stage.send(delete(group, wanted, 0, 9))
+    for member_id in ("first", "second"):
+        stage.ask(streams_group.heartbeat(group, member_id, -1))
+    stage.send(delete(group, topic, 0, 9))
+    stage.send(ask_offsets(group, topic, 0), 8)
 
 
 @case("topics that the members of a consumer group were subscribed to, and by a pattern")

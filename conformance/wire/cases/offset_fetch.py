@@ -11,6 +11,7 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
     emptied,
@@ -137,6 +138,17 @@ def as_consumer_member(stage: Stage) -> None:
         request = ask(group, None)
         request.groups[0].member_id, request.groups[0].member_epoch = "first", 9
         request.groups += ask(group, topic, 0).groups
+        stage.send(request)
+
+
+@case("as a member of a streams group", since=9)
+def as_streams_member(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), streams_group.group_of(stage)
+    streams_group.handed_over(stage, group, topic)
+    stage.ask(commit(group, topic, member_id="first", generation=3))
+    for name, epoch in (*streams_group.WORDS, (None, -1)):
+        request = ask(group, topic, 0)
+        request.groups[0].member_id, request.groups[0].member_epoch = name, epoch
         stage.send(request)
 
 

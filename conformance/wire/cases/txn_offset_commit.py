@@ -14,6 +14,7 @@ from kwire.codecs.messages.offset_delete import (
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases import streams_group
 from kwire.conformance.wire.cases.build import (
     commit,
     emptied,
@@ -203,6 +204,21 @@ def consumer_members(stage: Stage) -> None:
                 )
                 stage.send(request)
         _look(stage, group, topic)
+
+
+@case("by members of a streams group, in each epoch", since=MEMBERS_SINCE)
+def streams_members(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=2), streams_group.group_of(stage)
+    streams_group.handed_over(stage, group, topic)
+    producer = initialized(stage)
+    add_group(stage, producer, group)
+    for name, epoch in streams_group.WORDS:
+        for partition in (0, 1):
+            request = txn_commit(
+                producer, group, topic, partition=partition, member_id=name, generation_id=epoch
+            )
+            stage.send(request)
+    _look(stage, group, topic)
 
 
 @case("by nobody, to a consumer group", until=MEMBERS_SINCE - 1)

@@ -21,7 +21,13 @@ from tests.cluster.mixed.copying import copying
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 OFF: dict[str, int] = {}
-ON = {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}
+ON = {
+    "metadata.version": 30,
+    "transaction.version": 2,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
 SETTINGS = {
     "zookeeper.session.timeout.ms": "6000",
     "replica.lag.time.max.ms": "6000",

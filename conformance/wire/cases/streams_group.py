@@ -1,0 +1,125 @@
+"""What cases about streams groups share."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.codecs.messages.streams_group_heartbeat import (
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    Subtopology,
+    TaskIds,
+    TopicInfo,
+    Topology,
+)
+from kwire.conformance.wire.broker import Topic
+from kwire.conformance.wire.stage import Stage
+
+GROUP_RESOURCE = 32
+ASSIGNED_TIMEOUT_S = 30
+SETTINGS = {"streams.assignment.interval.ms": "0", "streams.initial.rebalance.delay.ms": "0"}
+
+
+def group_of(stage: Stage, suffix: str = "g", **settings: str) -> str:
+    """A group whose target is computed at once."""
+    name = stage.name(suffix)
+    configure(stage, name, **SETTINGS, **{k.replace("_", "."): v for k, v in settings.items()})
+    return name
+
+
+def configure(stage: Stage, group: str, **settings: str) -> None:
+    configs = [AlterableConfig(key, 0, value) for key, value in settings.items()]
+    resource = AlterConfigsResource(GROUP_RESOURCE, group, configs)
+    stage.ask(IncrementalAlterConfigsRequest([resource]))
+    stage.fence()
+
+
+def copying(*topics: Topic | str, epoch: int = 0) -> Topology:
+    """Reads topics, and keeps nothing."""
+    names = [topic if isinstance(topic, str) else topic.name for topic in topics]
+    return Topology(epoch, [Subtopology("0", source_topics=names)])
+
+
+def counting(stage: Stage, *topics: Topic | str, epoch: int = 0) -> Topology:
+    """Reads topics, repartitions, and keeps counts: topics of its own are to be made."""
+    repartition, changelog = stage.name("repartition"), stage.name("changelog")
+    reading = copying(*topics, epoch=epoch)
+    reading.subtopologies[0].repartition_sink_topics = [repartition]
+    compact = [KeyValue("cleanup.policy", "compact")]
+    kept = Subtopology(
+        "1",
+        repartition_source_topics=[TopicInfo(repartition)],
+        state_changelog_topics=[TopicInfo(changelog, 0, 1, compact)],
+    )
+    stage.owns(repartition)
+    stage.owns(changelog)
+    return Topology(epoch, [*reading.subtopologies, kept])
+
+
+def heartbeat(
+    group: str,
+    member: str,
+    epoch: int,
+    *active: tuple[str, list[int]],
+    **fields: Any,  # noqa: ANN401 - its
+) -> StreamsGroupHeartbeatRequest:
+    """One that says which tasks the member owns, and nothing else unless `fields` do."""
+    owned = [TaskIds(*each) for each in active]
+    return StreamsGroupHeartbeatRequest(
+        group,
+        member,
+        epoch,
+        **{"active_tasks": owned, "standby_tasks": [], "warmup_tasks": [], **fields},
+    )
+
+
+def join(
+    group: str,
+    member: str,
+    topology: Topology | None,
+    **fields: Any,  # noqa: ANN401 - of a heartbeat
+) -> StreamsGroupHeartbeatRequest:
+    return heartbeat(
+        group,
+        member,
+        0,
+        **{
+            "topology": topology,
+            "rebalance_timeout_ms": 60_000,
+            "process_id": f"process-of-{member}",
+            "client_tags": [],
+            **fields,
+        },
+    )
+
+
+WORDS = (("first", 3), ("first", 2), ("first", 1), ("first", 4), ("first", -1), ("nobody", 3))
+"""Members and the epochs that they say they are in, of a group whose tasks were handed over."""
+
+
+def handed_over(stage: Stage, group: str, topic: Topic) -> None:
+    """Of a topic's two partitions the first member had both, and has given up one."""
+    stage.ask(join(group, "first", copying(topic)))
+    stage.ask(join(group, "second", copying(topic)))
+    told = stage.ask(heartbeat(group, "first", 2, ("0", [0, 1])))
+    kept = [(each.subtopology_id, each.partitions) for each in told.active_tasks]
+    stage.ask(heartbeat(group, "first", 2, *kept))
+    stage.ask(heartbeat(group, "second", 3))
+
+
+def assigned(stage: Stage, request: StreamsGroupHeartbeatRequest) -> int:
+    """A member that joins and is given tasks, and its epoch."""
+    response: StreamsGroupHeartbeatResponse = stage.ask(request)
+    until = time.monotonic() + ASSIGNED_TIMEOUT_S
+    while not response.active_tasks:
+        assert time.monotonic() < until, f"no tasks are given to the member: {response}"
+        time.sleep(0.05)
+        response = stage.ask(heartbeat(request.group_id, request.member_id, response.member_epoch))
+    return response.member_epoch

@@ -1,0 +1,290 @@
+"""StreamsGroupHeartbeat: joining with a topology, being given tasks, being fenced, leaving."""
+
+from __future__ import annotations
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.streams_group_heartbeat import (
+    CopartitionGroup,
+    Endpoint,
+    KeyValue,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+from kwire.conformance.wire.case import Cases
+from kwire.conformance.wire.cases.build import stable
+from kwire.conformance.wire.cases.consumer_group import join as join_consumer_group
+from kwire.conformance.wire.cases.streams_group import (
+    assigned,
+    configure,
+    copying,
+    counting,
+    group_of,
+    heartbeat,
+    join,
+)
+from kwire.conformance.wire.stage import Stage
+
+case = Cases(ApiKey.STREAMS_GROUP_HEARTBEAT)
+
+
+@case("tasks that move to another member")
+def moving(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=2), group_of(stage)
+    topology = copying(topic)
+    told = stage.send(join(group, "first", topology))
+    stage.send(heartbeat(group, "first", told.member_epoch, ("0", [0, 1])))
+    told = stage.send(join(group, "second", topology))
+    stage.send(heartbeat(group, "first", 2, ("0", [0, 1])))
+    stage.send(heartbeat(group, "first", 2, ("0", [0, 1])))
+    stage.send(heartbeat(group, "second", told.member_epoch))
+    stage.send(heartbeat(group, "first", 2, active_tasks=None, standby_tasks=None,
+                         warmup_tasks=None))  # fmt: skip
+    stage.send(heartbeat(group, "first", 2, ("0", [0])))
+    stage.send(heartbeat(group, "first", 2, ("0", [1])))
+    stage.send(heartbeat(group, "second", 3))
+    stage.send(heartbeat(group, "second", 3))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(heartbeat(group, "first", 3, ("0", [0])))
+    stage.send(heartbeat(group, "first", 4, ("0", [0])))
+
+
+@case("internal topics that are made")
+def internal_topics(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=2), group_of(stage)
+    request = join(group, "m", counting(stage, topic))
+    stage.send(request)
+    epoch = assigned(stage, request)
+    stage.send(heartbeat(group, "m", epoch, ("0", [0, 1]), ("1", [0, 1])))
+    stage.send(join(group, "m", counting(stage, topic)))
+
+
+@case("standbys")
+def standbys(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=1), group_of(stage)
+    topology = counting(stage, topic)
+    assigned(stage, join(group, "first", topology))
+    told = stage.send(join(group, "second", topology))
+    configure(stage, group, **{"streams.num.standby.replicas": "1"})
+    told = stage.send(heartbeat(group, "second", told.member_epoch))
+    for _ in range(3):
+        told = stage.send(heartbeat(group, "second", told.member_epoch))
+
+
+@case("source topics that are missing, and come")
+def missing_source_topics(stage: Stage) -> None:
+    group, name = group_of(stage), stage.name("t")
+    told = stage.send(join(group, "m", copying(name, "a-gone", "b-gone", "c-gone")))
+    stage.send(heartbeat(group, "m", told.member_epoch))
+    other = group_of(stage, "h")
+    told = stage.send(join(other, "m", copying(name)))
+    stage.topic()
+    stage.fence()
+    stage.send(heartbeat(other, "m", told.member_epoch))
+
+
+@case("a source topic that grows")
+def growing(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=1), group_of(stage)
+    told = stage.send(join(group, "m", copying(topic)))
+    stage.gone(topic)
+    stage.fence()
+    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
+    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0])))
+    stage.send(heartbeat(group, "m", told.member_epoch))
+
+
+@case("topics that cannot be joined")
+def copartitioning(stage: Stage) -> None:
+    first, second = stage.topic("one", 1), stage.topic("two", 2)
+    topology = copying(first, second)
+    topology.subtopologies[0].copartition_groups = [CopartitionGroup([0, 1])]
+    stage.send(join(group_of(stage), "m", topology))
+    changelog = stage.topic("log", 3)
+    topology = copying(first)
+    topology.subtopologies[0].state_changelog_topics = [TopicInfo(changelog.name)]
+    stage.send(join(group_of(stage, "h"), "m", topology))
+
+
+@case("topologies that make no sense")
+def senseless(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    r = [TopicInfo("r")]
+    loop = Subtopology("0", repartition_sink_topics=["r"], repartition_source_topics=r)
+    stage.send(join(group, "m", Topology(0, [loop])))
+    unfed = copying(topic)
+    unfed.subtopologies[0].repartition_source_topics = r
+    stage.send(join(group, "m", unfed))
+    idle = Subtopology("0", state_changelog_topics=[TopicInfo("c")])
+    stage.send(join(group, "m", Topology(0, [idle])))
+    counted = copying(topic)
+    counted.subtopologies[0].state_changelog_topics = [TopicInfo("c", 3)]
+    stage.send(join(group, "m", counted))
+    stage.send(join(group, "m", copying("__consumer_offsets", topic, "__transaction_state")))
+    stage.send(join(group, "m", copying("a b", topic, "c/d")))
+    pattern = copying(topic)
+    pattern.subtopologies[0].source_topic_regex = ["t.*"]
+    stage.send(join(group, "m", pattern))
+
+
+@case("topologies that differ")
+def topologies(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    stage.send(join(group, "first", copying(topic, epoch=1)))
+    stage.send(join(group, "other", copying(topic, "gone", epoch=1)))
+    stage.send(join(group, "newer", copying(topic, epoch=2)))
+    told = stage.send(join(group, "older", copying("gone", epoch=0)))
+    stage.send(heartbeat(group, "older", told.member_epoch))
+
+
+@case("the first assignment, which waits")
+def delayed(stage: Stage) -> None:
+    group, topic = stage.name("g"), stage.topic()
+    configure(stage, group, **{"streams.initial.rebalance.delay.ms": "600000"})
+    told = stage.send(join(group, "first", copying(topic)))
+    stage.send(heartbeat(group, "first", told.member_epoch))
+    stage.send(join(group, "second", copying(topic)))
+
+
+@case("assignments that are some time apart")
+def apart(stage: Stage) -> None:
+    group, topic = stage.name("g"), stage.topic(partitions=2)
+    configure(
+        stage,
+        group,
+        **{"streams.initial.rebalance.delay.ms": "0", "streams.assignment.interval.ms": "15000"},
+    )
+    told = stage.send(join(group, "first", copying(topic)))
+    stage.send(join(group, "second", copying(topic)))
+    stage.send(heartbeat(group, "first", told.member_epoch, ("0", [0, 1])))
+
+
+@case("epochs that are not the member's")
+def epochs(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.ask(join(group, "m", copying("gone")))
+    stage.ask(join(group, "other", copying("gone")))
+    for epoch in (2, 3, 1, 9, -2):
+        stage.send(heartbeat(group, "m", epoch))
+    stage.send(heartbeat(group, "m", 2, ("0", [0])))
+    stage.send(heartbeat(group, "nobody", 2))
+
+
+@case("tasks that cannot be")
+def wrong_tasks(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    told = stage.send(join(group, "m", copying(topic)))
+    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0, 7])))
+    stage.send(heartbeat(group, "m", told.member_epoch, ("9", [0])))
+    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [-1])))
+    standby = [TaskIds("0", [3])]
+    stage.send(heartbeat(group, "m", told.member_epoch, standby_tasks=standby))
+    stage.send(heartbeat(group, "m", told.member_epoch, warmup_tasks=[TaskIds("0", [0])]))
+    stage.send(heartbeat(group, "m", told.member_epoch, standby_tasks=None))
+
+
+@case("what a member says of itself")
+def metadata(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    told = stage.send(join(group, "m", copying(topic)))
+    tags = [KeyValue("zone", "a"), KeyValue("cluster", "b")]
+    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), client_tags=tags))
+    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), rack_id="r"))
+    told = stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), process_id="p"))
+    stage.send(heartbeat(group, "m", told.member_epoch, ("0", [0]), process_id="p"))
+
+
+@case("endpoints")
+def endpoints(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=2), group_of(stage)
+    first = stage.send(join(group, "first", copying(topic), user_endpoint=Endpoint("h", 1)))
+    stage.send(
+        heartbeat(
+            group,
+            "first",
+            first.member_epoch,
+            ("0", [0, 1]),
+            endpoint_information_epoch=first.endpoint_information_epoch,
+        )
+    )
+    second = stage.send(
+        join(
+            group,
+            "second",
+            copying(topic),
+            user_endpoint=Endpoint("i", 2),
+            endpoint_information_epoch=-1,
+        )
+    )
+    epoch = second.endpoint_information_epoch
+    stage.send(heartbeat(group, "first", 2, ("0", [0, 1]), endpoint_information_epoch=epoch))
+    stage.send(heartbeat(group, "first", 2, ("0", [0]), endpoint_information_epoch=epoch))
+
+
+@case("a shutdown of the application")
+def shutdown(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    told = stage.send(join(group, "first", copying(topic)))
+    stage.send(join(group, "second", copying(topic)))
+    owned = "0", [0]
+    epoch = told.member_epoch
+    stage.send(heartbeat(group, "first", epoch, owned, shutdown_application=True))
+    stage.send(heartbeat(group, "first", -1))
+    stage.send(join(group, "second", copying(topic)))
+    stage.send(heartbeat(group, "second", -1))
+    stage.send(join(group, "third", copying(topic)))
+
+
+@case("a shutdown by who leaves")
+def leaving(stage: Stage) -> None:
+    group = group_of(stage)
+    stage.send(join(group, "m", copying("gone")))
+    stage.send(heartbeat(group, "m", -1, shutdown_application=True))
+    stage.send(join(group, "n", copying("gone")))
+
+
+@case("a group of another kind")
+def classic(stage: Stage) -> None:
+    group = stage.name("g")
+    stable(stage, group)
+    stage.send(join(group, "m", copying("t")))
+    stage.send(heartbeat(group, "m", 2))
+    stage.send(heartbeat(group, "m", -1))
+    consumer = stage.name("h")
+    stage.ask(join_consumer_group(consumer, "m", "t"))
+    stage.send(join(consumer, "m", copying("t")))
+
+
+case.requests(
+    {
+        "a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", 2),
+        "leaving a group that is not there": lambda stage: heartbeat(stage.name("g"), "m", -1),
+        "the empty group": lambda stage: join("", "m", copying("t")),
+        "no member id": lambda stage: join(stage.name("g"), "", copying("t")),
+        "an empty rack": lambda stage: join(stage.name("g"), "m", copying("t"), rack_id=""),
+        "an instance id": lambda stage: join(stage.name("g"), "m", copying("t"), instance_id="i"),
+        "no topology": lambda stage: join(stage.name("g"), "m", None),
+        "a topology later": lambda stage: heartbeat(stage.name("g"), "m", 2, topology=copying("t")),
+        "no rebalance timeout": lambda stage: join(
+            stage.name("g"), "m", copying("t"), rebalance_timeout_ms=-1
+        ),
+        "tasks at once": lambda stage: join(
+            stage.name("g"), "m", copying("t"), active_tasks=[TaskIds("0", [0])]
+        ),
+        "no tasks named": lambda stage: join(
+            stage.name("g"), "m", copying("t"), standby_tasks=None
+        ),
+        "offsets of tasks": lambda stage: join(
+            stage.name("g"), "m", copying("t"), task_offsets=[TaskOffset("0", 0, 0)]
+        ),
+        "end offsets of tasks": lambda stage: join(
+            stage.name("g"), "m", copying("t"), task_end_offsets=[]
+        ),
+        "an epoch of -2": lambda stage: heartbeat(stage.name("g"), "m", -2),
+        "an epoch of -3": lambda stage: heartbeat(stage.name("g"), "m", -3),
+        "a topology of nothing": lambda stage: join(stage.name("g"), "m", Topology(0, [])),
+    }
+)

@@ -1,0 +1,103 @@
+"""Streams groups on a broker that runs: the topics that are made, and those that cannot be.
+
+What is answered to whom is compared with Apache Kafka 4.3.1 in conformance/wire/cases/streams_*.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kwire.codecs.messages.streams_group_describe import (
+    DescribedGroup,
+    StreamsGroupDescribeRequest,
+)
+from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from kwire.conformance.wire.broker import TRANSIENT, Broker, address_of
+from kwire.conformance.wire.cases.streams_group import (
+    assigned,
+    copying,
+    counting,
+    group_of,
+    heartbeat,
+    join,
+)
+from kwire.conformance.wire.peer import Peer
+from kwire.conformance.wire.stage import SETUP, Stage
+from kwire.testing import BrokerProcess
+
+WAIT_S = 120.0
+TOPIC_RESOURCE = 2
+
+
+def stage_on(bootstrap: str, prefix: str) -> Stage:
+    broker = Broker(address_of(bootstrap))
+    broker.meet()
+    peer = Peer(broker.address)
+    broker.coordinator_ready(peer, "streams")
+    peer.close()
+    now_ms = int(time.time() * 1000)
+    return Stage(broker, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, prefix, now_ms, WAIT_S)
+
+
+@pytest.fixture
+def stage(shared_broker: BrokerProcess, unique: str) -> Iterator[Stage]:
+    made = stage_on(shared_broker.bootstrap, unique)
+    yield made
+    made.finish()
+
+
+def described(stage: Stage, group: str) -> DescribedGroup:
+    answer: DescribedGroup = stage.ask(StreamsGroupDescribeRequest([group])).groups[0]
+    return answer
+
+
+def test_internal_topics_are_made_as_the_topology_says(stage: Stage) -> None:
+    topic, group = stage.topic(partitions=3), group_of(stage)
+    assigned(stage, join(group, "m", counting(stage, topic)))
+    changelog = DescribeConfigsResource(TOPIC_RESOURCE, stage.name("changelog"), ["cleanup.policy"])
+    answer = stage.ask(DescribeConfigsRequest([changelog]))
+    assert answer.results[0].configs[0].value == "compact"
+    topology = described(stage, group).topology
+    assert topology is not None
+    assert topology.subtopologies is not None
+    kept = topology.subtopologies[1]
+    assert [
+        t.partitions for t in (*kept.state_changelog_topics, *kept.repartition_source_topics)
+    ] == [3, 3]
+
+
+def test_why_a_topic_cannot_be_made_is_told(stage: Stage) -> None:
+    topic, group = stage.topic(), group_of(stage)
+    topology = counting(stage, topic)
+    topology.subtopologies[1].state_changelog_topics[0].replication_factor = 9
+    told: StreamsGroupHeartbeatResponse = stage.ask(join(group, "m", topology))
+    until = time.monotonic() + WAIT_S
+    while "Creation failed" not in (told.status or [])[0].status_detail:
+        assert time.monotonic() < until
+        told = stage.ask(heartbeat(group, "m", told.member_epoch))
+    assert "replication factor" in (told.status or [])[0].status_detail.lower()
+
+
+def test_a_group_outlives_its_broker(broker: BrokerProcess, unique: str) -> None:
+    before = stage_on(broker.bootstrap, unique)
+    topic, group = before.topic(partitions=2), group_of(before)
+    epoch = assigned(before, join(group, "m", copying(topic)))
+    was = described(before, group)
+    before.close_connection(SETUP)
+    broker.kill()
+    broker.start()
+    after = stage_on(broker.bootstrap, unique)
+    request = heartbeat(group, "m", epoch, ("0", [0, 1]))
+    until = time.monotonic() + WAIT_S
+    while (told := after.ask(request)).error_code in TRANSIENT:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, epoch)
+    assert described(after, group) == was
+    after.close_connection(SETUP)

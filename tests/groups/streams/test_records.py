@@ -1,0 +1,71 @@
+"""The records of a streams group, as Apache Kafka 4.3.1 wrote them: a key and a value a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.record_format import VERSION
+from kwire.groups.records import STREAMS_GROUP, decode
+from kwire.groups.streams import target
+from kwire.groups.streams.following import follow
+from kwire.groups.streams.group import StreamsGroup
+from kwire.groups.streams.records import (
+    RECORDS,
+    CurrentAssignment,
+    MemberMetadata,
+    TargetAssignment,
+    TopologyRecord,
+)
+
+LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().splitlines()
+BY_TYPE = {record.TYPE: record for record in RECORDS}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_read_and_written_again(line: str) -> None:
+    key, value = map(bytes.fromhex, line.split())
+    record = decode(key, value)
+    assert isinstance(record, BY_TYPE[VERSION.unpack_from(key)[0]])
+    assert record.encode() == (key, value)
+    deleted = decode(key, None)
+    assert deleted is not None
+    assert deleted.encode() == (key, None)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_a_group_makes_of_it_is_written_alike(line: str) -> None:
+    record = decode(*map(bytes.fromhex, line.split()))
+    again: MachineRecord
+    match record:
+        case MemberMetadata(key=key):
+            group = following(key.group_id, record)
+            again = group.members[key.member_id].to_metadata(key.group_id)
+        case CurrentAssignment(key=key):
+            group = following(key.group_id, record)
+            again = group.members[key.member_id].to_assignment(key.group_id)
+        case TargetAssignment(key=key):
+            group = following(key.group_id, record)
+            again = target.record(key.group_id, key.member_id, group.target[key.member_id])
+        case TopologyRecord(key=key):
+            topology = following(key.group_id, record).topology
+            assert topology is not None
+            again = topology.to_record(key.group_id)
+        case _:
+            return  # numbers, which the group has as they are
+    assert again.encode() == record.encode()
+
+
+def following(
+    group_id: str, record: MemberMetadata | CurrentAssignment | TargetAssignment | TopologyRecord
+) -> StreamsGroup:
+    group = StreamsGroup(group_id)
+    follow(group, record)
+    return group
+
+
+def test_there_is_a_line_of_each_kind() -> None:
+    assert {VERSION.unpack_from(bytes.fromhex(line))[0] for line in LINES} == BY_TYPE.keys()
+    assert BY_TYPE.keys() == STREAMS_GROUP
