@@ -24,6 +24,7 @@ ROOMS = {
     "kwire.security.sasl": "kwire/security/sasl",
     "kwire.share": "kwire/share",
     "kwire.testing": "kwire/testing",
+    "kwire.tracing": "kwire/tracing",
 }
 """Import name -> folder of every room: the top folders, and the pure ones inside the broker's."""
 LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
@@ -41,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.faults": {"kwire.codecs"},
     "kwire.security.sasl": set(),
     "kwire.testing": {"kwire.client", "kwire.codecs"},
+    "kwire.tracing": {"kwire.codecs", "kwire.faults"},
     "kwire": {
         "kwire.client",
         "kwire.codecs",
@@ -52,6 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kwire.security.sasl",
         "kwire.share",
         "kwire.testing",
+        "kwire.tracing",
         "kwire.txn",
     },
 }
@@ -101,6 +104,7 @@ PURE = {
     "kwire.metadata",
     "kwire.security.sasl",
     "kwire.share",
+    "kwire.tracing",
     "kwire.txn",
 }
 IO_MODULES = {

@@ -31,6 +31,8 @@ COMMANDS = {
     "tokens": "Create, show, renew and end delegation tokens.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
     "telemetry": "Show what clients are asked to push of their metrics, and pushed.",
+    "fault": "Have requests befallen by faults, for a test.",
+    "trace": "Show requests and their answers as they come.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
     "log": "Look into the files of a log directory, and check them.",
@@ -42,7 +44,13 @@ COMMANDS = {
 """Each command is `command` in the module of its name; the words are here so that `kwire --help`
 imports none of them."""
 
-FOLDERS = {"certs": "securing", "doctor": "securing", "tokens": "securing"}
+FOLDERS = {
+    "certs": "securing",
+    "doctor": "securing",
+    "fault": "testing",
+    "tokens": "securing",
+    "trace": "testing",
+}
 """Of commands whose modules stand in a folder of their own."""
 
 BOOTSTRAP_DEFAULT = "localhost:9092"

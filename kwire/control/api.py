@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from kwire.control.openapi import document
-from kwire.faults.rules import BadRule, read_rule
+from kwire.faults.rules import BadRule, read_rule, read_which
+from kwire.tracing.traces import TooMany
 
 if TYPE_CHECKING:
     from kwire.control.service import Control
@@ -76,6 +77,14 @@ def _answer(control: Control, asked: Asked) -> Reply:
     path, _, number = asked.path.rpartition("/")
     if path == "/faults" and number.isdigit():
         return _only(asked, {"DELETE": lambda: _remove(control, int(number))})
+    if path == "/traces" and number.isdigit():
+        return _only(
+            asked,
+            {
+                "GET": lambda: _seen(control, int(number), asked.query),
+                "DELETE": lambda: _end_trace(control, int(number)),
+            },
+        )
     routes: dict[str, dict[str, Callable[[], Reply]]] = {
         "/": {"GET": lambda: Reply(200, document())},
         "/openapi.json": {"GET": lambda: Reply(200, document())},
@@ -85,6 +94,10 @@ def _answer(control: Control, asked: Asked) -> Reply:
             "DELETE": lambda: _clear(control),
         },
         "/faults/happened": {"GET": lambda: _happened(control, asked.query)},
+        "/traces": {
+            "GET": lambda: Reply(200, {"traces": control.traces.to_json()}),
+            "POST": lambda: _begin_trace(control, asked),
+        },
         "/death": {"POST": _die},
     }
     if asked.path not in routes:
@@ -139,6 +152,29 @@ def _happened(control: Control, query: Mapping[str, str]) -> Reply:
         if wanted is None or each.rule == int(wanted)
     ]
     return Reply(200, {"happened": found})
+
+
+def _begin_trace(control: Control, asked: Asked) -> Reply:
+    try:
+        return Reply(201, {"trace": control.traces.begin(read_which(_read(asked)))})
+    except (BadRule, TooMany) as problem:
+        raise Refused(400, str(problem)) from None
+
+
+def _seen(control: Control, number: int, query: Mapping[str, str]) -> Reply:
+    trace = control.traces.get(number)
+    if trace is None:
+        raise Refused(404, f"there is no trace {number}")
+    after = query.get("after", "0")
+    if not after.isdigit():
+        raise Refused(400, f"after is the number of an event, and not {after!r}")
+    return Reply(200, trace.after(int(after)))
+
+
+def _end_trace(control: Control, number: int) -> Reply:
+    if not control.traces.end(number):
+        raise Refused(404, f"there is no trace {number}")
+    return Reply(204)
 
 
 def _die() -> Reply:

@@ -57,6 +57,29 @@ def _paths() -> dict[str, Any]:
                 "parameters": [{**number, "in": "query", "required": False}],
             },
         },
+        "/traces": {
+            "get": _operation("listTraces", "The traces, and how much each has seen", 200, _any()),
+            "post": {
+                **_operation("beginTrace", "See these requests from now on", 201, _any()),
+                "requestBody": {
+                    "required": True,
+                    "content": _content({"$ref": "#/components/schemas/Which"}),
+                },
+            },
+        },
+        "/traces/{trace}": {
+            "get": {
+                **_operation("seen", "The requests that were answered since", 200, _any()),
+                "parameters": [
+                    {**number, "name": "trace"},
+                    {**number, "name": "after", "in": "query", "required": False},
+                ],
+            },
+            "delete": {
+                **_operation("endTrace", "See them no longer", 204),
+                "parameters": [{**number, "name": "trace"}],
+            },
+        },
         "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
     }
 
@@ -101,13 +124,16 @@ def _schemas() -> dict[str, Any]:
         "die": flag,
         "carried_out": flag,
     }
-    rule = {
+    which = {
         "api": {"oneOf": [api, {"type": "array", "items": api}]},
         "topic": text,
         "partition": number,
         "client": text,
         "group": text,
         "transactional_id": text,
+    }
+    rule = {
+        **which,
         "skip": number,
         "times": number,
         "probability": {"type": "number", "minimum": 0, "maximum": 1},
@@ -118,5 +144,6 @@ def _schemas() -> dict[str, Any]:
     }
     return {
         "Rule": _object(rule, additionalProperties=False),
+        "Which": _object(which, additionalProperties=False),
         "Error": _object({"error": text}),
     }

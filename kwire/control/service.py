@@ -7,6 +7,7 @@ import time
 
 from kwire.faults.machine import Faults
 from kwire.faults.rules import Draw
+from kwire.tracing.traces import Traces
 
 
 class Control:
@@ -14,7 +15,12 @@ class Control:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.faults = Faults(_chance, lambda: time.time_ns() // 1_000_000)
+        self.faults = Faults(_chance, _now_ms)
+        self.traces = Traces(_now_ms, time.monotonic)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _chance(seed: int) -> Draw:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kwire.codecs.primitives import Message
 from kwire.faults.parts import NameOf, Part, groups_of, parts_of, transactional_id_of
-from kwire.faults.rules import Action, Draw, Rule, api_name
+from kwire.faults.rules import Action, Draw, Rule, Which, api_name
 
 HAPPENED_MAX: Final = 10_000
 """How many are remembered, the last ones."""
@@ -161,7 +161,7 @@ class Faults:
     def decide(self, asked: Asked) -> Decision | None:
         """What is done to this request; None lets it pass."""
         for number, active in self._rules.items():
-            if active.is_used_up or not _matches(active.rule, asked):
+            if active.is_used_up or not is_about(active.rule, asked):
                 continue
             action = active.take()
             if action is None:
@@ -183,7 +183,8 @@ class Faults:
         return None
 
 
-def _matches(rule: Rule, asked: Asked) -> bool:
+def is_about(rule: Which, asked: Asked) -> bool:
+    """Whether a request is among those that are meant."""
     if not rule.is_of(asked.api_key, asked.client_id):
         return False
     if asked.client_id == HELPERS and rule.client is None:

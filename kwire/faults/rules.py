@@ -30,7 +30,7 @@ What is done, the fields of an action:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -77,23 +77,16 @@ class Action:
 PASS: Final = Action()
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """Which requests, how often, and what is done to one after the other."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Which:
+    """Which requests are meant."""
 
-    said: Mapping[str, Any]
-    """As it was asked for."""
-    steps: tuple[Action, ...]
     apis: frozenset[int] = frozenset()
     topic: str | None = None
     partition: int | None = None
     client: str | None = None
     group: str | None = None
     transactional_id: str | None = None
-    skip: int = 0
-    times: int | None = None
-    probability: float = 1.0
-    seed: int = 0
 
     def is_of(self, api_key: int, client_id: str | None) -> bool:
         """Whether it may be about such a request, by its header alone."""
@@ -106,6 +99,19 @@ class Rule:
         return self.topic in (None, topic) and (
             self.partition is None or partition is None or self.partition == partition
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Which):
+    """Which requests, how often, and what is done to one after the other."""
+
+    said: Mapping[str, Any]
+    """As it was asked for."""
+    steps: tuple[Action, ...]
+    skip: int = 0
+    times: int | None = None
+    probability: float = 1.0
+    seed: int = 0
 
 
 GROUP_APIS: Final = (
@@ -159,15 +165,11 @@ def read_rule(said: object) -> Rule:
         apis, steps = _preset(said, apis, steps)
     if not steps:
         raise BadRule(f"the rule does nothing: it takes one of {', '.join(ACTION[:-1])}")
+    which = _which(said, apis)
     rule = Rule(
         said=dict(said),
         steps=steps,
-        apis=frozenset(apis),
-        topic=_text(said, "topic"),
-        partition=_number(said, "partition", None),
-        client=_text(said, "client"),
-        group=_text(said, "group"),
-        transactional_id=_text(said, "transactional_id"),
+        **{each.name: getattr(which, each.name) for each in fields(which)},
         skip=_number(said, "skip", 0),
         times=_number(said, "times", None if "script" not in said else len(steps)),
         probability=_probability(said),
@@ -175,6 +177,28 @@ def read_rule(said: object) -> Rule:
     )
     _check_places(rule)
     return rule
+
+
+def read_which(said: object) -> Which:
+    """Those requests that a JSON object of such fields is about.  Raises BadRule."""
+    if not isinstance(said, dict):
+        raise BadRule('which requests is a JSON object, as {"api": "Produce"}')
+    _known(said, WHICH, "field")
+    return _which(said, _apis(said))
+
+
+def _which(said: Mapping[str, Any], apis: Iterable[ApiKey]) -> Which:
+    which = Which(
+        apis=frozenset(apis),
+        topic=_text(said, "topic"),
+        partition=_number(said, "partition", None),
+        client=_text(said, "client"),
+        group=_text(said, "group"),
+        transactional_id=_text(said, "transactional_id"),
+    )
+    if which.partition is not None and which.topic is None:
+        raise BadRule("partition takes a topic")
+    return which
 
 
 def _preset(
@@ -190,8 +214,6 @@ def _preset(
 
 def _check_places(rule: Rule) -> None:
     """That errors can be told where they are asked for.  Raises BadRule."""
-    if rule.partition is not None and rule.topic is None:
-        raise BadRule("partition takes a topic")
     if not any(step.error for step in rule.steps):
         return
     for key in sorted(rule.apis):

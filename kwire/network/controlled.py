@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,14 @@ from kwire.network.connection import Connection
 from kwire.network.quota_gate import rest
 from kwire.network.spoiling import fetch_parts, refusing
 from kwire.network.tls_connection import TlsConnection
+from kwire.network.watching import watching
 
 if TYPE_CHECKING:
-    from kwire.faults.machine import Decision, Faults
+    from kwire.control.service import Control
+    from kwire.faults.machine import Decision
     from kwire.routes import Binding
     from kwire.shortcuts.shortcut import Exchange
+    from kwire.tracing.traces import Seen
 
 log = logging.getLogger("kwire.network.controlled")
 
@@ -39,7 +42,7 @@ class _Controlled(Connection):
 
     __slots__ = ()
 
-    faults: Faults
+    control: Control
 
     def _answer_repeated(self) -> bytes | bytearray | None:
         return None
@@ -50,9 +53,15 @@ class _Controlled(Connection):
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Frame | Awaitable[Frame | None] | None:
-        decision = self._decide(binding, request) if self.faults else None
-        if decision is None:
+        faults, traces = self.control.faults, self.control.traces
+        if not (faults or traces):
             return super()._handle(binding, correlation_id, request, frame)
+        asked = self._asked(binding, request)
+        seen = traces.see(asked, self.context.connection_id, correlation_id)
+        decision = faults.decide(asked)
+        if decision is None:
+            watched = binding if seen is None else watching(binding, seen)
+            return super()._handle(watched, correlation_id, request, frame)
         log.info(
             "fault %d befalls API key %d of %s (client id %r)",
             decision.number,
@@ -61,10 +70,11 @@ class _Controlled(Connection):
             self.context.client_id,
         )
         handle = partial(super()._handle, correlation_id=correlation_id, frame=frame)
-        return self._befall(decision, binding, request, handle)
+        befallen = self._befall(decision, binding, request, handle, seen)
+        return befallen if seen is None else _told(seen, decision, befallen)
 
-    def _decide(self, binding: Binding, request: Message) -> Decision | None:
-        asked = Asked(
+    def _asked(self, binding: Binding, request: Message) -> Asked:
+        return Asked(
             binding.api_key,
             binding.api_version,
             self.context.client_id,
@@ -72,7 +82,6 @@ class _Controlled(Connection):
             self._broker.topic_name,
             partial(fetch_parts, self._broker, request),
         )
-        return self.faults.decide(asked)
 
     async def _befall(
         self,
@@ -80,13 +89,18 @@ class _Controlled(Connection):
         binding: Binding,
         request: Message,
         handle: partial[Frame | Awaitable[Frame | None] | None],
+        seen: Seen | None,
     ) -> Frame | None:
         action = decision.action
+        if seen is not None:
+            seen.befallen = True
         if not action.carried_out:
             await trio.sleep(action.delay_ms / 1000)
             if action.ending is not None:
                 return await self._end_by(decision, None)
         spoiled = self._spoiled(decision, binding)
+        if seen is not None:
+            spoiled = watching(spoiled, seen)
         reply = handle(binding=spoiled, request=request)
         if isinstance(reply, Awaitable):
             reply = await reply
@@ -124,15 +138,30 @@ class _Controlled(Connection):
 
 
 class ControlledConnection(_Controlled):
-    """See the module; `faults` is set before it runs."""
+    """See the module; `control` is set before it runs."""
 
-    __slots__ = ("faults",)
+    __slots__ = ("control",)
 
 
 class ControlledTlsConnection(_Controlled, TlsConnection):
     """The same, inside TLS."""
 
-    __slots__ = ("faults",)
+    __slots__ = ("control",)
+
+
+async def _told(
+    seen: Seen, decision: Decision, befallen: Coroutine[Any, Any, Frame | None]
+) -> Frame | None:
+    """What becomes of a request that is befallen, and of the trace's event of it."""
+    ending = decision.action.ending
+    more = {} if ending is None else {"ending": ending.value}
+    if ending in (Ending.SILENCE, Ending.DIE):  # nobody is left to tell it afterwards
+        seen.over(fault=decision.number, **more)
+        return await befallen
+    try:
+        return await befallen
+    finally:
+        seen.over(fault=decision.number, **more)
 
 
 def _throttled(serve: Any, throttle_ms: int, *asked: Any) -> Any:  # noqa: ANN401 - a Handle

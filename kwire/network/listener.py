@@ -216,11 +216,11 @@ class ConnectionServer:
             kind = ControlledTlsConnection
             within = self.tls.connection(client, context, memory, ready, log_in, kind)
             assert isinstance(within, ControlledTlsConnection)
-            within.faults = control.faults
+            within.control = control
             return within
         transport = PlainTransport(client)
         plain = ControlledConnection(self._broker, transport, context, memory, ready, log_in)
-        plain.faults = control.faults
+        plain.control = control
         return plain
 
     def _forget_shortcuts(self) -> None:

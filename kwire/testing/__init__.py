@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kwire.testing.process import BrokerProcess, BrokerStartError
     from kwire.testing.sharing import SharedClusterProcess
     from kwire.testing.topics import Topic
+    from kwire.testing.traces import Trace
     from kwire.testing.values import NotARecord, Record
     from kwire.testing.zookeeper import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
 
@@ -43,6 +44,7 @@ __all__ = [
     "Record",
     "SharedClusterProcess",
     "Topic",
+    "Trace",
     "ZooKeeperMissing",
     "ZooKeeperProcess",
     "ZooKeeperStartError",
@@ -62,6 +64,7 @@ _MODULES: Final = {
     "Record": "values",
     "SharedClusterProcess": "sharing",
     "Topic": "topics",
+    "Trace": "traces",
     "ZooKeeperMissing": "zookeeper",
     "ZooKeeperProcess": "zookeeper",
     "ZooKeeperStartError": "zookeeper",

@@ -19,7 +19,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +32,7 @@ from kwire.testing.lifetime import Startable
 from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerStartError, hold_lifeline
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
+from kwire.testing.traces import Trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -233,6 +234,33 @@ class Kafka(Startable):
     def faults(self) -> Faults:
         """What befalls requests: none do, before a test adds some.  Raises ControlError."""
         return Faults(self.control)
+
+    def trace(
+        self,
+        *,
+        api: str | Sequence[str] | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+    ) -> Trace:
+        """See these requests and their answers, all if nothing is said; use it in a `with` block.
+
+        Those of this object's own helpers are seen only where `client` names them.
+        Raises ControlError.
+        """
+        apis = list(api) if isinstance(api, Sequence) and not isinstance(api, str) else api
+        which = {
+            "api": apis,
+            "topic": topic,
+            "partition": partition,
+            "client": client,
+            "group": group,
+            "transactional_id": transactional_id,
+        }
+        said = {name: value for name, value in which.items() if value is not None}
+        return Trace(self.control, said)
 
     # -- what is in it
 

@@ -4,6 +4,7 @@
     kafka_settings   its settings: a fixture of this name in conftest.py goes before this one
     kafka_topic      a new topic with a name of the test's own
     kafka_faults     what befalls requests, during this test alone
+    kafka_trace      the requests of this test and their answers, decoded
     kafka_reset      the same broker, fresh: as if nobody had ever used it
 
 To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
@@ -12,6 +13,7 @@ hold are attached.  Nothing of kwire is imported before a test asks for one.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import zlib
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
     from kwire.testing.faults import Faults
     from kwire.testing.kafka import Kafka
     from kwire.testing.topics import Topic
+    from kwire.testing.traces import Trace
 
 LOGGED_MAX: Final = 10_000
 """Characters of the log that are attached, the last ones."""
+EVENTS_SHOWN_MAX: Final = 50
 TOPIC_NAME_MAX: Final = 200
 
 log_start: Final = pytest.StashKey[int]()
@@ -78,6 +82,17 @@ def kafka_faults(kafka: Kafka) -> Iterator[Faults]:
         kafka.faults.clear()
 
 
+@pytest.fixture
+def kafka_trace(kafka: Kafka) -> Iterator[Trace]:
+    """All requests of this test and their answers, as `kafka_trace.events`; shown if it fails."""
+    if not kafka.running:
+        kafka.start()
+    trace = kafka.trace()
+    yield trace
+    if kafka.running:
+        trace.end()
+
+
 def topic_name(name: str, nodeid: str) -> str:
     """What a test is called, as far as a topic may be called so."""
     speaking = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:TOPIC_NAME_MAX].strip("-")
@@ -105,6 +120,9 @@ def pytest_runtest_makereport(
         report.sections.append(("kwire: topics", contents_of(broker)))
         if "kafka_faults" in getattr(item, "fixturenames", ()):
             report.sections.append(("kwire: faults that happened", happened_of(broker)))
+        trace = getattr(item, "funcargs", {}).get("kafka_trace")
+        if trace is not None:
+            report.sections.append(("kwire: requests", events_of(trace)))
         report.sections.append(("kwire: log", logged or "nothing was logged"))
     return report
 
@@ -136,3 +154,14 @@ def happened_of(broker: Kafka) -> str:
         return "\n".join(map(str, broker.faults.happened)) or "none"
     except ControlError as problem:
         return f"not known: {problem}"
+
+
+def events_of(trace: Trace) -> str:
+    """The last requests that a test has seen, a line each, or why they are not known."""
+    from kwire.testing.control import ControlError
+
+    try:
+        lines = [json.dumps(event, ensure_ascii=False) for event in trace.events]
+    except ControlError as problem:
+        return f"not known: {problem}"
+    return "\n".join(lines[-EVENTS_SHOWN_MAX:]) or "none"

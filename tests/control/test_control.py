@@ -61,6 +61,18 @@ def test_what_happened_is_told_by_rule(control: Control) -> None:
     assert ask(control, "GET", "/faults/happened?rule=x").status == 400
 
 
+def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
+    assert ask(control, "POST", "/traces", {"api": "Produce"}) == Reply(201, {"trace": 1})
+    assert ask(control, "GET", "/traces").body == {"traces": [{"trace": 1, "seen": 0}]}
+    assert ask(control, "GET", "/traces/1?after=0").body == {"events": [], "dropped": 0}
+    assert ask(control, "GET", "/traces/1?after=x").status == 400
+    assert ask(control, "DELETE", "/traces/1") == Reply(204)
+    assert ask(control, "DELETE", "/traces/1").status == 404
+    assert ask(control, "GET", "/traces/1").status == 404
+    refused = ask(control, "POST", "/traces", {"apis": "Produce"})
+    assert refused == Reply(400, {"error": "unknown field 'apis': did you mean api?"})
+
+
 @pytest.mark.parametrize(
     ("method", "target", "status", "why"),
     [
@@ -104,8 +116,9 @@ def test_the_document_names_what_there_is(control: Control) -> None:
     for path, methods in told["paths"].items():
         for method in methods:
             if path != "/death":
-                target = path.replace("{rule}", "7")
-                assert ask(control, method.upper(), target, RULE).status in (200, 201, 204, 404)
+                target = path.replace("{rule}", "7").replace("{trace}", "7")
+                body = {} if path == "/traces" else RULE
+                assert ask(control, method.upper(), target, body).status in (200, 201, 204, 404)
     json.dumps(told)
 
 

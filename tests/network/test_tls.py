@@ -345,7 +345,8 @@ async def test_new_certificates_in_the_file(
         async with tls_broker(tmp_path, authority) as broker:
             old = await connect_tls(broker, context)
             before = await serial_number(broker)
-            (tmp_path / "own.pem").write_text("nothing")
+            (tmp_path / "broken.pem").write_text("nothing")
+            (tmp_path / "broken.pem").rename(tmp_path / "own.pem")  # never seen half written
             await trio.sleep(0.1)
             assert await serial_number(broker) == before
             authority.issue("somebody-else").write_pem(tmp_path / "own.pem")

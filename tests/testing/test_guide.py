@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from kwire.testing import Kafka
 from tests.testing.test_plugin import run_pytest
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "testing.md"
@@ -23,3 +25,19 @@ def test_the_guide(tmp_path: Path) -> None:
     told = run_pytest(tmp_path)
     tests = sum(text.count("def test_") for _, text in files)
     assert f"{tests} passed" in told, told
+
+
+SHELL = re.compile(r"^```sh\n(curl .*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_guide_for_other_languages() -> None:
+    (lines,) = SHELL.findall(GUIDE.read_text())
+    with Kafka() as kafka:
+        here = lines.replace("localhost:9644", f"localhost:{kafka.control_port}")
+        script = "command -v curl >/dev/null || exit 77\n" + here
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+        if done.returncode == 77:
+            pytest.skip("there is no curl here")
+        assert done.stdout.splitlines() == ['{"rules": [1]}', '{"happened": []}'], done.stderr
+        assert not kafka.running

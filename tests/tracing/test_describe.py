@@ -1,0 +1,115 @@
+"""Messages as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import request_class, response_class
+from kwire.codecs.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.codecs.uuids import uuid_text
+from kwire.routes import ROUTES
+from kwire.tracing.describe import described, errors_in
+
+ID = bytes(15) + b"\1"
+
+
+def test_a_request_with_its_batches() -> None:
+    batch = bytes(build([Record(0, 5, None, b"v"), Record(1, 5, None, b"w")], base_offset=0))
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=7,
+        topic_data=[
+            TopicProduceData(
+                topic_id=ID, partition_data=[PartitionProduceData(3, memoryview(batch))]
+            )
+        ],
+    )
+    told = described(request)
+    assert told["acks"] == -1
+    assert told["timeoutMs"] == 7
+    (topic,) = told["topicData"]
+    assert topic["topicId"] == uuid_text(ID)
+    (partition,) = topic["partitionData"]
+    assert partition["index"] == 3
+    (header,) = partition["records"]
+    assert (header["baseOffset"], header["records"]) == (0, 2)
+    assert header["sizeBytes"] == len(batch)
+    json.dumps(told)
+
+
+def test_what_is_no_batch() -> None:
+    batch = bytes(build([Record(0, 5, None, b"v")]))
+    cut = described(PartitionProduceData(0, batch + batch[:-1]))["records"]
+    assert [each["sizeBytes"] for each in cut] == [len(batch), len(batch) - 1]
+    assert cut[1]["isCutShort"]
+    spoiled = batch[:16] + b"\x09" + batch[17:]
+    (told,) = described(PartitionProduceData(0, spoiled))["records"]
+    assert told == {"sizeBytes": len(batch), "unreadable": "unknown magic 9"}
+
+
+def test_errors_have_names() -> None:
+    answer = PartitionProduceResponse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    response = ProduceResponse(
+        [TopicProduceResponse("t", partition_responses=[answer, PartitionProduceResponse(1, 9999)])]
+    )
+    assert list(errors_in(response)) == ["NOT_LEADER_OR_FOLLOWER", "9999"]
+    (first, second) = described(response)["responses"][0]["partitionResponses"]
+    assert (first["errorCode"], second["errorCode"]) == ("NOT_LEADER_OR_FOLLOWER", "9999")
+
+
+def test_secrets_are_not_shown() -> None:
+    secret = b"s3cret"
+    told = [
+        described(SaslAuthenticateRequest(auth_bytes=secret)),
+        described(
+            AlterUserScramCredentialsRequest(
+                upsertions=[ScramCredentialUpsertion("u", 1, 4096, secret, secret)]
+            )
+        ),
+        described(
+            IncrementalAlterConfigsRequest(
+                resources=[
+                    AlterConfigsResource(
+                        4,
+                        "1",
+                        [
+                            AlterableConfig("ssl.key.password", 0, "s3cret"),
+                            AlterableConfig("a", 0, "b"),
+                        ],
+                    )
+                ]
+            )
+        ),
+    ]
+    text = json.dumps(told)
+    assert "s3cret" not in text
+    assert "czNjcmV0" not in text  # the same in base64
+    assert text.count("(hidden)") == 4
+    assert '"value": "b"' in text
+
+
+@pytest.mark.parametrize("api_key", [int(route.api_key) for route in ROUTES])
+def test_every_message_has_its_json(api_key: int) -> None:
+    json.dumps(described(request_class(api_key)()))
+    json.dumps(described(response_class(api_key)()))
