@@ -136,6 +136,8 @@ class ShareFetch:
     ) -> PartitionData | None:
         partition, records, limits = led.partition, led.records, self._limits
         partition.check_leads()
+        if led.has_stopped:
+            return self._refused(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         records.begin_at(partition.log_start_offset)
         if not records.may_acquire(limits):
             return None

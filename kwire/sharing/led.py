@@ -95,6 +95,7 @@ class LedPartition:
         self._timers = timers
         self._timer: Timer | None = None
         self._forget = forget
+        self.has_stopped = False
 
     @property
     def is_current(self) -> bool:
@@ -133,10 +134,16 @@ class LedPartition:
             self._timer.move(ends_ms)
 
     def stop(self) -> None:
-        """Nobody reads it here any longer."""
+        """Nobody reads it here any longer, nor is anything written that was known of it.
+
+        Whoever reads it next begins with what the share coordinator has by then.
+        """
+        self.has_stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for waiter in tuple(self.waiters):
+            waiter.partition_changed()
 
     # -- the share coordinator
 
@@ -147,9 +154,11 @@ class LedPartition:
 
     def _give_back(self, decide: Callable[[], Transition]) -> None:
         def written(error: ErrorCode) -> None:
+            if self.has_stopped:
+                return
             if error is ErrorCode.NONE:
                 self.watch_locks()
-            elif error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            else:
                 self._timer = self._timers.after(RETRY_MS, self._locks_end)
 
         self._write(decide(), written)
