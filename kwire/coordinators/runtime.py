@@ -113,8 +113,9 @@ class Shard(Driver[M]):
                     transactional=effects.producer is not None,
                 )
                 self._write(batch, now_ms, verification)
-                for record in effects.records[start:end]:
-                    self.apply(record, producer_id)
+                first = self._written_offset - (end - start)
+                for offset, record in enumerate(effects.records[start:end], first):
+                    self.apply(record, producer_id, offset)
         except LogError as problem:
             log.warning("%s: %s", self, problem)
             return client_error(problem.error)
@@ -274,7 +275,7 @@ class Shard(Driver[M]):
             if record is None:
                 log.debug("%s: record at offset %d is of no known type", self, raw.offset)
                 continue
-            self.apply(record, producer_id)
+            self.apply(record, producer_id, raw.offset)
             applied += 1
         return applied
 

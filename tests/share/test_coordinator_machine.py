@@ -162,3 +162,66 @@ def test_a_topic_that_is_gone() -> None:
     assert gone is not None
     coordinator.happen(gone)
     assert coordinator.read().error == ErrorCode.INVALID_REQUEST
+
+
+COLD_MS = 1_000
+
+
+def kept(coordinator: Coordinator, *partitions: int) -> None:
+    """Partitions of which something is kept, each from a snapshot of its own on."""
+    for partition in partitions:
+        coordinator.key = coordinator.key._replace(partition=partition)
+        coordinator.initialize(1, 0)
+
+
+def cold(coordinator: Coordinator) -> list[tuple[int, int]]:
+    """Partition and snapshot epoch of what is written again."""
+    before = len(coordinator.records)
+    effects = coordinator.machine.snapshot_cold(coordinator.now_ms, COLD_MS)
+    if effects is not None:
+        coordinator.happen(effects)
+    return [
+        (record.key.partition, record.value.snapshot_epoch)
+        for record in coordinator.records[before:]
+    ]
+
+
+def test_records_before_the_earliest_snapshot_are_needed_no_longer() -> None:
+    coordinator = Coordinator(updates_per_snapshot=1)
+    assert coordinator.machine.needed_from == -1
+    kept(coordinator, 0, 1)
+    assert coordinator.machine.needed_from == 0
+    for number in range(2):  # an update, and a snapshot, of partition 1
+        coordinator.write_state(1, 0, -1, StateBatch(number, number, 1, 2), count=number)
+    assert coordinator.machine.needed_from == 0
+    coordinator.key = coordinator.key._replace(partition=0)
+    coordinator.initialize(2, 0)
+    assert coordinator.machine.needed_from == 3, "the snapshot of partition 1"
+    coordinator.reload()
+    assert coordinator.machine.needed_from == 3
+    for partition in (1, 0):
+        coordinator.key = coordinator.key._replace(partition=partition)
+        coordinator.delete()
+    assert coordinator.machine.needed_from == 6, "the last that was forgotten"
+    coordinator.reload()
+    assert coordinator.machine.needed_from == 6
+
+
+def test_what_is_not_written_for_long_is_written_again_while_others_are() -> None:
+    coordinator = Coordinator()
+    kept(coordinator, 0, 1)
+    coordinator.wait(COLD_MS - 1)
+    assert cold(coordinator) == []
+    coordinator.initialize(1, 3)  # partition 1
+    coordinator.wait(1)
+    before = coordinator.machine.needed_from
+    assert cold(coordinator) == [(0, 1)]
+    assert coordinator.machine.needed_from > before
+    coordinator.wait(COLD_MS)
+    assert cold(coordinator) == [(0, 2), (1, 2)]
+    coordinator.wait(COLD_MS)
+    assert cold(coordinator) == [], "all are cold"
+    coordinator.reload()
+    assert cold(coordinator) == []
+    coordinator.initialize(1, 4)
+    assert cold(coordinator) == [(0, 3)]
