@@ -66,7 +66,16 @@ def run(
     """
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
-        trio.run(_run_until_told, config, on_ready, exit_on_eof, metadata, prepare, control)
+        trio.run(
+            _run_until_told,
+            config,
+            on_ready,
+            exit_on_eof,
+            metadata,
+            prepare,
+            control,
+            clock=None if control is None else control.clock,
+        )
     except BaseExceptionGroup as group:
         raise _sole_cause(group) from None
     finally:
@@ -161,9 +170,10 @@ async def serve(
                 for endpoint, listening in zip(config.listeners, bound, strict=True)
             }
         )
+        kind = Broker if control is None else control.clock.broker_class()
         async with (
             trio.open_nursery() as background,
-            open_broker(config, background, metadata) as broker,
+            open_broker(config, background, metadata, kind) as broker,
         ):
             if prepare is not None:
                 await prepare(broker)

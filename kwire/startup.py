@@ -35,9 +35,12 @@ UPKEEP_INTERVAL_S = 1.0
 
 @asynccontextmanager
 async def open_broker(
-    config: BrokerConfig, nursery: trio.Nursery, metadata: Path | None = None
+    config: BrokerConfig,
+    nursery: trio.Nursery,
+    metadata: Path | None = None,
+    kind: type[Broker] = Broker,
 ) -> AsyncIterator[Broker]:
-    """A broker with its partitions open; on leaving, everything is durable and marked clean.
+    """A broker of that `kind`, its partitions open; on leaving, all is durable and marked clean.
 
     It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
     process of this machine holds, who listens on the Unix socket `metadata`.
@@ -51,11 +54,12 @@ async def open_broker(
         ),
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         verify_transactions=config.transaction_partition_verification_enable,
+        clock=kind.now_ms,
     )
     if metadata is None and config.zookeeper_connect is None:
-        opening = _alone(config, logs, nursery)
+        opening = _alone(config, logs, nursery, kind)
     else:
-        opening = _as_member(config, logs, nursery, metadata)
+        opening = _as_member(config, logs, nursery, metadata, kind)
     async with opening as broker:
         nursery.start_soon(_upkeep, broker)
         nursery.start_soon(cleaning.run, broker)
@@ -77,7 +81,7 @@ async def open_broker(
 
 @asynccontextmanager
 async def _alone(
-    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery
+    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, kind: type[Broker]
 ) -> AsyncIterator[Broker]:
     """A broker that keeps its own metadata, beside its logs."""
     remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
@@ -92,7 +96,7 @@ async def _alone(
         image = await stay.before_loading(store)
         _load(config, logs, partial(stay.configs_of, image), stay.trusted(image))
         image = await stay.after_loading(store)
-    broker = Broker(config, store, logs, image.cluster_id)
+    broker = kind(config, store, logs, image.cluster_id)
     try:
         await broker.start(nursery)
         _warn_of_strays(broker)
@@ -106,7 +110,11 @@ async def _alone(
 
 @asynccontextmanager
 async def _as_member(
-    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, metadata: Path | None
+    config: BrokerConfig,
+    logs: LogManager,
+    nursery: trio.Nursery,
+    metadata: Path | None,
+    kind: type[Broker],
 ) -> AsyncIterator[Broker]:
     """A broker that others coordinate with, by a store that all of them share."""
     from kwire.cluster.joining import open_store
@@ -122,7 +130,7 @@ async def _as_member(
                 config, image.configs_of(ConfigResourceType.TOPIC, topic)
             )
         )
-        broker = Broker(config, store, logs, image.cluster_id)
+        broker = kind(config, store, logs, image.cluster_id)
         try:
             broker.begin(nursery)
             member = Member(broker, store, nursery)

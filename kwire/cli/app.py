@@ -33,6 +33,7 @@ COMMANDS = {
     "telemetry": "Show what clients are asked to push of their metrics, and pushed.",
     "fault": "Have requests befallen by faults, for a test.",
     "trace": "Show requests and their answers as they come.",
+    "clock": "Have a broker's time pass, for a test.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
     "log": "Look into the files of a log directory, and check them.",
@@ -46,6 +47,7 @@ imports none of them."""
 
 FOLDERS = {
     "certs": "securing",
+    "clock": "testing",
     "doctor": "securing",
     "fault": "testing",
     "tokens": "securing",

@@ -9,10 +9,11 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from kwire.control.clock import TooFar
 from kwire.control.openapi import document
 from kwire.faults.rules import BadRule, read_rule, read_which
 from kwire.tracing.traces import TooMany
@@ -32,6 +33,9 @@ class Reply(NamedTuple):
 
     status: int
     body: Any = None
+
+
+Answer = Reply | Awaitable[Reply]
 
 
 class Refused(Exception):
@@ -62,15 +66,16 @@ class Asked(NamedTuple):
         return {name: values[-1] for name, values in found.items()}
 
 
-def answer(control: Control, asked: Asked) -> Reply:
+async def answer(control: Control, asked: Asked) -> Reply:
     """The reply to a request, whatever it is."""
     try:
-        return _answer(control, asked)
+        reply = _answer(control, asked)
+        return await reply if isinstance(reply, Awaitable) else reply
     except Refused as refused:
         return Reply(refused.status, {"error": str(refused)})
 
 
-def _answer(control: Control, asked: Asked) -> Reply:
+def _answer(control: Control, asked: Asked) -> Answer:
     name = asked.host.rpartition(":")[0] if asked.host.count(":") == 1 else asked.host
     if name not in LOCAL_NAMES and not asked.host.startswith("[::1]"):
         raise Refused(403, f"it is asked as localhost, and not as {asked.host or 'nobody'}")
@@ -85,7 +90,7 @@ def _answer(control: Control, asked: Asked) -> Reply:
                 "DELETE": lambda: _end_trace(control, int(number)),
             },
         )
-    routes: dict[str, dict[str, Callable[[], Reply]]] = {
+    routes: dict[str, dict[str, Callable[[], Answer]]] = {
         "/": {"GET": lambda: Reply(200, document())},
         "/openapi.json": {"GET": lambda: Reply(200, document())},
         "/faults": {
@@ -98,6 +103,10 @@ def _answer(control: Control, asked: Asked) -> Reply:
             "GET": lambda: Reply(200, {"traces": control.traces.to_json()}),
             "POST": lambda: _begin_trace(control, asked),
         },
+        "/clock": {
+            "GET": lambda: Reply(200, _time(control)),
+            "POST": lambda: _advance(control, _read(asked)),
+        },
         "/death": {"POST": _die},
     }
     if asked.path not in routes:
@@ -105,7 +114,7 @@ def _answer(control: Control, asked: Asked) -> Reply:
     return _only(asked, routes[asked.path])
 
 
-def _only(asked: Asked, methods: Mapping[str, Callable[[], Reply]]) -> Reply:
+def _only(asked: Asked, methods: Mapping[str, Callable[[], Answer]]) -> Answer:
     if asked.method not in methods:
         raise Refused(405, f"{asked.path} takes {' and '.join(methods)}")
     return methods[asked.method]()
@@ -175,6 +184,21 @@ def _end_trace(control: Control, number: int) -> Reply:
     if not control.traces.end(number):
         raise Refused(404, f"there is no trace {number}")
     return Reply(204)
+
+
+def _time(control: Control) -> dict[str, int]:
+    return {"now_ms": control.clock.now_ms(), "ahead_ms": control.clock.ahead_ms}
+
+
+async def _advance(control: Control, said: object) -> Reply:
+    by_ms = said.get("advance_ms") if isinstance(said, dict) and len(said) == 1 else None
+    if type(by_ms) is not int or by_ms < 0:  # a bool is no number here
+        raise Refused(400, 'the time that passes is said as {"advance_ms": 60000}')
+    try:
+        await control.clock.advance(by_ms)
+    except TooFar as problem:
+        raise Refused(400, str(problem)) from None
+    return Reply(200, _time(control))
 
 
 def _die() -> Reply:

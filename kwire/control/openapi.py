@@ -80,6 +80,18 @@ def _paths() -> dict[str, Any]:
                 "parameters": [{**number, "name": "trace"}],
             },
         },
+        "/clock": {
+            "get": _operation("time", "The broker's time, and how far it is ahead", 200, _any()),
+            "post": {
+                **_operation(
+                    "advance", "Have time pass, and all be done that comes due", 200, _any()
+                ),
+                "requestBody": {
+                    "required": True,
+                    "content": _content({"$ref": "#/components/schemas/Advance"}),
+                },
+            },
+        },
         "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
     }
 
@@ -145,5 +157,8 @@ def _schemas() -> dict[str, Any]:
     return {
         "Rule": _object(rule, additionalProperties=False),
         "Which": _object(which, additionalProperties=False),
+        "Advance": _object(
+            {"advance_ms": number}, required=["advance_ms"], additionalProperties=False
+        ),
         "Error": _object({"error": text}),
     }

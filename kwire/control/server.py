@@ -70,7 +70,7 @@ async def _exchange(
         return False
     if asked is None:
         return False
-    await _send(connection, stream, answer(control, asked))
+    await _send(connection, stream, await answer(control, asked))
     return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
 

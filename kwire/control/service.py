@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 
+from kwire.control.clock import ControlledClock
 from kwire.faults.machine import Faults
 from kwire.faults.rules import Draw
 from kwire.tracing.traces import Traces
@@ -15,12 +16,9 @@ class Control:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.faults = Faults(_chance, _now_ms)
-        self.traces = Traces(_now_ms, time.monotonic)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        self.clock = ControlledClock()
+        self.faults = Faults(_chance, self.clock.now_ms)
+        self.traces = Traces(self.clock.now_ms, time.monotonic)
 
 
 def _chance(seed: int) -> Draw:

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kwire.testing.clock import Clock
     from kwire.testing.cluster import ClusterProcess
     from kwire.testing.control import ControlError
     from kwire.testing.faults import Fault, Faults
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokerProcess",
     "BrokerStartError",
+    "Clock",
     "ClusterProcess",
     "ControlError",
     "Fault",
@@ -54,6 +56,7 @@ __all__ = [
 _MODULES: Final = {
     "BrokerProcess": "process",
     "BrokerStartError": "process",
+    "Clock": "clock",
     "ClusterProcess": "cluster",
     "ControlError": "control",
     "Fault": "faults",

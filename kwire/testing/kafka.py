@@ -25,6 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
+from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, ControlError
 from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
@@ -234,6 +235,11 @@ class Kafka(Startable):
     def faults(self) -> Faults:
         """What befalls requests: none do, before a test adds some.  Raises ControlError."""
         return Faults(self.control)
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time, which a test may have pass.  Raises ControlError."""
+        return Clock(self.control)
 
     def trace(
         self,

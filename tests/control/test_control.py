@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import trio
 
 from kwire.control.api import Asked, Reply, answer
 from kwire.control.openapi import document
@@ -34,7 +35,7 @@ def ask(
     content_type: str = "application/json",
 ) -> Reply:
     text = b"" if body is None else json.dumps(body).encode()
-    return answer(control, Asked(method, target, host, content_type, text))
+    return trio.run(answer, control, Asked(method, target, host, content_type, text))
 
 
 def test_faults_are_added_told_and_removed(control: Control) -> None:
@@ -74,6 +75,19 @@ def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
 
 
 @pytest.mark.parametrize(
+    "said", [{}, [], {"advance_ms": -1}, {"advance_ms": True}, {"advance_ms": 1, "to": 2}]
+)
+def test_time_that_cannot_pass(control: Control, said: object) -> None:
+    assert ask(control, "POST", "/clock", said).status == 400
+    assert ask(control, "GET", "/clock").body["ahead_ms"] == 0
+
+
+def test_time_does_not_pass_for_ever(control: Control) -> None:
+    refused = ask(control, "POST", "/clock", {"advance_ms": 10**13})
+    assert refused == Reply(400, {"error": "a clock is not ahead by more than a hundred years"})
+
+
+@pytest.mark.parametrize(
     ("method", "target", "status", "why"),
     [
         ("GET", "/fault", 404, "there is no /fault: there are /, "),
@@ -103,7 +117,9 @@ def test_who_calls_it_otherwise_is_not(control: Control, host: str) -> None:
 
 def test_what_a_page_may_send_unasked_is_not_taken(control: Control) -> None:
     assert ask(control, "POST", "/faults", RULE, content_type="text/plain").status == 415
-    refused = answer(control, Asked("POST", "/faults", "localhost", "application/json", b"{"))
+    refused = trio.run(
+        answer, control, Asked("POST", "/faults", "localhost", "application/json", b"{")
+    )
     assert refused.status == 400
     assert refused.body["error"].startswith("the body is no JSON")
     assert not control.faults
@@ -117,7 +133,7 @@ def test_the_document_names_what_there_is(control: Control) -> None:
         for method in methods:
             if path != "/death":
                 target = path.replace("{rule}", "7").replace("{trace}", "7")
-                body = {} if path == "/traces" else RULE
+                body = {"/traces": {}, "/clock": {"advance_ms": 0}}.get(path, RULE)
                 assert ask(control, method.upper(), target, body).status in (200, 201, 204, 404)
     json.dumps(told)
 

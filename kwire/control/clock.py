@@ -1,0 +1,69 @@
+"""The broker's time where a test may have it go on faster than the world's.
+
+All that waits in a broker waits on trio's clock, and all that is written down takes the broker's
+`now_ms`; both are this one's.  They go on by themselves, as the world's do, and are ahead of it by
+what a test has asked for.  Not ahead are quotas and what closes idle connections: they are about
+what really passes between a client and the broker.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import trio
+import trio.testing
+
+from kwire.broker import Broker
+
+STEPS_MAX: Final = 1_000
+"""In how many steps time is gone ahead, at most: a day has 86,400 looks at the logs."""
+AHEAD_MS_MAX: Final = 100 * 365 * 24 * 3_600_000
+"""A hundred years: beyond, dates have no form in some places."""
+
+
+class TooFar(ValueError):
+    """That is not what a clock can be gone ahead by; the message says why."""
+
+
+class ControlledClock(trio.abc.Clock):
+    """Trio's clock, and the wall clock."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self._advancing = trio.Lock()
+
+    def start_clock(self) -> None:
+        """It goes already."""
+
+    def current_time(self) -> float:
+        return time.perf_counter() + self.ahead_ms / 1000
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return deadline - self.current_time()
+
+    def now_ms(self) -> int:
+        """The wall clock, in ms since the epoch."""
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+    def broker_class(self) -> type[Broker]:
+        """A broker that goes by this clock."""
+        return type("ControlledBroker", (Broker,), {"now_ms": staticmethod(self.now_ms)})
+
+    async def advance(self, by_ms: int) -> None:
+        """Go ahead, from one deadline to the next, with all that comes due in its order.
+
+        Deadlines that are closer to each other than a thousandth of `by_ms` come together.
+        Returns when what came due is done, but for what threads do.  Raises TooFar.
+        """
+        if self.ahead_ms + by_ms > AHEAD_MS_MAX:
+            raise TooFar("a clock is not ahead by more than a hundred years")
+        async with self._advancing:
+            end_ms = self.ahead_ms + by_ms
+            least_ms = max(1, by_ms // STEPS_MAX)
+            await trio.testing.wait_all_tasks_blocked()
+            while (left_ms := end_ms - self.ahead_ms) > 0:
+                next_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
+                next_ms = left_ms if next_s * 1000 >= left_ms else int(next_s * 1000) + 1
+                self.ahead_ms += min(left_ms, max(next_ms, least_ms))
+                await trio.testing.wait_all_tasks_blocked()

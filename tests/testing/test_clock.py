@@ -1,0 +1,152 @@
+"""Time that passes at once, and what stock clients and others see of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+
+from kwire.client.cluster import Cluster
+from kwire.client.groups import describe_group
+from kwire.client.membership.classic import GroupMember
+from kwire.testing import ControlError, Kafka, Record
+
+pytestmark = pytest.mark.slow
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Kafka]:
+    with Kafka({"log.retention.check.interval.ms": "1000"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka(shared: Kafka) -> Kafka:
+    shared.reset()
+    return shared
+
+
+def test_the_time_of_the_broker(kafka: Kafka) -> None:
+    clock = kafka.clock
+    assert clock.ahead_ms == 0
+    assert abs(clock.now_ms - time.time() * 1000) < 60_000
+    clock.advance(days=1, hours=1, minutes=1, seconds=1.5)
+    clock.advance(seconds=0.5)
+    assert clock.ahead_ms == (25 * 3600 + 62) * 1000
+    assert clock.now_ms - time.time() * 1000 > clock.ahead_ms - 60_000
+    with pytest.raises(ControlError, match="hundred years"):
+        clock.advance(days=40_000)
+    kafka.reset()
+    assert clock.ahead_ms == 0
+
+
+def test_what_the_log_stamps(kafka: Kafka) -> None:
+    topic = kafka.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
+    kafka.clock.advance(hours=10)
+    topic.seed(["v"])
+    (record,) = topic.records()
+    assert abs(record.timestamp_ms - time.time() * 1000 - 36_000_000) < 120_000
+
+
+def test_the_session_of_a_member_ends(kafka: Kafka) -> None:
+    kafka.create_topic("t")
+    with Cluster(kafka.bootstrap, client_id="silent", timeout_s=WAIT_S) as cluster:
+        member = GroupMember(cluster, "g", ["t"])
+        member.join()
+        assert len(describe_group(cluster, "g").members) == 1
+        kafka.clock.advance(seconds=20)
+        assert len(describe_group(cluster, "g").members) == 1
+        kafka.clock.advance(seconds=40)
+        found = describe_group(cluster, "g")
+        assert (found.state, found.members) == ("Empty", [])
+
+
+def test_a_stock_consumer_joins_anew_after_an_hour_without_network(kafka: Kafka) -> None:
+    topic = kafka.create_topic("t")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "heartbeat.interval.ms": 200,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["t"])
+    topic.seed(["1"])
+    assert read_one(consumer) == b"1"
+    consumer.commit(asynchronous=False)
+    kafka.clock.advance(hours=1)
+    topic.seed(["2"])
+    assert read_one(consumer) == b"2"
+    deadline = time.monotonic() + WAIT_S
+    while not committed(consumer):
+        assert time.monotonic() < deadline
+        consumer.poll(0.1)
+    consumer.close()
+    assert kafka.lag("g") == {"t": 0}
+
+
+def read_one(consumer: Consumer) -> bytes | None:
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        assert time.monotonic() < deadline
+        message = consumer.poll(1)
+        if message is not None and not message.error():
+            return message.value()
+
+
+def committed(consumer: Consumer) -> bool:
+    """False where a rebalance is on its way."""
+    try:
+        consumer.commit(asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def test_a_transaction_that_nobody_ends(kafka: Kafka) -> None:
+    topic = kafka.create_topic("t")
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap, "transactional.id": "x", "log_level": 0}
+    )
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce("t", "open")
+    assert producer.flush(WAIT_S) == 0
+    topic.seed(["plain"])
+    kafka.clock.advance(seconds=30)
+    topic.assert_holds([], committed=True)
+    kafka.clock.advance(seconds=60)
+    topic.assert_holds(["plain"], committed=True, within_s=WAIT_S)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(WAIT_S)
+
+
+def test_records_that_are_too_old(kafka: Kafka) -> None:
+    topic = kafka.create_topic("t", configs={"retention.ms": "3600000"})
+    topic.seed(["old"])
+    kafka.clock.advance(minutes=50)
+    topic.seed([Record("new", timestamp_ms=kafka.clock.now_ms)])
+    topic.assert_holds(["old", "new"])
+    kafka.clock.advance(hours=2)
+    topic.assert_holds([], within_s=WAIT_S)
+
+
+def test_the_command(kafka: Kafka) -> None:
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "kwire.cli", "clock", *arguments]
+        address = f"127.0.0.1:{kafka.control_port}"
+        return subprocess.run(
+            [*command, "--control", address], capture_output=True, text=True, check=True
+        ).stdout
+
+    assert run("show").endswith(", 0 s ahead\n")
+    assert run("advance", "90m").endswith(", 5400 s ahead\n")
+    assert json.loads(run("show", "--json"))["ahead_ms"] == 5_400_000
