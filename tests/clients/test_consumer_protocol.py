@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from kwire.testing import BrokerProcess
 from tests.clients.librdkafka import consumer, create_topic, produce, values, wait_until
 
 pytestmark = pytest.mark.slow
@@ -44,8 +45,20 @@ def test_apaches_tools(bootstrap: str, java_class: JavaClass, unique: str) -> No
     assert "Empty" in described
 
 
-def test_members_of_librdkafka_come_and_go(bootstrap: str, unique: str) -> None:
+@pytest.fixture
+def brisk(request: pytest.FixtureRequest) -> str:
+    """A broker whose members ask it often: each step of a rebalance takes a heartbeat."""
+    if request.config.getoption("--bootstrap"):
+        given: str = request.getfixturevalue("bootstrap")
+        return given
+    names = ["group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"]
+    broker: BrokerProcess = request.getfixturevalue("broker_factory")(dict.fromkeys(names, "300"))
+    return broker.bootstrap
+
+
+def test_members_of_librdkafka_come_and_go(brisk: str, unique: str) -> None:
     """Three share six partitions; two go, one without a word, and nothing is missed."""
+    bootstrap = brisk
     create_topic(bootstrap, unique, partitions=6)
     produce(bootstrap, unique, 300)
     seen = Counter[int]()

@@ -26,6 +26,7 @@ def obedient_broker(
         "replica.fetch.wait.max.ms": "100",
         "replica.fetch.backoff.ms": "20",
         "replica.lag.time.max.ms": "60000",
+        "controlled.shutdown.enable": "false",  # it would ask its controller, the test, for 10 s
     }
     connect = zookeeper.connect(chroot)
     with ZooKeeperBroker(directory, connect, APACHE, settings=settings) as broker:
