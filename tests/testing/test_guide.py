@@ -41,3 +41,13 @@ def test_the_guide_for_other_languages() -> None:
             pytest.skip("there is no curl here")
         assert done.stdout.splitlines() == ['{"rules": [1]}', '{"happened": []}'], done.stderr
         assert not kafka.running
+
+
+PROOF = re.compile(r"`(test_\w+\.py)::(\w+)` \|$", re.MULTILINE)
+
+
+def test_what_the_table_names_are_tests() -> None:
+    named = PROOF.findall(GUIDE.read_text())
+    assert len(named) > 10
+    for file, name in named:
+        assert f"def {name}(" in (Path(__file__).parent / file).read_text(), f"{file}::{name}"
