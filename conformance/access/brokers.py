@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kwire.conformance import telemetry_receiver
-from kwire.conformance.access import hidden, of_brokers, several, taken
+from kwire.conformance.access import hidden, of_brokers, several, sharing, taken
 from kwire.conformance.access.asking import (
     POLL_S,
     READY_TIMEOUT_S,
@@ -132,7 +132,7 @@ def scenes(plain: Address, sasl: Address) -> list[Told]:
     """What is told where several things are named, hidden, or taken away."""
     give_rights(plain, sasl)
     stage = Stage(plain, sasl)
-    told = [each for scene in (several, hidden, taken) for each in scene.play(stage)]
+    told = [each for scene in (several, hidden, taken, sharing) for each in scene.play(stage)]
     stage.close()
     return told
 
