@@ -11,15 +11,17 @@ from kwire.cli.output import json_option, print_json, print_table, say
 from kwire.cli.values import instant, ranges, topic_partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kwire.client.cluster import Cluster, TopicPartition
-    from kwire.client.groups import Group
+    from kwire.client.groups import Group, Tasks
 
 Choice = tuple[str, list[int] | None]
 
 
 @click.group("groups")
 def command() -> None:
-    """List, describe, reset and delete consumer groups and share groups.
+    """List, describe, reset and delete groups: of consumers, share groups, streams groups.
 
     \b
       kwire groups list
@@ -32,7 +34,10 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Empty.")
-@click.option("--type", "types", multiple=True, help="Only of this type: classic, consumer, share.")
+@click.option(
+    "--type", "types", multiple=True,
+    help="Only of this type: classic, consumer, share, streams.",
+)  # fmt: skip
 @json_option
 @connected
 def list_command(
@@ -68,8 +73,9 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
     """Show how far a group has read: committed offsets, ends, lag, and who reads each partition.
 
     Of a share group: from where it reads, how many records are left for it, and who reads them.
+    Of a streams group the members are shown with their tasks.
     """
-    from kwire.client.groups import SHARE, describe_group
+    from kwire.client.groups import SHARE, STREAMS, describe_group
 
     group = describe_group(cluster, group_id)
     lags = _shares(cluster, group) if group.type == SHARE else _lags(cluster, group)
@@ -85,6 +91,8 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
             shown[1:1] = ["protocol", "epoch"]
         if group.type == "consumer":
             shown.append("target")
+        if group.type == STREAMS:
+            shown = ["member", "epoch", "client", "host", "process", "active", "standby"]
         rows = [tuple(member[column] for column in shown) for member in _members(group)]
         print_table(shown, rows, title=title)
         return
@@ -118,9 +126,22 @@ def _members(group: Group) -> list[dict[str, Any]]:
             "protocol": member.protocol,
             "epoch": member.epoch,
             "target": None if member.target is None else _placed(member.target),
+            **_tasks(member.tasks),
         }
         for member in group.members
     ]
+
+
+def _tasks(tasks: Tasks | None) -> dict[str, str]:
+    if tasks is None:
+        return {}
+    return {
+        "process": tasks.process_id,
+        "active": " ".join(tasks.active),
+        "standby": " ".join(tasks.standby),
+        "target_active": " ".join(tasks.target_active),
+        "target_standby": " ".join(tasks.target_standby),
+    }
 
 
 def _placed(partitions: list[TopicPartition]) -> str:
@@ -136,6 +157,7 @@ def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
 
     committed = fetch_offsets(cluster, group.group_id)
     readers = {p: member.member_id for member in group.members for p in member.assignment}
+    readers = {p: readers[p] for p in _there(cluster, readers)}
     ends = _ends(cluster, sorted({*committed, *readers}))
     found = []
     for partition in sorted({*committed, *readers}):
@@ -152,6 +174,21 @@ def _lags(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _there(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Iterator[TopicPartition]:
+    """Without those that a topic lacks: a task reads of each topic what there is of it."""
+    from kwire.client.errors import BrokerRefused
+
+    counts: dict[str, int] = {}
+    for partition in partitions:
+        if partition.topic not in counts:
+            try:
+                counts[partition.topic] = len(cluster.topic(partition.topic).partitions)
+            except BrokerRefused:
+                counts[partition.topic] = 0  # it is deleted
+        if partition.partition < counts[partition.topic] or not counts[partition.topic]:
+            yield partition
 
 
 def _shares(cluster: Cluster, group: Group) -> list[dict[str, Any]]:

@@ -35,10 +35,12 @@ from kwire.codecs.messages.offset_fetch import (
 )
 from kwire.codecs.messages.share_group_describe import Assignment as ShareAssignment
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.codecs.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 T = TypeVar("T")
 
 SHARE: Final = "share"
+STREAMS: Final = "streams"
 
 CLASSIC_MEMBER: Final = 0
 """Of ConsumerGroupDescribe, from version 1 on."""
@@ -62,6 +64,19 @@ class Member:
     """That the member speaks."""
     target: list[TopicPartition] | None = None
     """What it is to have."""
+    tasks: Tasks | None = None
+    """Of a member of a streams group."""
+
+
+@dataclass(slots=True)
+class Tasks:
+    """What a member of a streams group does, as Kafka Streams names it: `0_1`, ..."""
+
+    process_id: str
+    active: list[str] = field(default_factory=list)
+    standby: list[str] = field(default_factory=list)
+    target_active: list[str] = field(default_factory=list)
+    target_standby: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -70,7 +85,7 @@ class Group:
 
     group_id: str
     type: str
-    """`classic`, `consumer` (KIP-848) or `share` (KIP-932)."""
+    """`classic`, `consumer` (KIP-848), `share` (KIP-932) or `streams` (KIP-1071)."""
     state: str
     assignor: str
     coordinator_id: int
@@ -123,32 +138,40 @@ def list_groups(
     return cluster.retrying(ask)
 
 
+Describe = Callable[[Connection, str], Group | None]
+"""None where there is no such group of the type that it asks for."""
+
+
 def describe_group(cluster: Cluster, group_id: str) -> Group:
     """A group with its members.  Raises BrokerRefused (GROUP_ID_NOT_FOUND) where there is none."""
-    described = at_coordinator(
-        cluster, group_id, lambda connection: _describe_classic(connection, group_id)
-    )
-    if described is None:
-        described = at_coordinator(
-            cluster, group_id, lambda connection: _describe_consumer(connection, group_id)
-        )
-    if described is None:
-        described = at_coordinator(
-            cluster, group_id, lambda connection: _describe_share(connection, group_id)
-        )
+    from kwire.client.streams_groups import describe_streams
+
+    others: dict[int | None, Describe] = {
+        ConsumerGroupDescribeRequest.API_KEY: _describe_consumer,
+        ShareGroupDescribeRequest.API_KEY: _describe_share,
+        StreamsGroupDescribeRequest.API_KEY: describe_streams,
+    }
+
+    def ask(connection: Connection) -> Group:
+        described = _describe_classic(connection, group_id)
+        for api_key, describe in others.items():
+            if described is None and api_key in connection.versions:
+                described = describe(connection, group_id)
+        if described is None:
+            raise BrokerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
+        return described
+
+    described = at_coordinator(cluster, group_id, ask)
     described.coordinator_id = cluster.coordinator_id(group_id)
     return described
 
 
 def _describe_classic(connection: Connection, group_id: str) -> Group | None:
-    """None where the group may be of another type: only that type's own request knows."""
+    """None where there is no such group of this type."""
     group = connection.call(DescribeGroupsRequest(groups=[group_id])).groups[0]
-    other = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead"
-    if other and ConsumerGroupDescribeRequest.API_KEY in connection.versions:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
-    if group.group_state == "Dead":
-        raise BrokerRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id}")
     members = [
         Member(
             member.member_id,
@@ -173,8 +196,7 @@ def _assigned(protocol_type: str, assignment: bytes) -> list[TopicPartition]:
 def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
     request = ConsumerGroupDescribeRequest(group_ids=[group_id])
     group = connection.call(request).groups[0]
-    other = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    if other and ShareGroupDescribeRequest.API_KEY in connection.versions:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return None
     check(group.error_code, f"group {group_id}", group.error_message)
     members = [
@@ -202,8 +224,10 @@ def _describe_consumer(connection: Connection, group_id: str) -> Group | None:
     )
 
 
-def _describe_share(connection: Connection, group_id: str) -> Group:
+def _describe_share(connection: Connection, group_id: str) -> Group | None:
     group = connection.call(ShareGroupDescribeRequest(group_ids=[group_id])).groups[0]
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
     check(group.error_code, f"group {group_id}", group.error_message)
     members = [
         Member(

@@ -20,14 +20,11 @@ from typing import Any, Generic, TypeVar
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinator.effects import Effects, Ticket, TimerKey
-from kwire.coordinator.machine import Machine, PlacingMachine, TransactionalMachine
+from kwire.coordinator.machine import Machine, TransactionalMachine
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
 
 AnyEffects = Effects[Any, Any, Any]
-
-NOWHERE = -1
-"""The offset of a record whose place in the log nobody knows."""
 
 
 class Driver(ABC, Generic[M]):
@@ -37,9 +34,6 @@ class Driver(ABC, Generic[M]):
         self.machine = machine
         self._transactional: TransactionalMachine[Any] | None = (
             machine if isinstance(machine, TransactionalMachine) else None
-        )
-        self._placing: PlacingMachine[Any] | None = (
-            machine if isinstance(machine, PlacingMachine) else None
         )
 
     def happen(
@@ -70,14 +64,12 @@ class Driver(ABC, Generic[M]):
         if effects.replies:
             self.reply(effects.replies)
 
-    def apply(self, record: object, producer_id: int, offset: int = NOWHERE) -> None:
+    def apply(self, record: object, producer_id: int) -> None:
         """Have the machine follow a record, of a client's transaction if it has a producer."""
         if producer_id < 0 or self._transactional is None:
             self.machine.apply(record)
         else:
             self._transactional.apply_pending(record, producer_id)
-        if self._placing is not None:
-            self._placing.placed(record, offset)
 
     def follow_marker(self, producer_id: int, *, commit: bool) -> None:
         """Have the machine follow the end of a client's transaction."""

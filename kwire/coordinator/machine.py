@@ -60,14 +60,3 @@ class TransactionalMachine(Protocol[PendingT]):
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
         """A marker was appended: what is pending of the producer counts from now on, or never."""
-
-
-PlacedT = TypeVar("PlacedT", contravariant=True)
-
-
-@runtime_checkable
-class PlacingMachine(Protocol[PlacedT]):
-    """A machine that knows where in the log its records are."""
-
-    def placed(self, record: PlacedT, offset: int) -> None:
-        """The record that was applied last is at this offset."""

@@ -113,9 +113,8 @@ class Shard(Driver[M]):
                     transactional=effects.producer is not None,
                 )
                 self._write(batch, now_ms, verification)
-                first = self._written_offset - (end - start)
-                for offset, record in enumerate(effects.records[start:end], first):
-                    self.apply(record, producer_id, offset)
+                for record in effects.records[start:end]:
+                    self.apply(record, producer_id)
         except LogError as problem:
             log.warning("%s: %s", self, problem)
             return client_error(problem.error)
@@ -275,7 +274,7 @@ class Shard(Driver[M]):
             if record is None:
                 log.debug("%s: record at offset %d is of no known type", self, raw.offset)
                 continue
-            self.apply(record, producer_id, raw.offset)
+            self.apply(record, producer_id)
             applied += 1
         return applied
 

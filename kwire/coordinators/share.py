@@ -10,7 +10,6 @@ records have to be committed first.  Before it reaches its state a request is to
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from kwire.coordinator.effects import Ticket
 from kwire.coordinators.promise import Promise
 from kwire.coordinators.runtime import CoordinatorRuntime
 from kwire.groups.java import partition_for
-from kwire.log import LogError, delete_records
 from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.partitions.partition import Partition
 from kwire.share.machine import Answer, Effects, ShareStateMachine
@@ -32,8 +30,6 @@ from kwire.share.state import Written
 
 if TYPE_CHECKING:
     from kwire.coordinators.host import CoordinatorHost
-
-log = logging.getLogger("kwire.coordinators.share")
 
 SENTENCES = {
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
@@ -55,7 +51,6 @@ class ShareCoordinator:
         config = broker.static_config
         self._broker = broker
         self._nursery = nursery
-        self._upkeep_runs = False
         updates = config.share_coordinator_snapshot_update_records_per_snapshot
         self.runtime = CoordinatorRuntime(
             lambda: ShareStateMachine(lambda: broker.image, updates),
@@ -69,7 +64,6 @@ class ShareCoordinator:
 
     def lead(self, partition: Partition) -> None:
         """This broker leads a partition of `__share_group_state`: replay and serve it."""
-        self._begin_upkeep()
         shard = self.runtime.lead(partition)
         if shard is not None:
             assert self._nursery is not None, "the broker has begun"
@@ -82,46 +76,6 @@ class ShareCoordinator:
     def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
         """Forget what is known of topics (name, id) that are no more."""
         self.runtime.topics_deleted(deleted)
-
-    # -- upkeep of the topic
-
-    def _begin_upkeep(self) -> None:
-        if self._upkeep_runs:
-            return
-        self._upkeep_runs = True
-        config, timers = self._broker.static_config, self._broker.timers
-        cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
-        prune_ms = config.share_coordinator_state_topic_prune_interval_ms
-
-        def snapshot_cold() -> None:
-            timers.after(cold_ms, snapshot_cold)
-            self.snapshot_cold(cold_ms)
-
-        def prune() -> None:
-            timers.after(prune_ms, prune)
-            self.prune()
-
-        timers.after(cold_ms, snapshot_cold)
-        timers.after(prune_ms, prune)
-
-    def snapshot_cold(self, cold_ms: int) -> None:
-        """Write again what was not written for so long: what is before that can go."""
-        now_ms = self._broker.now_ms()
-        for shard in self.runtime.active():
-            effects = shard.machine.snapshot_cold(now_ms, cold_ms)
-            if effects is not None:
-                shard.happen(effects)
-
-    def prune(self) -> None:
-        """Delete the records that say nothing any longer, as far as what follows is committed."""
-        for shard in self.runtime.active():
-            offset, partition = shard.machine.needed_from, shard.partition
-            if not partition.log_start_offset < offset <= partition.high_watermark:
-                continue
-            try:
-                delete_records(partition.log, offset, partition.high_watermark)
-            except LogError as problem:
-                log.warning("%s is not pruned: %s", shard, problem)
 
     # -- operations
 

@@ -44,6 +44,7 @@ METRICS: Final = not_served("metrics")
 PROVIDERS: Final = not_served("values from config providers")
 QUOTAS: Final = not_served("quotas")
 SASL: Final = not_served("SASL")
+SHARE_STATE_PRUNING: Final = not_served("a shorter topic of share state")
 TIERED_STORAGE: Final = not_served("tiered storage")
 TWO_PHASE_COMMIT: Final = not_served("two-phase commit (KIP-939)")
 

@@ -15,7 +15,6 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinator import effects as coordinator
 from kwire.coordinator.effects import Ticket
 from kwire.metadata.image import ClusterImage
-from kwire.share.batches import NO_OFFSET
 from kwire.share.records import ShareKey, Snapshot, Update, decode, forgotten, key_of
 from kwire.share.state import NO_EPOCH, ShareState, Written
 
@@ -64,8 +63,6 @@ class _Kept:
     state_epoch: int
     updates: int = 0
     """Since the last snapshot."""
-    offset: int = NO_OFFSET
-    """Of the last snapshot, in `__share_group_state`."""
 
 
 class ShareStateMachine:
@@ -75,7 +72,6 @@ class ShareStateMachine:
         self._image = image
         self._updates_per_snapshot = updates_per_snapshot
         self._kept: dict[ShareKey, _Kept] = {}
-        self._forgotten_at = NO_OFFSET
 
     # -- the log
 
@@ -112,21 +108,6 @@ class ShareStateMachine:
         kept.leader_epoch = max(kept.leader_epoch, value.leader_epoch)
         kept.updates += 1
 
-    def placed(self, record: ShareStateRecord, offset: int) -> None:
-        if isinstance(record, Snapshot):
-            kept = self._kept.get(key_of(record))
-            if kept is None:
-                self._forgotten_at = offset
-            else:
-                kept.offset = offset
-
-    @property
-    def needed_from(self) -> int:
-        """The offset of the first record that says anything still; -1 before there is any."""
-        if not self._kept:
-            return self._forgotten_at
-        return min(kept.offset for kept in self._kept.values())
-
     def settle(self, effects: Effects) -> None:
         """All that is known is in the log."""
 
@@ -144,21 +125,6 @@ class ShareStateMachine:
         gone = {topic_id for _, topic_id in topics}
         records = [forgotten(key) for key in self._kept if key.topic_id in gone]
         return Effects(records=[*records], atomic=False) if records else None
-
-    def snapshot_cold(self, now_ms: int, cold_ms: int) -> Effects | None:
-        """Snapshots of partitions that were not written for so long, so that their last ones, and
-        all before the next ones, need not be kept.
-
-        Nothing is done where all are cold already: nothing would be gained.
-        """
-        if all(kept.state.is_cold for kept in self._kept.values()):
-            return None
-        records: list[ShareStateRecord] = [
-            kept.state.snapshot_of_cold(now_ms).to_snapshot(key)
-            for key, kept in self._kept.items()
-            if now_ms - kept.state.written_ms >= cold_ms
-        ]
-        return Effects(records=records, atomic=False) if records else None
 
     # -- requests: each reply is an Answer
 

@@ -78,15 +78,6 @@ class ShareState:
             written_ms=now_ms,
         )
 
-    @property
-    def is_cold(self) -> bool:
-        """Whether the last snapshot was made because nothing was written for long."""
-        return self.written_ms != self.created_ms
-
-    def snapshot_of_cold(self, now_ms: int) -> ShareState:
-        """The same again; that it was not created now tells that it is cold."""
-        return replace(self, snapshot_epoch=self.snapshot_epoch + 1, written_ms=now_ms)
-
     def _start(self, start_offset: int) -> int:
         return self.start_offset if start_offset == NO_OFFSET else start_offset
 

@@ -13,7 +13,7 @@ from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinator.driver import AnyEffects, Driver
 from kwire.coordinator.effects import Ticket, TimerKey
-from kwire.coordinator.machine import Machine, MachineRecord, PlacingMachine
+from kwire.coordinator.machine import Machine, MachineRecord
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
 RecordT = TypeVar("RecordT", bound=MachineRecord)
@@ -44,11 +44,10 @@ class Simulation(Driver[M], Generic[M, RecordT]):
 
     def replay_into(self, machine: M) -> M:
         """Have a machine read the log."""
-        for offset, (key, value) in enumerate(self.log):
+        for key, value in self.log:
             record = machine.decode(key, value)
             assert record is not None, "what is written can be read"
             machine.apply(record)
-            _place(machine, record, offset)
         return machine
 
     def write(self, record: RecordT) -> None:
@@ -58,7 +57,6 @@ class Simulation(Driver[M], Generic[M, RecordT]):
         self.records.append(record)
         assert self.machine.decode(key, value) is not None, "what is written can be read"
         self.machine.apply(record)
-        _place(self.machine, record, len(self.log) - 1)
 
     def wait(self, time_ms: int) -> None:
         """Let time pass and timers fire in order."""
@@ -98,8 +96,3 @@ class Simulation(Driver[M], Generic[M, RecordT]):
     def reply(self, replies: Sequence[tuple[Ticket, object]]) -> None:
         for ticket, response in replies:
             ticket.resolve(response)
-
-
-def _place(machine: object, record: object, offset: int) -> None:
-    if isinstance(machine, PlacingMachine):
-        machine.placed(record, offset)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.codecs.messages.streams_group_describe import (
@@ -18,7 +18,7 @@ from kwire.codecs.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
 )
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-from kwire.conformance.wire.broker import TRANSIENT, Broker, address_of
+from kwire.conformance.wire.broker import TRANSIENT
 from kwire.conformance.wire.cases.streams_group import (
     assigned,
     copying,
@@ -27,22 +27,16 @@ from kwire.conformance.wire.cases.streams_group import (
     heartbeat,
     join,
 )
-from kwire.conformance.wire.peer import Peer
 from kwire.conformance.wire.stage import SETUP, Stage
-from kwire.testing import BrokerProcess
+from kwire.testing import BrokerProcess, SharedClusterProcess
+from tests.clients.librdkafka import create_topic
+from tests.streams_stage import WAIT_S, stage_on
 
-WAIT_S = 120.0
 TOPIC_RESOURCE = 2
-
-
-def stage_on(bootstrap: str, prefix: str) -> Stage:
-    broker = Broker(address_of(bootstrap))
-    broker.meet()
-    peer = Peer(broker.address)
-    broker.coordinator_ready(peer, "streams")
-    peer.close()
-    now_ms = int(time.time() * 1000)
-    return Stage(broker, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, prefix, now_ms, WAIT_S)
+AT_ONCE = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+}
 
 
 @pytest.fixture
@@ -101,3 +95,27 @@ def test_a_group_outlives_its_broker(broker: BrokerProcess, unique: str) -> None
     assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, epoch)
     assert described(after, group) == was
     after.close_connection(SETUP)
+
+
+@pytest.mark.slow
+def test_internal_topics_are_made_whichever_broker_coordinates(tmp_path: Path) -> None:
+    with SharedClusterProcess(tmp_path, 2, AT_ONCE) as brokers:
+        create_topic(brokers.bootstrap, "words", 2)
+        coordinators = set()
+        for number in range(6):
+            coordinators.add(coordinator_of(f"app-{number}", brokers.bootstrap.split(",")))
+    assert len(coordinators) == 2, "each has coordinated a group, and one of them controls"
+
+
+def coordinator_of(group: str, addresses: list[str]) -> str:
+    """Where a group's member was given the tasks of topics that were made for it."""
+    for address in addresses:
+        stage = stage_on(address, group)
+        request = join(group, "m", counting(stage, "words"))
+        mine = stage.ask(request).error_code != ErrorCode.NOT_COORDINATOR
+        if mine:
+            assigned(stage, request)
+        stage.close_connection(SETUP)
+        if mine:
+            return address
+    raise AssertionError("nobody coordinates the group")

@@ -233,10 +233,6 @@ BROKER = {
     "replication.quota.window.num": "Windows of time by which throttled replication keeps to its "
     "rate.",
     "replication.quota.window.size.seconds": "How long each of them is.",
-    "share.coordinator.cold.partition.snapshot.interval.ms": "How long nothing is written of a "
-    "share partition before all of its state is written again, where others are written still.",
-    "share.coordinator.state.topic.prune.interval.ms": "How often records of share state are "
-    "deleted that say nothing any longer.",
     "share.coordinator.snapshot.update.records.per.snapshot": "How many changes of a share "
     "partition are written before all of its state is.",
     "share.coordinator.state.topic.compression.codec": "The compression of the topic of share "

@@ -27,6 +27,7 @@ from kwire.settings.effects import (
     NO_PURGING,
     ONE_ASSIGNOR,
     ONE_LOOP,
+    SHARE_STATE_PRUNING,
 )
 from kwire.settings.validators import (
     at_least,
@@ -117,13 +118,13 @@ class ShareCoordinatorSettings(Settings):
         1_048_588, MEDIUM, at_least(524_288), mode=CLUSTER_WIDE, effect=NO_BUFFERS
     )
     share_coordinator_cold_partition_snapshot_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
+        300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
     share_coordinator_load_buffer_size = integer(5_242_880, HIGH, at_least(1), effect=NO_BUFFERS)
     share_coordinator_snapshot_update_records_per_snapshot = integer(500, MEDIUM, between(0, 500))
     share_coordinator_state_topic_compression_codec = integer(0, HIGH)
     share_coordinator_state_topic_prune_interval_ms = integer(
-        300_000, LOW, at_least(1), internal=True
+        300_000, LOW, at_least(1), internal=True, effect=SHARE_STATE_PRUNING
     )
     share_coordinator_threads = integer(1, MEDIUM, at_least(1), effect=ONE_LOOP)
     share_coordinator_write_timeout_ms = integer(5000, HIGH, at_least(1))

@@ -21,8 +21,8 @@ import org.apache.kafka.streams.kstream.Produced;
  * store with its changelog), and every update is written to another topic.
  *
  * <p>Arguments: bootstrap servers, application id, topic of words, topic of counts, state folder,
- * and a file: while it is there, whoever counts a word halts for good, with that word's update
- * written and its transaction open. Prints "state STATE" at every change, and "first word" when the
+ * a file: while it is there, whoever counts a word halts for good, with that word's update written
+ * and its transaction open; and which protocol its group goes by: classic or streams. Prints "state STATE" at every change, and "first word" when the
  * first is counted.
  */
 public final class StreamsCount {
@@ -81,14 +81,17 @@ public final class StreamsCount {
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         // Every update is written, not the last one of each commit only.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
-        settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 500);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
         // One that is open is not ended before the test has seen it.
         settings.put(
             StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 300_000);
-        // How long nobody knows that an instance was killed.
-        settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6_000);
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, arguments[6]);
+        if (arguments[6].equals("classic")) { // else the broker says such things
+            settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, 1);
+            // How long nobody knows that an instance was killed.
+            settings.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6_000);
+        }
         return settings;
     }
 }

@@ -22,6 +22,7 @@ from kwire.conformance.apache_kafka import command
 from tests.clients.librdkafka import TIMEOUT_S, create_topic
 from tests.clients.programs import java_source
 from tests.clients.waiting import eventually
+from tests.conftest import BrokerFactory
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -32,6 +33,14 @@ AHEAD = 100
 """Words written whose counts were not read yet, so that there is always something to count."""
 AT_LEAST = 300
 """How many are counted before and after."""
+QUICK = {
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.num.standby.replicas": "1",
+}
 PATIENCE_S = 300.0
 """Four starts of Java and two rebalances, on a machine that is busy with other things."""
 
@@ -45,9 +54,9 @@ def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) 
 class Instance:
     """A process of the application; it keeps its state folder when it is started again."""
 
-    def __init__(self, classes: Path, folder: Path, arguments: list[str], halt: Path) -> None:
+    def __init__(self, classes: Path, folder: Path, arguments: list[str]) -> None:
         self._output = folder.with_suffix(".out")
-        words = command("StreamsCount", [*arguments, folder, halt])
+        words = command("StreamsCount", arguments)
         words[words.index("-cp") + 1] += f":{classes}"
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -71,39 +80,60 @@ class Instance:
     def stop(self) -> None:
         """End it as an operator would; it must have been content to the end.
 
-        What a killed instance has left of its state is corrupt to Streams, which says so loudly.
+        What a killed instance has left of its state is corrupt to Streams, which says so loudly;
+        so is what is given to an instance just while it goes.
         """
         self._process.terminate()
         self._process.wait(TIMEOUT_S)
         assert "state NOT_RUNNING" in self.output, self.output
         errors = [line for line in self.output.splitlines() if " ERROR " in line]
-        assert all("TaskCorruptedException" in line for line in errors), self.output
+        said = ("TaskCorruptedException", "Reconciliation failed for tasks")
+        assert all(any(what in line for what in said) for line in errors), self.output
 
 
-StartInstance = Callable[[str], Instance]
+class Application:
+    """Its instances, which read the words of one topic and write counts to another."""
+
+    def __init__(self, bootstrap: str, name: str, protocol: str, classes: Path, at: Path) -> None:
+        self.bootstrap = bootstrap
+        self.name = name
+        self.source, self.target = f"{name}-words", f"{name}-counts"
+        self.halt = at / "halt"
+        """While this file is there, an instance halts amid its transaction."""
+        self._protocol = protocol
+        self._classes = classes
+        self._at = at
+        self._started: list[Instance] = []
+
+    def start(self, name: str) -> Instance:
+        """An instance with a state folder of that name."""
+        arguments = [self.bootstrap, self.name, self.source, self.target]
+        last = [str(self._at / name), str(self.halt), self._protocol]
+        instance = Instance(self._classes, self._at / name, [*arguments, *last])
+        self._started.append(instance)
+        return instance
+
+    def kill(self) -> None:
+        for instance in self._started:
+            instance.kill()
 
 
 @pytest.fixture
-def halt(tmp_path: Path) -> Path:
-    """While this file is there, an instance halts amid its transaction."""
-    return tmp_path / "halt"
+def classic(bootstrap: str, unique: str, compiled: Path, tmp_path: Path) -> Iterator[Application]:
+    application = Application(bootstrap, unique, "classic", compiled, tmp_path)
+    yield application
+    application.kill()
 
 
 @pytest.fixture
-def start(
-    bootstrap: str, unique: str, compiled: Path, tmp_path: Path, halt: Path
-) -> Iterator[StartInstance]:
-    """Start an instance of the application with a state folder of that name."""
-    started: list[Instance] = []
-
-    def begin(name: str) -> Instance:
-        arguments = [bootstrap, unique, f"{unique}-words", f"{unique}-counts"]
-        started.append(Instance(compiled, tmp_path / name, arguments, halt))
-        return started[-1]
-
-    yield begin
-    for instance in started:
-        instance.kill()
+def streams(
+    broker_factory: BrokerFactory, unique: str, compiled: Path, tmp_path: Path
+) -> Iterator[Application]:
+    """The broker deals out its tasks (KIP-1071), and soon knows that an instance was killed."""
+    broker = broker_factory(QUICK)
+    application = Application(broker.bootstrap, unique, "streams", compiled, tmp_path)
+    yield application
+    application.kill()
 
 
 class Reader:
@@ -162,27 +192,37 @@ class Writer:
 
 
 def test_a_count_is_exact_through_a_kill_and_a_newcomer(
-    bootstrap: str, unique: str, start: StartInstance, halt: Path, rng: random.Random
+    classic: Application, rng: random.Random
 ) -> None:
-    source, target = f"{unique}-words", f"{unique}-counts"
-    for topic in (source, target):
+    count_through_a_kill_and_a_newcomer(classic, rng)
+
+
+def test_a_count_is_exact_where_the_broker_deals_out_tasks(
+    streams: Application, rng: random.Random
+) -> None:
+    count_through_a_kill_and_a_newcomer(streams, rng)
+
+
+def count_through_a_kill_and_a_newcomer(application: Application, rng: random.Random) -> None:
+    bootstrap, target, halt = application.bootstrap, application.target, application.halt
+    for topic in (application.source, target):
         create_topic(bootstrap, topic, PARTITIONS)
     reader = Reader(bootstrap, target)
-    writer = Writer(bootstrap, source, reader, rng)
+    writer = Writer(bootstrap, application.source, reader, rng)
 
-    first = start("first")
+    first = application.start("first")
     writer.feed(lambda: reader.seen >= AT_LEAST)
     halt.touch()  # the next word's transaction stays open
     writer.feed(lambda: has_open_transaction(bootstrap, target))
     first.kill()
     halt.unlink()
-    first = start("first")
-    second = start("second")
+    first = application.start("first")
+    second = application.start("second")
     writer.feed(lambda: first.counts and second.counts)
     both_count = reader.seen
     writer.feed(lambda: reader.seen >= both_count + AT_LEAST)
     writer.drain()
-    check_internal_topics(bootstrap, unique)
+    check_internal_topics(bootstrap, application.name)
     first.stop()
     second.stop()
     reader.read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from kwire.codecs.errors import ErrorCode
@@ -18,9 +18,8 @@ from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import ConsumerSettings, FixedSurroundings
-from kwire.metadata.image import ClusterImage
+from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
 from tests.coordinator.simulation import Simulation
-from tests.groups.images import deleted, put
 
 GROUP_ID = "g"
 REBALANCE_TIMEOUT_MS = 60_000
@@ -65,6 +64,7 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
         self.limits = limits or GroupLimits()
         self._kind = kind
         super().__init__(kind(self.limits, self.surroundings))
+        self._topics_made = 0
         self.load()
 
     @property
@@ -84,11 +84,30 @@ class ConsumerSimulation(Simulation[GroupMachine, MachineRecord]):
 
     def put_topic(self, name: str, partitions: int) -> bytes:
         """A topic that is new, or grows."""
-        self.surroundings.image, topic_id = put(self.surroundings.image, name, partitions)
+        image = self.surroundings.image
+        known = image.topics.get(name)
+        if known is None:
+            self._topics_made += 1
+        topic_id = self._topics_made.to_bytes(16) if known is None else known.id
+        one = PartitionImage(leader=0, leader_epoch=0, partition_epoch=0, replicas=(0,), isr=(0,))
+        topic = TopicImage(name, topic_id, (one,) * partitions)
+        self.surroundings.image = replace(
+            image,
+            topics=image.topics.having([(name, topic)]),
+            names_by_id=image.names_by_id.having([(topic_id, name)]),
+            version=image.version + 1,
+        )
         return topic_id
 
     def delete_topic(self, name: str) -> None:
-        self.surroundings.image = deleted(self.surroundings.image, name)
+        image = self.surroundings.image
+        topic_id = image.topics[name].id
+        self.surroundings.image = replace(
+            image,
+            topics=image.topics.without([name]),
+            names_by_id=image.names_by_id.without([topic_id]),
+            version=image.version + 1,
+        )
 
     # -- requests
 

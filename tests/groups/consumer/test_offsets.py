@@ -146,15 +146,6 @@ def test_in_transactions_a_stale_epoch_is_an_illegal_generation(
     assert commit_in_transaction(simulation, "a-0", -1) is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_in_transactions_a_generation_wants_a_member_also_of_an_empty_group(
-    simulation: ConsumerSimulation,
-) -> None:
-    for member_id in ("a-0", "b-0"):
-        simulation.heartbeat(member_id=member_id, member_epoch=-1)
-    assert commit_in_transaction(simulation, "nobody", -1) is OK
-    assert commit_in_transaction(simulation, "nobody", 0) is UNKNOWN
-
-
 def test_who_names_neither_member_nor_epoch_may_look(simulation: ConsumerSimulation) -> None:
     assert look(simulation, None, -1) is OK
     assert look(simulation, "a-0", 3) is OK

@@ -119,9 +119,11 @@ class Schedule(RuleBasedStateMachine):
         if "t" not in self.simulation.image.topics:
             self.simulation.put_topic("t", partitions)
 
-    @rule(number=st.integers(0, 2))
-    def set_standbys(self, number: int) -> None:
-        self.simulation.surroundings.streams = StreamsSettings(num_standby_replicas=number)
+    @rule(number=st.integers(0, 2), delay_ms=st.sampled_from([0, 3_000]))
+    def configure(self, number: int, delay_ms: int) -> None:
+        self.simulation.surroundings.streams = StreamsSettings(
+            num_standby_replicas=number, initial_rebalance_delay_ms=delay_ms
+        )
 
     # -- time and the coordinator
 
@@ -182,6 +184,8 @@ class Schedule(RuleBasedStateMachine):
         for _ in range(30):  # those who died are missed first
             for client in self.clients:
                 client.beat()
+                self.tasks_have_one_owner()
+                self.processes_have_a_task_once()
             simulation.wait(5_000)
         self._settled()
 

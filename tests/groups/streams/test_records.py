@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from kwire.coordinator.machine import MachineRecord
+from kwire.groups.limits import GroupLimits
+from kwire.groups.machine import GroupMachine
 from kwire.groups.record_format import VERSION
 from kwire.groups.records import STREAMS_GROUP, decode
 from kwire.groups.streams import target
@@ -69,3 +71,19 @@ def following(
 def test_there_is_a_line_of_each_kind() -> None:
     assert {VERSION.unpack_from(bytes.fromhex(line))[0] for line in LINES} == BY_TYPE.keys()
     assert BY_TYPE.keys() == STREAMS_GROUP
+
+
+def test_a_group_that_lived_on_apache_kafka_goes_on() -> None:
+    machine = GroupMachine(GroupLimits())
+    for line in LINES:
+        record = decode(*map(bytes.fromhex, line.split()))
+        assert record is not None
+        machine.apply(record)
+    (group,) = machine.groups.values()
+    assert isinstance(group, StreamsGroup)
+    assert {name: member.assigned.active for name, member in group.members.items()} == {
+        "first": {"0": {0: 3}, "1": {0: 3}},
+        "second": {"0": {1: 4}, "1": {1: 4}},
+    }
+    assert group.members["second"].assigned.standby == {"1": frozenset({0})}
+    assert group.assignment_configs == {"num.standby.replicas": "1"}

@@ -1,0 +1,82 @@
+"""Streams groups (KIP-1071): which tasks members have, and what of which topics that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kwire.client.cluster import TopicPartition
+from kwire.client.connection import Connection
+from kwire.client.errors import check
+from kwire.client.groups import STREAMS, Group, Member, Tasks
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import streams_group_describe as describe
+
+ASSIGNOR = "sticky"
+"""The only one that there is; no answer names it."""
+
+
+def describe_streams(connection: Connection, group_id: str) -> Group | None:
+    """None where there is no such group of this type."""
+    request = describe.StreamsGroupDescribeRequest(group_ids=[group_id])
+    group = connection.call(request).groups[0]
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    check(group.error_code, f"group {group_id}", group.error_message)
+    sources = _sources(group.topology)
+    return Group(
+        group_id,
+        STREAMS,
+        group.group_state,
+        ASSIGNOR,
+        -1,
+        [_member(member, sources) for member in group.members],
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _sources(topology: describe.Topology | None) -> dict[str, list[str]]:
+    """The topics whose records each subtopology processes."""
+    subtopologies = () if topology is None else topology.subtopologies or ()
+    return {
+        each.subtopology_id: [
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        ]
+        for each in subtopologies
+    }
+
+
+def _member(member: describe.Member, sources: dict[str, list[str]]) -> Member:
+    has, goal = member.assignment, member.target_assignment
+    return Member(
+        member.member_id,
+        member.client_id,
+        member.client_host,
+        member.instance_id,
+        _read(has.active_tasks, sources),
+        epoch=member.member_epoch,
+        protocol="classic" if member.is_classic else STREAMS,
+        target=_read(goal.active_tasks, sources),
+        tasks=Tasks(
+            member.process_id,
+            _named(has.active_tasks),
+            _named(has.standby_tasks),
+            _named(goal.active_tasks),
+            _named(goal.standby_tasks),
+        ),
+    )
+
+
+def _read(tasks: Iterable[describe.TaskIds], sources: dict[str, list[str]]) -> list[TopicPartition]:
+    """A topic may have fewer partitions than its subtopology has tasks."""
+    return [
+        TopicPartition(topic, partition)
+        for each in tasks
+        for topic in sources.get(each.subtopology_id, ())
+        for partition in each.partitions
+    ]
+
+
+def _named(tasks: Iterable[describe.TaskIds]) -> list[str]:
+    return [f"{each.subtopology_id}_{partition}" for each in tasks for partition in each.partitions]
