@@ -11,6 +11,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kwire.codecs.messages.streams_group_heartbeat import (
+    CopartitionGroup,
     KeyValue,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -61,6 +62,23 @@ def counting(stage: Stage, *topics: Topic | str, epoch: int = 0) -> Topology:
     stage.owns(repartition)
     stage.owns(changelog)
     return Topology(epoch, [*reading.subtopologies, kept])
+
+
+def settled(topic: Topic) -> Topology:
+    """All that a topology can say, of one topic that is there: nothing has to be made."""
+    compact = [KeyValue("cleanup.policy", "compact")]
+    first = Subtopology(
+        "0",
+        source_topics=[topic.name],
+        repartition_sink_topics=[topic.name],
+        copartition_groups=[CopartitionGroup([0])],
+    )
+    second = Subtopology(
+        "1",
+        repartition_source_topics=[TopicInfo(topic.name)],
+        state_changelog_topics=[TopicInfo(topic.name, 0, 1, compact)],
+    )
+    return Topology(0, [first, second])
 
 
 def heartbeat(
