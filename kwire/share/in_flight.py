@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kwire.share.batches import TERMINAL, DeliveryState
@@ -44,6 +44,7 @@ class Run:
 
     `is_changing`: what it is to become is being written; until that is settled it stays as it is.
     `is_part`: not all of what was acquired together went the same way.
+    `together`: how many records that were, when they were delivered for the first time.
     """
 
     first: int
@@ -51,6 +52,7 @@ class Run:
     delivery: Delivery
     is_changing: bool = False
     is_part: bool = False
+    together: int = 0
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -58,7 +60,7 @@ class Run:
     def is_like(self, other: Run) -> bool:
         """But for the offsets."""
         same = self.delivery == other.delivery and self.is_changing == other.is_changing
-        return same and self.is_part == other.is_part
+        return same and (self.is_part, self.together) == (other.is_part, other.together)
 
     @property
     def is_available(self) -> bool:
@@ -85,7 +87,7 @@ class Runs:
         """Keep what follows, up to `last`."""
         first = self.end
         if last >= first:
-            self._runs.append(Run(first, last, delivery))
+            self._runs.append(Run(first, last, delivery, together=last - first + 1))
 
     def within(self, first: int, last: int) -> list[Run]:
         """The runs of exactly these offsets, as far as they are kept."""
@@ -104,7 +106,7 @@ class Runs:
         run = self._runs[index]
         if run.first < offset <= run.last:
             run.is_part = run.is_part or run.delivery.times > 0
-            rest = Run(offset, run.last, run.delivery, run.is_changing, run.is_part)
+            rest = replace(run, first=offset)
             self._runs.insert(index + 1, rest)
             run.last = offset - 1
 

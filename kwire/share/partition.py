@@ -69,6 +69,25 @@ class ShareLimits:
     lock_ms: int = 30_000
     may_renew: bool = True
 
+    @property
+    def suspected_from(self) -> int:
+        """After how many deliveries a record may be one that nobody can work on."""
+        return max(2, -(-self.max_deliveries // 2))
+
+    def is_suspect(self, delivery: Delivery) -> bool:
+        return delivery.times >= self.suspected_from
+
+    def portion(self, run: Run) -> int:
+        """How many records of a suspected run are delivered at once.
+
+        It is halved with each delivery, and the last delivery of a record is one of its own: so
+        one record that ends whoever reads it does not take its neighbours to the limit with it.
+        """
+        times = run.delivery.times
+        if times + 1 >= self.max_deliveries:
+            return 1
+        return max(1, run.together >> (times - self.suspected_from + 1))
+
 
 class Refused(Exception):
     """What a member says of records cannot be so."""
@@ -171,7 +190,8 @@ class SharePartition:
         """Give a member what is available of the record batches (first, last) that were read.
 
         A batch is given as a whole, even if that is more than `max_records`, unless it is to be
-        `at_most` that many.  `batch_size`: how many records are told of as one, about.
+        `at_most` that many.  `batch_size`: how many records are told of as one, about.  What was
+        delivered often is delivered apart, in portions.
         """
         if not read:
             return []
@@ -186,16 +206,33 @@ class SharePartition:
                 break
             if not run.is_available:
                 continue
-            for piece in self._runs.within(run.first, _last_of(run, left, at_most)):
+            is_suspect = limits.is_suspect(run.delivery)
+            if is_suspect and acquired:
+                break
+            last = _last_of(run, left, at_most)
+            if is_suspect:
+                last = min(last, run.first + limits.portion(run) - 1)
+            for piece in self._runs.within(run.first, last):
                 count = piece.delivery.times + 1
                 piece.delivery = Delivery(DeliveryState.ACQUIRED, count, member_id, delivery_until)
                 left -= len(piece)
                 acquired.append(Acquired(piece.first, piece.last, count))
+            if is_suspect:
+                break
         if acquired:
             last = acquired[-1].last
             self._runs.forget_unread(min(end for end in batch_ends if end >= last))
+        told = _told(acquired, batch_size)
+        self._note_together(told)
         self._runs.forget_done()
-        return _told(acquired, batch_size)
+        return told
+
+    def _note_together(self, told: Iterable[Acquired]) -> None:
+        """Of what is delivered for the first time."""
+        for each in told:
+            if each.delivery_count == 1:
+                for run in self._runs.within(each.first, each.last):
+                    run.together = each.last - each.first + 1
 
     def _last_to_keep(self, read: Sequence[tuple[int, int]], limits: ShareLimits) -> int:
         """Whole batches, until there are as many on their way as there may be."""

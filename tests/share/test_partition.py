@@ -219,8 +219,31 @@ def test_begins_as_it_was_written() -> None:
     assert take(partition, "a", (0, 12)) == [
         Acquired(3, 4, 1),
         Acquired(7, 8, 1),
-        Acquired(9, 9, 3),
-        Acquired(10, 12, 1),
     ]
+    assert take(partition, "a", (9, 12)) == [Acquired(9, 9, 3)], "its last delivery is its own"
+    assert take(partition, "a", (9, 12)) == [Acquired(10, 12, 1)]
     done = begun(StateBatch(3, 6, 1, 2), start=3)
     assert done.start_offset == 7
+
+
+@pytest.mark.parametrize(
+    ("limit", "portions"),
+    [
+        (2, [(0, 5), (0, 5)]),
+        (3, [(0, 5), (0, 5), *((each, each) for each in range(6))]),
+        (5, [(0, 5)] * 3 + [(0, 2), (0, 0), (1, 1), (2, 2), (3, 5), (3, 3), (4, 4), (5, 5)]),
+    ],
+)
+def test_what_is_given_back_too_often_is_delivered_in_portions(
+    limit: int, portions: list[tuple[int, int]]
+) -> None:
+    """As Apache Kafka 4.3.1 does."""
+    limits = ShareLimits(max_deliveries=limit)
+    partition, found = begun(), []
+    while told := partition.acquire("a", [(0, 5)], MANY, MANY, NOW_MS, limits):
+        ((first, last, _),) = told
+        found.append((first, last))
+        said = AcknowledgedBatch(first, last, [RELEASE])
+        partition.settle(partition.acknowledge("a", [said], NOW_MS, limits), well=True)
+    assert found == portions
+    assert partition.start_offset == 6

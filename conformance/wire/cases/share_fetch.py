@@ -140,6 +140,25 @@ def archived(stage: Stage) -> None:
         stage.send(acknowledge(group, "a", epoch + 1, topic, (0, 0, [RELEASE])))
 
 
+@case("records that nobody can work on")
+def suspected(stage: Stage) -> None:
+    """What is given back again and again comes in ever smaller portions."""
+    group, topic = group_of(stage), filled_topic(stage)
+    assigned(stage, group, "a", topic)
+    epoch = 0
+    while True:
+        response = stage.send(fetch(group, "a", epoch, None if epoch else topic))
+        runs = [
+            (run.first_offset, run.last_offset, [RELEASE])
+            for topic_response in response.responses
+            for run in topic_response.partitions[0].acquired_records
+        ]
+        if not runs:
+            break
+        stage.ask(acknowledge(group, "a", epoch + 1, topic, *runs))
+        epoch += 2
+
+
 @case("as many on their way as there may be")
 def full(stage: Stage) -> None:
     group = group_of(stage, share_partition_max_record_locks="100")
