@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -31,8 +31,13 @@ if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition
     from kwire.client.consumer import Consumer
     from kwire.client.fetcher import ConsumedRecord
+    from kwire.client.membership.share_consumer import ShareConsumer
 
 POLL_S = 0.5
+SHARE_SETTINGS = (
+    "where a share group begins, and what it sees, its settings say: kwire configs "
+    "alter group {} --set share.auto.offset.reset=earliest"
+)
 AUTO_COMMIT_INTERVAL_S = 5.0
 """Kafka's default of auto.commit.interval.ms."""
 
@@ -61,6 +66,18 @@ AUTO_COMMIT_INTERVAL_S = 5.0
     help="classic: members share partitions out among themselves; consumer (KIP-848): the broker"
     " does, and only who gives one up or gets one stops for it.",
 )  # fmt: skip
+@click.option(
+    "--share", "share_group", metavar="GROUP",
+    help="As a member of this share group: each record goes to one member, and is done with once"
+    " it is printed.",
+)  # fmt: skip
+@click.option(
+    "--reject", "said", flag_value="REJECT", help="With --share: nobody is to have them again."
+)
+@click.option(
+    "--release", "said", flag_value="RELEASE",
+    help="With --share: give them back at the end, which counts as a delivery.",
+)  # fmt: skip
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="Then exit.")
 @click.option(
     "-e", "--exit", "exit_at_end", is_flag=True,
@@ -86,6 +103,8 @@ def command(
     wanted: list[int] | None,
     group: str | None,
     group_protocol: str,
+    share_group: str | None,
+    said: str | None,
     max_messages: int | None,
     exit_at_end: bool,
     form: str,
@@ -100,6 +119,7 @@ def command(
       kwire consume orders -o -10 -e                the last 10 of each partition
       kwire consume orders --since -1h -e -f full   the last hour, with time, offset and key
       kwire consume orders -g audit -o earliest     where the group left off; else the beginning
+      kwire consume orders --share pickers -n 10    ten records that no other member gets
 
     Without --exit it goes on with what comes. As JSON each record has topic, partition, offset,
     timestamp (ms), key, key_encoding, value, value_encoding and headers; an encoding is utf-8, or
@@ -113,6 +133,15 @@ def command(
         raise click.UsageError("--group-protocol is for members of a --group")
     if key_separator is not None and form != "text":
         raise click.UsageError("--key-separator is for --format text: the others have the keys")
+    if said is not None and share_group is None:
+        raise click.UsageError("--release and --reject are for members of a --share group")
+    if share_group is not None:
+        begins = from_beginning or offset is not None or since is not None
+        if begins or read_committed or wanted is not None or group is not None:
+            raise click.UsageError(SHARE_SETTINGS.format(share_group))
+        member = _share_member(cluster, share_group, topics, said)
+        _read_shared(member, _printer(form, key_separator), max_messages, exit_at_end=exit_at_end)
+        return
     start = EARLIEST if from_beginning else LATEST if offset is None else offset
     consumer = _consumer(cluster, start, read_committed)
     chosen = _partitions(cluster, topics, wanted)
@@ -133,6 +162,35 @@ def command(
         reading.run()
     finally:
         consumer.close()
+    say(counted(reading.count, "record"))
+
+
+def _share_member(
+    cluster: Cluster, group: str, topics: tuple[str, ...], said: str | None
+) -> ShareConsumer:
+    from kwire.client.membership.share_consumer import Said, ShareConsumer
+
+    _partitions(cluster, topics, None)  # they are there
+    if on_terminal():
+        say(f"joining share group {group} ...")
+    return ShareConsumer(cluster, group, topics, Said[said or "ACCEPT"])
+
+
+def _read_shared(
+    member: ShareConsumer,
+    printer: Callable[[ConsumedRecord], None],
+    max_messages: int | None,
+    *,
+    exit_at_end: bool,
+) -> None:
+    """Print what a share group gives its member; what is said of it is said once it is printed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    commits = not member.gives_back
+    reading = Reading(member, printer, max_messages, exit_at_end, commits, "", joins=True)
+    try:
+        reading.run()
+    finally:
+        member.close()
     say(counted(reading.count, "record"))
 
 
@@ -229,6 +287,17 @@ def _safe_on_terminal(data: bytes | None) -> bytes:
     ).encode()
 
 
+class Source(Protocol):
+    """Where records come from, as part of a group or not."""
+
+    @property
+    def has_joined(self) -> bool: ...
+    @property
+    def is_at_end(self) -> bool: ...
+    def poll(self, timeout_s: float, at_most: int | None = None, /) -> list[ConsumedRecord]: ...
+    def commit(self) -> object: ...
+
+
 @dataclass
 class Reading:
     """Prints until there is enough, the end is reached, Ctrl-C, or nobody reads it any more.
@@ -237,12 +306,14 @@ class Reading:
     what was printed.  `hint` goes with what is said when it waits for the first record.
     """
 
-    consumer: Consumer
+    consumer: Source
     printer: Callable[[ConsumedRecord], None]
     max_messages: int | None
     exit_at_end: bool
     commits: bool
     hint: str
+    joins: bool = False
+    """Whether it is a member of a group, whatever it commits."""
     count: int = 0
     _told: bool = False
     _commit_due: float = 0.0
@@ -266,7 +337,8 @@ class Reading:
 
     @property
     def _is_at_end(self) -> bool:
-        return self.consumer.has_joined == self.commits and self.consumer.is_at_end
+        joins = self.joins or self.commits
+        return self.consumer.has_joined == joins and self.consumer.is_at_end
 
     def _step(self) -> None:
         left = None if self.max_messages is None else self.max_messages - self.count

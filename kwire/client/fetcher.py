@@ -173,7 +173,7 @@ class Fetcher:
                 continue
             if filtered is not None and filtered.hides(header):
                 continue
-            found += _records_from(partition, offset, view, position, header)
+            found += records_of(partition, offset, view, position, header)
         return Fetched(partition, found, next_offset, end)
 
 
@@ -242,7 +242,7 @@ class Aborted:
                 self._open.discard(header.producer_id)
 
 
-def _records_from(
+def records_of(
     partition: TopicPartition, offset: int, view: memoryview, position: int, header: BatchHeader
 ) -> list[ConsumedRecord]:
     """The records of a batch from `offset` on: the batch that holds it may begin before it."""

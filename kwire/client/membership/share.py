@@ -1,0 +1,94 @@
+"""A member of a share group (KIP-932): it is told which partitions to read, with others.
+
+It owns none of them, so nothing is handed over: it reads what it is told as soon as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
+from kwire.client.errors import BrokerRefused, ClientError, Misuse, UnsupportedRequest, check
+from kwire.client.membership.membership import OUTDATED, ROLE
+from kwire.codecs.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kwire.codecs.uuids import random_uuid, uuid_text
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+FIRST_BEATS_S: Final = 1.0
+"""Until there is a partition the coordinator is asked so often, whatever its interval."""
+
+
+class ShareMember:
+    """See the module; the owner calls `beat` often."""
+
+    def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str]) -> None:
+        self.group_id = group_id
+        self.topics = sorted(set(topics))
+        self.member_id = uuid_text(random_uuid(os.urandom))
+        self.epoch = JOIN_EPOCH
+        self.assignment: list[TopicPartition] = []
+        self._cluster = cluster
+        self._due = 0.0
+
+    def beat(self) -> None:
+        """Tell the coordinator that this member lives, if it is time, and hear what to read.
+
+        Raises what no further heartbeat can mend.
+        """
+        if time.monotonic() < self._due:
+            return
+        try:
+            self._hear(self._say())
+        except ClientError as error:
+            self._go_on_after(error)
+
+    def leave(self) -> None:
+        if self.epoch != JOIN_EPOCH:
+            request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, LEAVE_EPOCH)
+            self._cluster.coordinator(self.group_id, ROLE).call(request)
+            self.epoch = JOIN_EPOCH
+
+    def _say(self) -> ShareGroupHeartbeatResponse:
+        request = ShareGroupHeartbeatRequest(self.group_id, self.member_id, self.epoch)
+        if self.epoch == JOIN_EPOCH:
+            request.subscribed_topic_names = self.topics
+        connection = self._cluster.coordinator(self.group_id, ROLE)
+        try:
+            connection.version_for(request)
+        except UnsupportedRequest:
+            raise Misuse(f"{connection.address} has no share groups") from None
+        reply: ShareGroupHeartbeatResponse = connection.call(request)
+        check(reply.error_code, f"heartbeat in group {self.group_id}", reply.error_message)
+        return reply
+
+    def _hear(self, reply: ShareGroupHeartbeatResponse) -> None:
+        self.epoch = reply.member_epoch
+        if reply.assignment is not None:
+            ids = self._cluster.topic_ids(self.topics)
+            names = {topic_id: name for name, topic_id in ids.items()}
+            self.assignment = sorted(
+                TopicPartition(names[topic.topic_id], partition)
+                for topic in reply.assignment.topic_partitions
+                if topic.topic_id in names
+                for partition in topic.partitions
+            )
+        wait_s = reply.heartbeat_interval_ms / 1000 if self.assignment else FIRST_BEATS_S
+        self._due = time.monotonic() + wait_s
+
+    def _go_on_after(self, error: ClientError) -> None:
+        """Who is out comes in anew; raises what cannot be mended."""
+        self._due = time.monotonic() + BACKOFF_S
+        if isinstance(error, BrokerRefused) and error.code in OUTDATED:
+            self.epoch, self.assignment = JOIN_EPOCH, []
+            return
+        self._cluster.forget_coordinator(self.group_id)
+        if not error.retriable:
+            raise error
+        self._cluster.tell_of_trouble(error)

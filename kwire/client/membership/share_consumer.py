@@ -1,0 +1,239 @@
+"""Reading records of a share group, and saying what became of them.
+
+Each record is in this consumer's hands until its lock ends.  What nothing was said of is given back
+with the end of the session, which counts as a delivery.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final
+
+from kwire.client.cluster import BACKOFF_S, Cluster, TopicPartition
+from kwire.client.connection import Connection
+from kwire.client.errors import BrokerRefused, BrokerUnreachable, RequestTimedOut, check
+from kwire.client.fetcher import FETCH_SIZE_BYTES_MAX, ConsumedRecord, records_of
+from kwire.client.membership.share import ShareMember
+from kwire.codecs.batches import check_crc, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import share_acknowledge, share_fetch
+from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeRequest
+from kwire.codecs.messages.share_fetch import PartitionData, ShareFetchRequest
+
+ROLE: Final = "share"
+RECORDS_MAX: Final = 500
+"""Kafka's default of max.poll.records."""
+STRICT: Final = 1
+"""`share_acquire_mode`: no more records than were asked for, from version 2 on."""
+BEGIN_EPOCH, END_EPOCH = 0, -1
+_SESSION_OVER = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+
+
+class Said(IntEnum):
+    """What becomes of a record; the numbers are the protocol's."""
+
+    NO_RECORD = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+
+
+@dataclass(slots=True)
+class _Session:
+    """With one broker; it ends with its connection."""
+
+    connection: Connection
+    epoch: int = BEGIN_EPOCH
+    places: set[TopicPartition] = field(default_factory=set)
+    held: dict[TopicPartition, list[tuple[int, int, list[int]]]] = field(default_factory=dict)
+    """Runs of offsets of which nothing was said yet, and those among them that are records."""
+
+
+class ShareConsumer:
+    """See the module.  What is read is `said` of with each `commit`, as of one consumer."""
+
+    def __init__(self, cluster: Cluster, group_id: str, topics: Iterable[str], said: Said) -> None:
+        self._cluster = cluster
+        self._said = said
+        self._member = ShareMember(cluster, group_id, topics)
+        self._sessions: dict[int, _Session] = {}
+        self.is_at_end = False
+        """Whether there was nothing for this member when it asked last."""
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether nothing need be said of records: the end of the session gives them back."""
+        return self._said is Said.RELEASE
+
+    @property
+    def has_joined(self) -> bool:
+        return bool(self._member.assignment)
+
+    def poll(self, timeout_s: float, at_most: int | None = None) -> list[ConsumedRecord]:
+        """Records for this member; none once the time is up."""
+        self._member.beat()
+        try:
+            by_leader = self._cluster.by_leader(self._member.assignment)
+            for leader, topics in by_leader.items():
+                places = [each for partitions in topics.values() for each in partitions]
+                wait_s = timeout_s / len(by_leader)
+                found = self._fetch(leader, places, wait_s, at_most or RECORDS_MAX)
+                if found:
+                    self.is_at_end = False
+                    return found
+        except (BrokerUnreachable, RequestTimedOut, BrokerRefused) as error:
+            self._go_on_after(error)
+            return []
+        self.is_at_end = self.has_joined
+        if not by_leader:
+            time.sleep(timeout_s)
+        return []
+
+    def commit(self) -> None:
+        """Say what becomes of all records that were read."""
+        for leader, session in list(self._sessions.items()):
+            if session.held and not session.connection.closed:
+                self._acknowledge(leader, session)
+
+    def close(self) -> None:
+        """Give back what nothing was said of, and leave."""
+        group_id, member_id = self._member.group_id, self._member.member_id
+        for session in self._sessions.values():
+            if session.epoch != BEGIN_EPOCH and not session.connection.closed:
+                session.connection.call(ShareAcknowledgeRequest(group_id, member_id, END_EPOCH))
+        self._sessions.clear()
+        self._member.leave()
+
+    # -- the leaders
+
+    def _fetch(
+        self, leader: int, places: list[TopicPartition], wait_s: float, at_most: int
+    ) -> list[ConsumedRecord]:
+        session = self._session(leader)
+        new, gone = set(places) - session.places, session.places - set(places)
+        request = ShareFetchRequest(
+            self._member.group_id,
+            self._member.member_id,
+            session.epoch,
+            max_wait_ms=int(wait_s * 1000),
+            min_bytes=1,
+            max_bytes=FETCH_SIZE_BYTES_MAX,
+            max_records=at_most,
+            batch_size=at_most,
+            topics=[
+                share_fetch.FetchTopic(
+                    topic_id, [share_fetch.FetchPartition(index) for index in indexes]
+                )
+                for topic_id, indexes in self._by_id(new)
+            ],
+            forgotten_topics_data=[
+                share_fetch.ForgottenTopic(topic_id, indexes)
+                for topic_id, indexes in self._by_id(gone)
+            ],
+        )
+        if session.connection.version_for(request) >= 2:
+            request.share_acquire_mode = STRICT
+        reply = self._called(leader, session, request)
+        session.places = set(places)
+        return [
+            record
+            for topic in reply.responses
+            for data in topic.partitions
+            for record in self._take(session, topic.topic_id, data)
+        ]
+
+    def _session(self, leader: int) -> _Session:
+        connection = self._cluster.node(leader, ROLE)
+        session = self._sessions.get(leader)
+        if session is None or session.connection is not connection:
+            session = self._sessions[leader] = _Session(connection)
+        return session
+
+    def _called(
+        self, leader: int, session: _Session, request: ShareFetchRequest | ShareAcknowledgeRequest
+    ) -> Any:  # noqa: ANN401 - of either
+        reply = session.connection.call(request)
+        if reply.error_code:
+            del self._sessions[leader]
+        check(reply.error_code, f"share session with broker {leader}", reply.error_message)
+        session.epoch += 1
+        return reply
+
+    def _take(
+        self, session: _Session, topic_id: bytes, data: PartitionData
+    ) -> list[ConsumedRecord]:
+        """The records of a partition that this member has; others come in the same batches."""
+        place = TopicPartition(self._cluster.topic_name(topic_id) or "", data.partition_index)
+        check(data.error_code, f"share fetch of {place}", data.error_message)
+        records = _records(place, data)
+        mine = []
+        for run in data.acquired_records:
+            of_run = [r for r in records if run.first_offset <= r.offset <= run.last_offset]
+            offsets = [record.offset for record in of_run]
+            held = session.held.setdefault(place, [])
+            held.append((run.first_offset, run.last_offset, offsets))
+            mine += of_run
+        return mine
+
+    def _acknowledge(self, leader: int, session: _Session) -> None:
+        held, session.held = session.held, {}
+        ids = self._cluster.topic_ids(sorted({place.topic for place in held}))
+        topics: dict[bytes, list[share_acknowledge.AcknowledgePartition]] = {}
+        for place, runs in held.items():
+            if place.topic in ids:
+                batches = [self._batch(*run) for run in runs]
+                topics.setdefault(ids[place.topic], []).append(
+                    share_acknowledge.AcknowledgePartition(place.partition, batches)
+                )
+        request = ShareAcknowledgeRequest(
+            self._member.group_id,
+            self._member.member_id,
+            session.epoch,
+            topics=[share_acknowledge.AcknowledgeTopic(*each) for each in topics.items()],
+        )
+        reply = self._called(leader, session, request)
+        for topic in reply.responses:
+            for told in topic.partitions:
+                what = f"acknowledge records of {self._cluster.topic_name(topic.topic_id)}"
+                check(told.error_code, what, told.error_message)
+
+    def _batch(
+        self, first: int, last: int, offsets: list[int]
+    ) -> share_acknowledge.AcknowledgementBatch:
+        records = set(offsets)
+        said = [
+            int(self._said if offset in records else Said.NO_RECORD)
+            for offset in range(first, last + 1)
+        ]
+        return share_acknowledge.AcknowledgementBatch(first, last, said)
+
+    def _by_id(self, places: Iterable[TopicPartition]) -> list[tuple[bytes, list[int]]]:
+        wanted: dict[str, list[int]] = {}
+        for place in sorted(places):
+            wanted.setdefault(place.topic, []).append(place.partition)
+        ids = self._cluster.topic_ids(sorted(wanted))
+        return [(ids[name], indexes) for name, indexes in wanted.items() if name in ids]
+
+    def _go_on_after(self, error: BrokerUnreachable | RequestTimedOut | BrokerRefused) -> None:
+        over = isinstance(error, BrokerRefused) and error.code in _SESSION_OVER
+        if not over and not error.retriable:
+            raise error
+        self._cluster.tell_of_trouble(error)
+        for topic in self._member.topics:
+            self._cluster.forget_leader(topic)
+        time.sleep(BACKOFF_S)
+
+
+def _records(place: TopicPartition, data: PartitionData) -> list[ConsumedRecord]:
+    batches = data.records or b""
+    assert isinstance(batches, bytes | memoryview), "decoding makes slices of the frame"
+    view = memoryview(batches)
+    found: list[ConsumedRecord] = []
+    for position, header in iter_batches(view):
+        check_crc(view, position, header)
+        if not header.is_control:
+            found += records_of(place, header.base_offset, view, position, header)
+    return found
