@@ -64,8 +64,7 @@ class ShareFetch:
         Whoever asks for no bytes at all (`min_bytes`) is answered at once, unless no partition has
         room for another record on its way.
         """
-        for place in self._places:
-            await self._open(place)
+        await self._open_all()
         if not self._led or self._is_answered():
             return self.found
         waiters = []
@@ -97,12 +96,27 @@ class ShareFetch:
                 size_bytes += 0 if region is None else len(region)
         return size_bytes
 
-    async def _open(self, place: Place) -> None:
-        led = await self._shares.led(ShareKey(self._group_id, *place))
-        if isinstance(led, LedPartition):
-            self._led[place] = led
-        else:
-            self.found[place] = self._refused(place, led)
+    async def _open_all(self) -> None:
+        """What is known of partitions that nobody has read yet is asked for at the same time."""
+        opened: dict[Place, LedPartition | ErrorCode] = {}
+
+        async def open_one(place: Place, key: ShareKey) -> None:
+            opened[place] = await self._shares.led(key)
+
+        async with trio.open_nursery() as nursery:
+            for place in self._places:
+                key = ShareKey(self._group_id, *place)
+                led = self._shares.find(key)
+                if led is None:
+                    nursery.start_soon(open_one, place, key)
+                else:
+                    opened[place] = led
+        for place in self._places:
+            found = opened[place]
+            if isinstance(found, LedPartition):
+                self._led[place] = found
+            else:
+                self.found[place] = self._refused(place, found)
 
     def _refused(self, place: Place, error: ErrorCode) -> PartitionData:
         data = PartitionData(partition_index=place[1], error_code=error, records=b"")

@@ -15,11 +15,17 @@ from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffse
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.codecs.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
 from kwire.codecs.messages.share_acknowledge import ShareAcknowledgeResponse
-from kwire.codecs.messages.share_fetch import ShareFetchResponse
+from kwire.codecs.messages.share_fetch import (
+    FetchPartition,
+    FetchTopic,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.cases.share_group import ACCEPT, acknowledge, fetch, heartbeat
 from kwire.conformance.wire.cases.share_offsets import alter, describe
+from kwire.sharing import states
 from tests.coordinators.cluster import OFFSETS, Cluster, Member, cluster
 from tests.inside import RawClient, port_of, until
 
@@ -168,6 +174,25 @@ async def test_states_move_with_their_coordinator(tmp_path: Path) -> None:
 async def _comes_back(made: Cluster) -> None:
     await trio.sleep(0.2)
     made.elect(STATES, 0, 1)
+
+
+async def test_all_partitions_wait_for_a_coordinator_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not one after the other, until the client has given up."""
+    monkeypatch.setattr(states, "PAUSES_S", (0.5,))
+    count = 8
+    async with three_brokers(tmp_path) as made, connected(made, 3) as client:
+        made.create("many", *[(3, 1, 2)] * count)
+        topic_id = b"many".ljust(16, b"-")
+        made.elect(STATES, 0, -1)
+        partitions = [FetchPartition(index) for index in range(count)]
+        request = ShareFetchRequest("g", "m", 0, 0, 0, 1 << 20, 10, 10)
+        request.topics = [FetchTopic(topic_id, partitions)]
+        with trio.fail_after(0.5 * count):
+            told = await client.ask(request, 2, ShareFetchResponse)
+        errors = [each.error_code for each in told.responses[0].partitions]
+        assert errors == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * count
 
 
 async def test_a_group_is_deleted_with_its_states(tmp_path: Path) -> None:
