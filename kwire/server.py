@@ -18,6 +18,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -39,6 +40,10 @@ log = logging.getLogger("kwire.server")
 Prepare = Callable[[Broker], Awaitable[None]]
 """What is done with a broker before anybody is let in."""
 
+Declare = Callable[[socket.socket], Awaitable[None]]
+"""What is asked of a broker before anybody is let in, as a client asks over that connection; who
+asks may do everything."""
+
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _YOUNG_GENERATION = 20_000
@@ -54,13 +59,15 @@ def run(
     metadata: Path | None = None,
     prepare: Prepare | None = None,
     control: Control | None = None,
+    declare: Declare | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
     `exit_on_eof`: also until standard input ends, which is when whoever holds its other end does.
     `metadata`: who holds that of the cluster listens there (kwire.startup.open_broker).
     `control` is what a test asks of it (kwire.control).
-    `prepare` has its turn when all is there and nobody is let in yet.
+    `prepare` has its turn when all is there and nobody is let in yet, `declare` when requests can
+    be answered, too.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
@@ -72,8 +79,7 @@ def run(
             on_ready,
             exit_on_eof,
             metadata,
-            prepare,
-            control,
+            partial(serve, prepare=prepare, control=control, declare=declare),
             clock=None if control is None else control.clock,
         )
     except BaseExceptionGroup as group:
@@ -95,8 +101,7 @@ async def _run_until_told(
     on_ready: Callable[[Broker], None] | None,
     exit_on_eof: bool,
     metadata: Path | None,
-    prepare: Prepare | None,
-    control: Control | None,
+    running: Callable[..., Awaitable[None]],
 ) -> None:
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -104,7 +109,7 @@ async def _run_until_told(
         async def serve_to_the_end(
             task_status: trio.TaskStatus[Broker] = trio.TASK_STATUS_IGNORED,
         ) -> None:
-            await serve(config, stop, metadata, task_status, prepare=prepare, control=control)
+            await running(config, stop, metadata, task_status)
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(_stop_on_signal, stop)
@@ -160,6 +165,7 @@ async def serve(
     *,
     prepare: Prepare | None = None,
     control: Control | None = None,
+    declare: Declare | None = None,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
     with ExitStack() as sockets:
@@ -187,6 +193,9 @@ async def serve(
                 from kwire.control.server import serve as serve_control
 
                 await background.start(serve_control, control)
+            if declare is not None:
+                with server.own_client(background) as client:
+                    await declare(client)
             async with trio.open_nursery() as nursery:
                 for endpoint, listening in zip(config.listeners, bound, strict=True):
                     nursery.start_soon(server.accept, listening, endpoint.listener, nursery)

@@ -19,6 +19,7 @@ ROOMS = {
     **FOLDERS,
     "kwire.client": "kwire/client",
     "kwire.coordinator": "kwire/coordinator",
+    "kwire.declared": "kwire/declared",
     "kwire.faults": "kwire/faults",
     "kwire.metadata": "kwire/metadata",
     "kwire.security.sasl": "kwire/security/sasl",
@@ -39,14 +40,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.share": {"kwire.codecs", "kwire.metadata", "kwire.coordinator", "kwire.groups"},
     "kwire.client": {"kwire", "kwire.codecs", "kwire.security.sasl"},  # CLOSED says what of them
     "kwire.conformance": {"kwire.codecs", "kwire.testing"},
+    "kwire.declared": {"kwire.metadata"},
     "kwire.faults": {"kwire.codecs"},
     "kwire.security.sasl": set(),
-    "kwire.testing": {"kwire.client", "kwire.codecs"},
+    "kwire.testing": {"kwire.client", "kwire.codecs", "kwire.declared"},
     "kwire.tracing": {"kwire.codecs", "kwire.faults"},
     "kwire": {
         "kwire.client",
         "kwire.codecs",
         "kwire.coordinator",
+        "kwire.declared",
         "kwire.faults",
         "kwire.groups",
         "kwire.log",
@@ -61,10 +64,11 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 DOORS: dict[str, str] = {
     "kwire/cli/conformance.py": "kwire.conformance",
+    "kwire/testing/declared.py": "kwire",
     "kwire/testing/saved.py": "kwire",
 }
 """Modules that hand on to a room their own may not import: the command line names the command, and
-tests read the files that `kwire consume` writes."""
+tests read the files that `kwire consume` writes, and those of `kwire apply`."""
 
 CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
@@ -136,7 +140,9 @@ ONLY_IN: dict[str, set[str]] = {
 }
 """What an extra brings may be imported by these folders alone: `pip install kwire` lacks it."""
 
-IMPORT_NAMES = {"google_re2": "re2", "pyjwt": "jwt", "python_snappy": "snappy"}
+IMPORT_NAMES = {
+    "google_re2": "re2", "pyjwt": "jwt", "python_snappy": "snappy", "pyyaml": "yaml",
+}  # fmt: skip
 """Distributions whose import name is another than their own."""
 
 

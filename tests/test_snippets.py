@@ -84,6 +84,8 @@ def test_every_block_is_run_by_a_test() -> None:
             continue  # tests/pipeline/test_guide.py
         if found.page == "docs/testing.md":
             continue  # tests/testing/test_guide.py
+        if found.page == "docs/declared-state.md":
+            continue  # tests/declared/test_guide.py
         if found.page == "docker/README.md":
             continue  # tests/docker: the recipes' settings, and the image where it can be built
         assert found.first_line.startswith(tuple(ELSEWHERE)), found

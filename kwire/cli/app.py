@@ -30,6 +30,8 @@ COMMANDS = {
     "acls": "Show, add and remove rules of who may do what.",
     "tokens": "Create, show, renew and end delegation tokens.",
     "quotas": "Show and set what users, clients and addresses may ask for.",
+    "apply": "Have a cluster be as a file declares it.",
+    "export": "Write what a cluster has as such a file.",
     "telemetry": "Show what clients are asked to push of their metrics, and pushed.",
     "fault": "Have requests befallen by faults, for a test.",
     "trace": "Show requests and their answers as they come.",
@@ -46,9 +48,11 @@ COMMANDS = {
 imports none of them."""
 
 FOLDERS = {
+    "apply": "declaring",
     "certs": "securing",
     "clock": "testing",
     "doctor": "securing",
+    "export": "declaring",
     "fault": "testing",
     "tokens": "securing",
     "trace": "testing",

@@ -20,8 +20,9 @@ from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.cli.declaring.files import Declaration
     from kwire.control.service import Control
-    from kwire.server import Prepare
+    from kwire.server import Declare, Prepare
     from kwire.settings import BrokerConfig
 
 DATA_DIR = "kwire-data"
@@ -55,6 +56,8 @@ class Hosting(NamedTuple):
     """Whether it ends when its standard input does."""
     control: int | None = None
     """The port at which tests ask for faults."""
+    declaration: Declaration | None = None
+    """What it is to have before it is ready."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -81,6 +84,13 @@ log = logging.getLogger("kwire.serve")
     metavar="PORT",
     help="Let tests ask for faults at http://127.0.0.1:PORT (docs/testing.md).",
 )
+@click.option(
+    "--apply",
+    "declared",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Have what FILE declares, as `kwire apply`, before it is ready (docs/declared-state.md).",
+)
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 @click.option("--renewable", is_flag=True, hidden=True, help="As kwire.testing orders on stdin.")
@@ -94,6 +104,7 @@ def command(
     brokers: int | None,
     secure: bool,
     control: int | None,
+    declared: Path | None,
     exit_on_eof: bool,
     container: bool,
     renewable: bool,
@@ -112,15 +123,17 @@ def command(
       kwire serve --brokers 3                           localhost:9092, 9093 and 9094
       kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 alone
       kwire serve --secure                              TLS and SCRAM; ready client.properties
+      kwire serve --apply cluster.yaml                  topics, users, records ... from the start
     \b
     Clients in other containers or on other machines: listen on all interfaces, and advertise an
     address that they can reach.
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
-    hosting = Hosting(exit_on_eof, control)
-    if control is not None and brokers is not None:
-        raise click.UsageError("--control is for one broker")
+    for option, given in (("--control", control), ("--apply", declared)):
+        if given is not None and brokers is not None:
+            raise click.UsageError(f"{option} is for one broker")
+    hosting = Hosting(exit_on_eof, control, _declaration(declared))
     if secure and (brokers is not None or properties is not None or container):
         raise click.UsageError("--secure is for one broker with settings by --set only")
     if brokers is not None:
@@ -147,6 +160,15 @@ def command(
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
+
+
+def _declaration(source: Path | None) -> Declaration | None:
+    """What the file declares; where that is not to be understood the broker does not start."""
+    if source is None:
+        return None
+    from kwire.cli.declaring.apply import loaded
+
+    return loaded(source)
 
 
 def serve(
@@ -259,6 +281,7 @@ def run(
             exit_on_eof=hosting.exit_on_eof,
             prepare=prepare,
             control=controlled(hosting.control),
+            declare=declared_at_start(hosting.declaration, config),
         )
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
@@ -266,6 +289,19 @@ def run(
     except OSError as error:
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
+
+
+def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> Declare | None:
+    """What has it all there before anybody is let in.  Raises ConfigError."""
+    if declaration is None:
+        return None
+    if config.zookeeper_connect is not None:
+        from kwire.settings import ConfigError
+
+        raise ConfigError("--apply is for a broker by itself: `kwire apply` changes a cluster")
+    from kwire.cli.declaring.at_start import declaring
+
+    return declaring(declaration)
 
 
 def controlled(port: int | None) -> Control | None:

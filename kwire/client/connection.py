@@ -85,18 +85,22 @@ class Connection:
         self._client_id = client_id
         self._pending: deque[Pending] = deque()
         self._next_correlation_id = 0
-        try:
-            self._socket = socket.create_connection((host, port), timeout_s)
-            if security is not None:
-                self._socket = security.wrap(self._socket, host)
-        except OSError as error:
-            raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._opened(security)
         self.closed = False
         self._login = None if security is None else security.login
         self._logged_in_until = float("inf")
         self._negotiate()
         self._log_in()
+
+    def _opened(self, security: ClientSecurity | None) -> socket.socket:
+        try:
+            opened = socket.create_connection((self.host, self.port), self.timeout_s)
+            if security is not None:
+                opened = security.wrap(opened, self.host)
+        except OSError as error:
+            raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
 
     @property
     def address(self) -> str:

@@ -197,6 +197,18 @@ class ConnectionServer:
         limits.add(listener, host)
         nursery.start_soon(self._run, connection, name=context.connection_id)
 
+    def own_client(self, nursery: trio.Nursery) -> socket.socket:
+        """The client's end of a connection that comes by no listener, and may do everything."""
+        from kwire.network.own import OwnConnection, own_context
+
+        client, served = socket.socketpair()
+        served.setblocking(False)
+        context = own_context(self._broker.config)
+        transport = PlainTransport(served)
+        connection = OwnConnection(self._broker, transport, context, self._memory, self._ready)
+        nursery.start_soon(connection.run, name=context.connection_id)
+        return client
+
     def _connect(self, client: socket.socket, context: Context) -> Connection:
         memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
         if self._control is not None:

@@ -34,6 +34,7 @@ from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerStartError, hold_lifeline
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
 from kwire.testing.traces import Trace
+from kwire.testing.values import Path as AnyPath
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,9 +45,19 @@ SHOWN_RECORDS_MAX: Final = 20
 
 
 class Kafka(Startable):
-    """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one."""
+    """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, port: int = 0) -> None:
+    `declared` is what each fresh broker has from the start, as `apply` takes it.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        port: int = 0,
+        declared: AnyPath | Mapping[str, object] | None = None,
+    ) -> None:
+        self.declared = declared
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.control_port = free_port() if find_spec("h11") is not None else None
@@ -74,6 +85,7 @@ class Kafka(Startable):
         self._spawn()
         try:
             self._start_broker()
+            self._declare()
         except BaseException:
             self.stop()
             raise
@@ -100,6 +112,7 @@ class Kafka(Startable):
         self._number += 1
         self._start_broker()
         self._tell("remove", before)
+        self._declare()
 
     def shut_down(self) -> int:
         """Have the broker end cleanly (SIGTERM), until `start`; its exit status."""
@@ -283,6 +296,20 @@ class Kafka(Startable):
         with connected(self.bootstrap) as cluster:
             create_topic(cluster, name, partitions=partitions, configs=configs)
         return self.topic(name)
+
+    def apply(self, declared: AnyPath | Mapping[str, object], *, prune: bool = False) -> list[str]:
+        """Have topics, records, users, rules and all else that a file of `kwire apply` declares,
+        or a dict that says the same; what was changed, as that command shows it.
+
+        `prune` removes what is not declared.  Raises DeclarationError, NotApplied, ClientError.
+        """
+        from kwire.testing.declared import apply
+
+        return apply(self.bootstrap, declared, prune=prune)
+
+    def _declare(self) -> None:
+        if self.declared is not None:
+            self.apply(self.declared)
 
     def topics(self) -> list[str]:
         """The names of all topics but Kafka's own.  Raises ClientError."""

@@ -2,6 +2,7 @@
 
     kafka            a broker for the session, of each worker of pytest-xdist its own
     kafka_settings   its settings: a fixture of this name in conftest.py goes before this one
+    kafka_declared   what it has from the start, as `kwire apply` takes it: to be overridden, too
     kafka_topic      a new topic with a name of the test's own
     kafka_faults     what befalls requests, during this test alone
     kafka_trace      the requests of this test and their answers, decoded
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kwire.testing.kafka import Kafka
     from kwire.testing.topics import Topic
     from kwire.testing.traces import Trace
+    from kwire.testing.values import Path
 
 LOGGED_MAX: Final = 10_000
 """Characters of the log that are attached, the last ones."""
@@ -44,7 +46,16 @@ def kafka_settings() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="session")
-def kafka(kafka_settings: Mapping[str, str]) -> Iterator[Kafka]:
+def kafka_declared() -> Path | Mapping[str, object] | None:
+    """A file of `kwire apply`, or a dict that says the same, which the session's broker has from
+    the start and after each reset: a fixture to be overridden."""
+    return None
+
+
+@pytest.fixture(scope="session")
+def kafka(
+    kafka_settings: Mapping[str, str], kafka_declared: Path | Mapping[str, object] | None
+) -> Iterator[Kafka]:
     """A broker for all tests that use topics and groups of their own; `kafka.bootstrap` is where.
 
     Where a test has ended it, by a fault or by `kafka.kill()`, `kafka_topic` and `kafka_reset`
@@ -52,7 +63,7 @@ def kafka(kafka_settings: Mapping[str, str]) -> Iterator[Kafka]:
     """
     from kwire.testing.kafka import Kafka
 
-    with Kafka(kafka_settings) as broker:
+    with Kafka(kafka_settings, declared=kafka_declared) as broker:
         yield broker
 
 
