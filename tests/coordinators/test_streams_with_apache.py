@@ -1,0 +1,74 @@
+"""A streams group in the hands of Apache Kafka 4.3.1: it goes there and back with its members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.streams_group_describe import (
+    DescribedGroup,
+    StreamsGroupDescribeRequest,
+)
+from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.conformance.wire.cases.streams_group import assigned, counting, heartbeat, join
+from kwire.conformance.wire.stage import SETUP, Stage
+from kwire.testing import BrokerProcess
+from tests.clients.waiting import eventually
+from tests.conftest import finish
+from tests.streams_stage import stage_on
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.num.standby.replicas": "1",
+    "group.streams.session.timeout.ms": "60000",
+}
+PREFIX, GROUP = "app", "app-g"
+SAYS_NOTHING = {"active_tasks": None, "standby_tasks": None, "warmup_tasks": None}
+
+
+def described(stage: Stage, member: str, epoch: int) -> DescribedGroup:
+    """Once a member was heard of, so that the broker has looked at the topology's topics."""
+    request = heartbeat(GROUP, member, epoch, **SAYS_NOTHING)
+    eventually(lambda: stage.ask(request).error_code, ErrorCode.NONE)
+    group: DescribedGroup = stage.ask(StreamsGroupDescribeRequest([GROUP])).groups[0]
+    group.members.sort(key=lambda each: each.member_id)
+    return group
+
+
+def test_a_group_goes_from_apache_to_kwire_and_back(
+    apache_kafka_libs: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "apache"
+    node = ApacheKafka(root, settings=SETTINGS)
+    with node:
+        stage = stage_on(node.bootstrap, PREFIX)
+        topology = counting(stage, stage.topic(partitions=2))
+        epoch = assigned(stage, join(GROUP, "first", topology))
+        stage.ask(join(GROUP, "second", topology))
+        by_apache = described(stage, "first", epoch)
+        stage.close_connection(SETUP)
+    broker = BrokerProcess(tmp_path / "kwire", {"node.id": "1", **SETTINGS})
+    broker.settings["log.dirs"] = str(root / "data")
+    broker.start()
+    try:
+        stage = stage_on(broker.bootstrap, PREFIX)
+        assert described(stage, "first", epoch) == by_apache
+        stage.ask(join(GROUP, "third", topology))
+        by_kwire = described(stage, "first", epoch)
+        stage.close_connection(SETUP)
+    finally:
+        finish(broker)
+    assert by_kwire.group_epoch == by_apache.group_epoch + 1
+    assert [len(each.target_assignment.active_tasks) for each in by_kwire.members] != [0, 0, 0]
+    with node:
+        stage = stage_on(node.bootstrap, PREFIX)
+        again = described(stage, "first", epoch)
+        again.topology = by_kwire.topology  # it has no sizes until something is written
+        assert again == by_kwire
+        stage.close_connection(SETUP)
