@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import takewhile
 from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
@@ -209,10 +210,9 @@ class SharePartition:
             is_suspect = limits.is_suspect(run.delivery)
             if is_suspect and acquired:
                 break
-            last = _last_of(run, left, at_most)
-            if is_suspect:
-                last = min(last, run.first + limits.portion(run) - 1)
-            for piece in self._runs.within(run.first, last):
+            most = limits.portion(run) if is_suspect else len(run)
+            last = run.first + (min(most, left) if at_most else most) - 1
+            for piece in self._alike(run, min(last, read[-1][1])):
                 count = piece.delivery.times + 1
                 piece.delivery = Delivery(DeliveryState.ACQUIRED, count, member_id, delivery_until)
                 left -= len(piece)
@@ -226,6 +226,13 @@ class SharePartition:
         self._note_together(told)
         self._runs.forget_done()
         return told
+
+    def _alike(self, run: Run, last: int) -> list[Run]:
+        """What is available from a run on, delivered as often as it."""
+        runs = self._runs.within(run.first, last)
+        return list(
+            takewhile(lambda each: each.is_available and each.delivery == run.delivery, runs)
+        )
 
     def _note_together(self, told: Iterable[Acquired]) -> None:
         """Of what is delivered for the first time."""
@@ -348,10 +355,6 @@ def _given_back(delivery: Delivery, limits: ShareLimits) -> Delivery:
     again = delivery.times < limits.max_deliveries
     state = DeliveryState.AVAILABLE if again else DeliveryState.ARCHIVED
     return Delivery(state, delivery.times, NOBODY, NO_LOCK)
-
-
-def _last_of(run: Run, left: int, at_most: bool) -> int:
-    return min(run.last, run.first + left - 1) if at_most else run.last
 
 
 def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:

@@ -238,9 +238,9 @@ def test_what_is_given_back_too_often_is_delivered_in_portions(
     limit: int, portions: list[tuple[int, int]]
 ) -> None:
     """As Apache Kafka 4.3.1 does."""
-    limits = ShareLimits(max_deliveries=limit)
+    limits, read = ShareLimits(max_deliveries=limit), [(0, 1), (2, 4), (5, 5)]
     partition, found = begun(), []
-    while told := partition.acquire("a", [(0, 5)], MANY, MANY, NOW_MS, limits):
+    while told := partition.acquire("a", read, MANY, MANY, NOW_MS, limits):
         ((first, last, _),) = told
         found.append((first, last))
         said = AcknowledgedBatch(first, last, [RELEASE])
