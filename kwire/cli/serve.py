@@ -58,6 +58,8 @@ class Hosting(NamedTuple):
     """The port at which tests ask for faults."""
     declaration: Declaration | None = None
     """What it is to have before it is ready."""
+    max_versions: Mapping[int, int] | None = None
+    """By API key, where clients are not told of all."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -91,6 +93,13 @@ log = logging.getLogger("kwire.serve")
     metavar="FILE",
     help="Have what FILE declares, as `kwire apply`, before it is ready (docs/declared-state.md).",
 )
+@click.option(
+    "--max-version",
+    "max_versions",
+    multiple=True,
+    metavar="API=N",
+    help="Look like an older broker: clients are told of no higher version. With --control.",
+)
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")
 @click.option("--renewable", is_flag=True, hidden=True, help="As kwire.testing orders on stdin.")
@@ -105,6 +114,7 @@ def command(
     secure: bool,
     control: int | None,
     declared: Path | None,
+    max_versions: tuple[str, ...],
     exit_on_eof: bool,
     container: bool,
     renewable: bool,
@@ -133,7 +143,9 @@ def command(
     for option, given in (("--control", control), ("--apply", declared)):
         if given is not None and brokers is not None:
             raise click.UsageError(f"{option} is for one broker")
-    hosting = Hosting(exit_on_eof, control, _declaration(declared))
+    if max_versions and control is None:
+        raise click.UsageError("--max-version takes --control")
+    hosting = Hosting(exit_on_eof, control, _declaration(declared), _versions(max_versions))
     if secure and (brokers is not None or properties is not None or container):
         raise click.UsageError("--secure is for one broker with settings by --set only")
     if brokers is not None:
@@ -149,7 +161,8 @@ def command(
 
         start_logging(log_level)
         wanted = developed(with_shorthands(dict(settings), data, port))
-        serve_renewable(wanted, partial(run_forked, hosting), owns)
+        run_it = partial(run_forked, hosting)
+        serve_renewable(wanted, run_it, owns, is_controlled=control is not None)
         return
     try:
         if secure:
@@ -280,7 +293,7 @@ def run(
             tell_ready,
             exit_on_eof=hosting.exit_on_eof,
             prepare=prepare,
-            control=controlled(hosting.control),
+            control=controlled(hosting),
             declare=declared_at_start(hosting.declaration, config),
         )
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
@@ -304,16 +317,28 @@ def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> 
     return declaring(declaration)
 
 
-def controlled(port: int | None) -> Control | None:
+def controlled(hosting: Hosting) -> Control | None:
     """What tests ask of the broker, if that was asked for."""
-    if port is None:
+    if hosting.control is None:
         return None
     if importlib.util.find_spec("h11") is None:
         log.error("--control takes h11, which is not installed: pip install 'kwire[testing]'")
         raise SystemExit(EXIT_FAILURE)
     from kwire.control.service import Control
 
-    return Control(port)
+    return Control(hosting.control, hosting.max_versions)
+
+
+def _versions(said: tuple[str, ...]) -> dict[int, int] | None:
+    if not said:
+        return None
+    from kwire.control.versions import read_max_versions
+    from kwire.faults.rules import BadRule
+
+    try:
+        return read_max_versions(said)
+    except BadRule as problem:
+        raise click.UsageError(f"--max-version: {problem}") from None
 
 
 def tell_configuration(config: BrokerConfig, path: Path | None) -> None:

@@ -12,7 +12,6 @@ import time
 from typing import Final
 
 import trio
-import trio.testing
 
 from kwire.broker import Broker
 
@@ -59,11 +58,14 @@ class ControlledClock(trio.abc.Clock):
         if self.ahead_ms + by_ms > AHEAD_MS_MAX:
             raise TooFar("a clock is not ahead by more than a hundred years")
         async with self._advancing:
+            # Imported when it is needed: it brings pytest where that is installed, 80 ms.
+            from trio.testing import wait_all_tasks_blocked
+
             end_ms = self.ahead_ms + by_ms
             least_ms = max(1, by_ms // STEPS_MAX)
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             while (left_ms := end_ms - self.ahead_ms) > 0:
                 next_s = trio.lowlevel.current_statistics().seconds_to_next_deadline
                 next_ms = left_ms if next_s * 1000 >= left_ms else int(next_s * 1000) + 1
                 self.ahead_ms += min(left_ms, max(next_ms, least_ms))
-                await trio.testing.wait_all_tasks_blocked()
+                await wait_all_tasks_blocked()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 
 from kwire.control.clock import ControlledClock
+from kwire.control.versions import MaxVersions
 from kwire.faults.machine import Faults
 from kwire.faults.rules import Draw
 from kwire.tracing.traces import Traces
@@ -14,8 +16,10 @@ from kwire.tracing.traces import Traces
 class Control:
     """Of one broker; `port` is where it is asked, on this machine's own address."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, max_versions: Mapping[int, int] | None = None) -> None:
+        """`max_versions` are those that clients are told of, by API key, where not all."""
         self.port = port
+        self.versions = MaxVersions(max_versions or {})
         self.clock = ControlledClock()
         self.faults = Faults(_chance, self.clock.now_ms)
         self.traces = Traces(self.clock.now_ms, time.monotonic)

@@ -277,10 +277,11 @@ def _apis(said: Mapping[str, Any]) -> tuple[ApiKey, ...]:
     names = [names] if isinstance(names, str | int) else names
     if not isinstance(names, list):
         raise BadRule('api is a name, as "Produce", or a list of names')
-    return tuple(map(_api, names))
+    return tuple(map(api_of, names))
 
 
-def _api(name: object) -> ApiKey:
+def api_of(name: object) -> ApiKey:
+    """The key of an API by its name, however it is written, or its number.  Raises BadRule."""
     if isinstance(name, int) and name in ApiKey._value2member_map_:
         return ApiKey(name)
     by_name = {api_name(key).lower(): key for key in ApiKey}

@@ -54,6 +54,8 @@ class _Controlled(Connection):
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
     ) -> Frame | Awaitable[Frame | None] | None:
         faults, traces = self.control.faults, self.control.traces
+        if self.control.versions:
+            binding = self.control.versions.bound(binding)
         if not (faults or traces):
             return super()._handle(binding, correlation_id, request, frame)
         asked = self._asked(binding, request)

@@ -47,7 +47,8 @@ SHOWN_RECORDS_MAX: Final = 20
 class Kafka(Startable):
     """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
 
-    `declared` is what each fresh broker has from the start, as `apply` takes it.
+    `declared` is what each fresh broker has from the start, as `apply` takes it.  With
+    `max_versions`, as {"Produce": 7}, it looks like an older broker to its clients.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class Kafka(Startable):
         *,
         port: int = 0,
         declared: AnyPath | Mapping[str, object] | None = None,
+        max_versions: Mapping[str, int] | None = None,
     ) -> None:
         self.declared = declared
+        self.max_versions = dict(max_versions or {})
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.control_port = free_port() if find_spec("h11") is not None else None
@@ -173,6 +176,7 @@ class Kafka(Startable):
         command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
         if self.control_port is not None:
             command.append(f"--control={self.control_port}")
+        command += [f"--max-version={api}={number}" for api, number in self.max_versions.items()]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, f"--owns={self._folder.path}", *sets],

@@ -39,6 +39,11 @@ log = logging.getLogger("kwire.serve")
 AT_ONCE: Final = ("kwire.server", "kwire.handlers.api_versions", "kwire.handlers.metadata")
 """Modules that the first broker waits for."""
 
+OF_CONTROL: Final = ("kwire.control.service", "kwire.control.server")
+"""Likewise, where it is controlled."""
+
+IN_TIME_OF_CONTROL: Final = ("kwire.network.controlled",)
+
 IN_TIME: Final = (
     "kwire.metadata_view",
     "kwire.handlers.produce",
@@ -68,13 +73,16 @@ Run = Callable[[Mapping[str, str], Callable[["Broker"], None]], None]
 """Serve by these settings to the end, and call that when all is ready."""
 
 
-def serve_renewable(settings: Mapping[str, str], run: Run, owned: Path | None) -> None:
+def serve_renewable(
+    settings: Mapping[str, str], run: Run, owned: Path | None, *, is_controlled: bool
+) -> None:
     """Take orders until standard input ends; `owned` is a folder that goes with this process."""
-    for module in AT_ONCE:
+    for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
+    later = (*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME)
     renewable = Renewable(settings, run)
     try:
-        for order in orders(iter(IN_TIME)):
+        for order in orders(iter(later)):
             if answer := renewable.obey(order):
                 os.write(1, f"{answer}\n".encode())
     except BrokenPipeError:
