@@ -11,7 +11,15 @@ import click
 from rich.console import Console
 
 from kwire.conformance.apache_kafka import ApacheKafkaError
-from kwire.conformance.bench import encrypted, machine, report, spark, steady
+from kwire.conformance.bench import (
+    encrypted,
+    machine,
+    rebalancing,
+    report,
+    shares,
+    spark,
+    steady,
+)
 from kwire.conformance.bench.against import compared
 from kwire.conformance.bench.brokers import (
     Apache,
@@ -42,6 +50,8 @@ PARTS = (
 )
 OPEN_FILES = 16_384  # connections on both ends, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
+OTHER_PROGRAMS = (spark, steady, encrypted, shares, rebalancing)
+"""Each writes a section of the report, which a whole run of this one keeps."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
 FIRST_SECONDS_ROUNDS = 3
@@ -139,8 +149,8 @@ def main(
     if output is not None:
         text = report.markdown(sections, machine.facts(), HOW, Apache.name)
         before = output.read_text() if output.exists() else ""
-        for heading in (spark.HEADING, steady.HEADING, encrypted.HEADING):
-            text = report.keep_section(text, before, heading)
+        for part in OTHER_PROGRAMS:
+            text = report.keep_section(text, before, part.HEADING)
         output.write_text(text)
         console.print(f"written: {output}")
 

@@ -1,0 +1,189 @@
+"""`python -m kwire.conformance.bench.rebalancing`: hundreds of members until each has its share.
+
+They join at once, one leaves, many leave at once: timed is how long the others take to have each
+partition once, and as many as anybody else, or one more.  Then all send heartbeats, and then
+commits, as fast as they are answered.  The members are those of `members.py`, in this process, on
+the broker's own cores: the same program on both brokers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from base64 import urlsafe_b64decode
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import click
+import trio
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+from rich.console import Console
+
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest
+from kwire.codecs.primitives import Message
+from kwire.conformance.bench import machine, report
+from kwire.conformance.bench.brokers import Apache, Broker, Kwire, running
+from kwire.conformance.bench.measure import Series, new_topic
+from kwire.conformance.bench.members import Classic, Consumer, Cooperative, Crowd, Member
+from kwire.conformance.bench.report import Section
+from kwire.conformance.bench.rows import Figure
+
+HEADING = "Large groups"
+RESULTS = Path(__file__).with_name("RESULTS.md")
+FILE_COLUMNS = 190
+MEMBERS, PARTITIONS, LEAVING = 500, 1000, 100
+TIMEOUT_S = 120.0
+REST_S = 2.0
+RUSH_S = 5.0
+OPEN_FILES = 4096
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""Of both: heartbeats a second apart, as the classic members send them."""
+
+COLD = Figure("until all have their share", "s", more_is_better=False, target=1.0)
+ONE = Figure("after one has left", "s", more_is_better=False, target=1.0)
+MANY = Figure("after {} have left at once", "s", more_is_better=False, target=1.0)
+HEARTBEATS = Figure("heartbeats", "a second", target=1.0)
+COMMITS = Figure("commits", "a second", target=1.0)
+FIGURES = (COLD, ONE, MANY, HEARTBEATS, COMMITS)
+
+PROTOCOLS: dict[str, type[Member]] = {
+    "classic": Classic,
+    "cooperative": Cooperative,
+    "consumer": Consumer,
+}
+BEATS: dict[str, type[Message]] = {
+    "classic": HeartbeatRequest,
+    "cooperative": HeartbeatRequest,
+    "consumer": ConsumerGroupHeartbeatRequest,
+}
+
+
+async def figures(crowd: Crowd, protocol: str, broker: Broker, members: int) -> list[float]:
+    """In the order of FIGURES, of a group that is new."""
+    crowd.members = [PROTOCOLS[protocol](crowd, broker.address) for _ in range(members)]
+    leaving = max(1, members * LEAVING // MEMBERS)
+    with trio.fail_after(TIMEOUT_S):
+        async with trio.open_nursery() as nursery:
+            began = trio.current_time()
+            for member in crowd.members:
+                nursery.start_soon(member.run)
+            await crowd.settled.wait()
+            found = [trio.current_time() - began]
+            await _rest()
+            found.append(await crowd.take_out(crowd.members[:1]))
+            await _rest()
+            found.append(await crowd.take_out(crowd.members[:leaving]))
+            await _rest()
+            found.append(await _rush(crowd, BEATS[protocol]))
+            found.append(await _rush(crowd, OffsetCommitRequest))
+            nursery.cancel_scope.cancel()
+    return found
+
+
+async def _rest() -> None:
+    """Members of the group hear of its last epoch."""
+    await trio.sleep(REST_S)
+
+
+async def _rush(crowd: Crowd, request: type[Message]) -> float:
+    crowd.stir(request)
+    await trio.sleep(RUSH_S / 5)
+    crowd.begin_to_count()
+    began = trio.current_time()
+    await trio.sleep(RUSH_S)
+    await crowd.counting.wait()
+    rate = crowd.answered / (trio.current_time() - began)
+    crowd.stir(None)
+    return rate
+
+
+def measure(broker: Broker, protocol: str, members: int, partitions: int) -> list[float]:
+    """On a topic and a group of its own."""
+    topic = new_topic()
+    broker.create_topic(topic, partitions)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
+    topic_id = urlsafe_b64decode(f"{described.topic_id}==")
+    crowd = Crowd(topic, topic, topic_id, partitions)
+    found = trio.run(figures, crowd, protocol, broker, members)
+    broker.delete_topic(topic)
+    return found
+
+
+def measured(
+    protocol: str, brokers: Sequence[Broker], rounds: int, members: int, partitions: int
+) -> list[Series]:
+    """The brokers take turns (A B, B A, ...)."""
+    title = f"{protocol}: {members} members, {partitions} partitions"
+    leaving = max(1, members * LEAVING // MEMBERS)
+    shown = [
+        Figure(each.name.format(leaving), each.unit, each.more_is_better, each.target)
+        for each in FIGURES
+    ]
+    all_series = [Series(protocol, title, figure, figure.target) for figure in shown]
+    for number in range(rounds):
+        for broker in brokers if number % 2 else brokers[::-1]:
+            found = measure(broker, protocol, members, partitions)
+            for series, value in zip(all_series, found, strict=True):
+                series.add(broker.name, value)
+    return all_series
+
+
+def section(rounds: int, series: list[Series]) -> Section:
+    note = (
+        "Groups whose members are simulated in one process, on the broker's own cores, with a"
+        " heartbeat a second; a group waits a second for its first members"
+        f" (`group.initial.rebalance.delay.ms`). {rounds} rounds."
+        " `python -m kwire.conformance.bench.rebalancing` repeats it."
+    )
+    return Section(HEADING, note, series)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rounds", default=3, show_default=True, help="Turns a broker and protocol.")
+@click.option("--members", default=MEMBERS, show_default=True, help="Of the group.")
+@click.option("--partitions", default=PARTITIONS, show_default=True, help="Of its topic.")
+@click.option("--only", multiple=True, type=click.Choice(list(PROTOCOLS)))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The report whose section this is. [default: RESULTS.md beside the code, of a whole run]",
+)
+def main(
+    rounds: int, members: int, partitions: int, only: tuple[str, ...], output: Path | None
+) -> None:
+    """Measure large groups on kwire and Apache Kafka, in turns."""
+    machine.allow_open_files(OPEN_FILES)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_COLUMNS)
+    with tempfile.TemporaryDirectory(prefix="kwire-groups-") as folder:
+        brokers: list[Broker] = [Kwire(Path(folder, "kwire")), Apache(Path(folder, "apache"))]
+        all_series: list[Series] = []
+        with running(*brokers):
+            for broker in brokers:
+                broker.restart(SETTINGS)
+            for protocol in only or PROTOCOLS:
+                all_series += measured(protocol, brokers, rounds, members, partitions)
+                for series in all_series[-len(FIGURES) :]:
+                    told = (f"{name} {median(each):,.2f}" for name, each in series.values.items())
+                    console.print(f"{protocol}, {series.figure.name}: {', '.join(told)}")
+    made = section(rounds, all_series)
+    report.print_section(console, made, Apache.name)
+    whole = not only and (members, partitions) == (MEMBERS, PARTITIONS)
+    output = output or (RESULTS if whole else None)
+    if output is not None:
+        before = output.read_text() if output.exists() else ""
+        output.write_text(report.put_section(before, made, Apache.name))
+        console.print(f"written: {output}")
+
+
+if __name__ == "__main__":
+    main()
