@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kwire.cli.app import app
 from kwire.cli.declaring.found import look
 from kwire.client.cluster import Cluster
+from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.declared.reading import SECTIONS
 from kwire.declared.state import Found
 from kwire.testing import BrokerProcess, free_port
@@ -220,15 +221,18 @@ def test_nobody_is_asked_where_nobody_is(broker: BrokerProcess, tmp_path: Path) 
     assert all_of(broker) == Found(untold=all_of(broker).untold)
 
 
-@pytest.mark.java
-def test_on_apache_kafka(
-    apache_kafka: BrokerProcess, broker: BrokerProcess, tmp_path: Path
-) -> None:
-    """Beside what other tests have there: so nothing is pruned, and topics have names of their own.
+@pytest.fixture
+def apache_kafka_alone(tmp_path: Path) -> Iterator[str]:
+    """One that no other test sees: users and settings would change what others are told."""
+    with ApacheKafka(tmp_path / "apache") as node:
+        yield node.bootstrap
 
-    What is exported of it makes the same topics on kwire.
-    """
-    node = apache_kafka.bootstrap
+
+@pytest.mark.java
+@pytest.mark.long
+def test_on_apache_kafka(apache_kafka_alone: str, broker: BrokerProcess, tmp_path: Path) -> None:
+    """What is exported of it makes the same topics on kwire."""
+    node = apache_kafka_alone
     file = tmp_path / "f.yaml"
     name = "declared-on-apache"
     file.write_text(WHOLE.replace("orders:", f"{name}:").replace("bare:", f"{name}-2:"))
