@@ -9,6 +9,7 @@ the broker's own cores: the same program on both brokers.
 from __future__ import annotations
 
 import tempfile
+import time
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from statistics import median
 
 import click
 import trio
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
@@ -36,6 +37,7 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190
 MEMBERS, PARTITIONS, LEAVING = 500, 1000, 100
 TIMEOUT_S = 120.0
+POLL_S = 0.05
 REST_S = 2.0
 RUSH_S = 5.0
 OPEN_FILES = 4096
@@ -108,13 +110,25 @@ def measure(broker: Broker, protocol: str, members: int, partitions: int) -> lis
     """On a topic and a group of its own."""
     topic = new_topic()
     broker.create_topic(topic, partitions)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
-    topic_id = urlsafe_b64decode(f"{described.topic_id}==")
-    crowd = Crowd(topic, topic, topic_id, partitions)
+    crowd = Crowd(topic, topic, topic_id_of(broker.bootstrap, topic), partitions)
     found = trio.run(figures, crowd, protocol, broker, members)
     broker.delete_topic(topic)
     return found
+
+
+def topic_id_of(bootstrap: str, topic: str) -> bytes:
+    """Once the broker knows what its controller has made."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            described = admin.describe_topics(TopicCollection([topic]))[topic].result(TIMEOUT_S)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return urlsafe_b64decode(f"{described.topic_id}==")
 
 
 def measured(
