@@ -65,6 +65,8 @@ class ConsumerGroup:
     """When the target was computed last; 0: never, or by a broker that did not write it."""
     target: dict[str, Assignment] = field(default_factory=dict)
     patterns: dict[str, ResolvedPattern] = field(default_factory=dict)
+    pattern_members: dict[str, int] = field(default_factory=dict)
+    """How many members are subscribed to each pattern: a heartbeat must not ask them all."""
     has_partition_metadata: bool = False
     """Whether there is still a record that brokers before 4.1 wrote."""
     owners: dict[tuple[bytes, int], str] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class ConsumerGroup:
         self.members[member.member_id] = member
         if before is not None:
             self._release(before)
+        if member.pattern:
+            self.pattern_members[member.pattern] = self.pattern_members.get(member.pattern, 0) + 1
         for place in member.held:
             self.owners[place] = member.member_id
         if member.instance_id is not None:
@@ -96,6 +100,10 @@ class ConsumerGroup:
         self._topic_names = None
 
     def _release(self, member: ConsumerMember) -> None:
+        if member.pattern:
+            self.pattern_members[member.pattern] -= 1
+            if not self.pattern_members[member.pattern]:
+                del self.pattern_members[member.pattern]
         for place in member.held:
             if self.owners.get(place) == member.member_id:
                 del self.owners[place]
@@ -135,7 +143,7 @@ class ConsumerGroup:
         return (topic_id, partition) in self.owners
 
     def subscribers_of(self, pattern: str) -> int:
-        return sum(member.pattern == pattern for member in self.members.values())
+        return self.pattern_members.get(pattern, 0)
 
     # -- what it is subscribed to
 

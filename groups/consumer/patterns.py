@@ -52,8 +52,10 @@ def refresh_when_due(
 
 def patterns_of(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> set[str]:
     """That the group is subscribed to with the member as it will be."""
-    others = (m for m in group.members.values() if m.member_id != member.member_id)
-    return {each.pattern for each in (*others, updated) if each.pattern}
+    known = group.members.get(member.member_id)
+    own = None if known is None else known.pattern
+    wanted = {each for each, count in group.pattern_members.items() if each != own or count > 1}
+    return wanted | {updated.pattern} if updated.pattern else wanted
 
 
 def resolve(decision: Decision, may_describe: MayDescribe | None) -> Effects:

@@ -149,6 +149,25 @@ def test_a_pattern_finds_its_topics_behind_the_reply() -> None:
     assert not group_in(simulation).patterns
 
 
+def test_a_pattern_is_the_groups_as_long_as_a_member_has_it() -> None:
+    simulation = started()
+    clients = [Client(simulation, name, topics=[], pattern="t.*") for name in "ab"]
+    for client in clients:
+        client.beat()
+    simulation.wait(0)
+    assert group_in(simulation).pattern_members == {"t.*": 2}
+    clients[0].pattern = "u.*"
+    clients[0].beat()
+    assert group_in(simulation).pattern_members == {"t.*": 1, "u.*": 1}
+    simulation.wait(10_000)
+    clients[0].beat()
+    simulation.wait(0)
+    assert group_in(simulation).patterns.keys() == {"t.*", "u.*"}
+    clients[1].leave()
+    assert group_in(simulation).pattern_members == {"u.*": 1}
+    assert group_in(simulation).patterns.keys() == {"u.*"}
+
+
 def test_patterns_are_re2() -> None:
     refused = Client(started(), "a", topics=[], pattern="(a").beat()
     assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
