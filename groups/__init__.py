@@ -10,6 +10,7 @@ one partition of `__consumer_offsets`; reading order is
     effects, decision    what a decision comes to, before any of it has happened
     group, kind   what all groups have in common, and what each kind brings
     metadata_hash, assigning    what those have in common whose coordinator assigns
+    member_epochs    who may commit where members have epochs
     java, java_queue    hashing and queueing as Java does it, where clients can see it
     offsets       committed offsets: commit, fetch, delete, expire
     pending_offsets, txn_offsets    those of transactions: committed, and not yet ended

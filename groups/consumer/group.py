@@ -11,21 +11,17 @@ it applies records.  Sessions and rebalance timeouts begin anew when a partition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_groups import ListedGroup
-from kwire.codecs.messages.offset_commit import OffsetCommitRequest
-from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
-from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.groups.consumer.assignors.spec import Assignment
 from kwire.groups.consumer.member import ConsumerMember
+from kwire.groups.member_epochs import MemberEpochs, Place
 
 CONSUMER_TYPE = "consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
-MEMBER_EPOCHS_SINCE = 9  # OffsetCommit
 
 FIRST_EPOCH = 1
 """Of a group that nobody is subscribed to anything in, nor was; 0 is a member's that joins."""
@@ -51,7 +47,7 @@ class ResolvedPattern:
 
 
 @dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(MemberEpochs[ConsumerMember]):
     """See the module.  Dicts keep the order in which members came."""
 
     group_id: str
@@ -201,88 +197,11 @@ class ConsumerGroup:
             group_type=CONSUMER_TYPE,
         )
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """A member of an earlier epoch may commit for what it was given by then (KIP-1251)."""
-        epoch = request.generation_id_or_member_epoch
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if member.classic is None and api_version < MEMBER_EPOCHS_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
-        places = ((t.topic_id, p.partition_index) for t in request.topics for p in t.partitions)
-        return _check_epoch(member, epoch, places)
+    def given_since(self, member: ConsumerMember, place: Place) -> int | None:
+        return member.assignment_epoch(place.topic_id, place.partition)
 
-    def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
-    ) -> ErrorCode:
-        """KIP-447: a producer that names no member may commit to any group."""
-        epoch = request.generation_id
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        if epoch == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        places = (
-            (topic_id_of(t.name), p.partition_index) for t in request.topics for p in t.partitions
-        )
-        error = _check_epoch(member, epoch, places)
-        stale = error is ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.ILLEGAL_GENERATION if stale else error
-
-    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
-        """Who names neither member nor epoch may look."""
-        if request.member_id is None and request.member_epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if member.epoch == request.member_epoch:
-            return ErrorCode.NONE
-        return _stale(member)
-
-    def check_offset_delete(self) -> ErrorCode:
-        return ErrorCode.NONE
-
-    def check_delete(self) -> ErrorCode:
-        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
-
-    @property
-    def may_turn_classic(self) -> bool:
-        return not self.members
+    def speaks_of_epochs(self, member: ConsumerMember) -> bool:
+        return member.classic is None
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_names
-
-    @property
-    def offsets_may_expire(self) -> bool:
-        return True
-
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
-        return commit_timestamp_ms
-
-    @property
-    def goes_with_its_offsets(self) -> bool:
-        return not self.members
-
-
-def _stale(member: ConsumerMember) -> ErrorCode:
-    """As the protocol that the member speaks calls it."""
-    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-
-
-def _check_epoch(
-    member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]
-) -> ErrorCode:
-    if epoch == member.epoch:
-        return ErrorCode.NONE
-    if epoch > member.epoch:
-        return _stale(member)
-    for topic_id, partition in places:
-        since = member.assignment_epoch(topic_id, partition)
-        if since is None or epoch < since:
-            return _stale(member)
-    return ErrorCode.NONE

@@ -12,23 +12,19 @@ been loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_groups import ListedGroup
-from kwire.codecs.messages.offset_commit import OffsetCommitRequest
-from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
-from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.groups.group import Group
+from kwire.groups.member_epochs import MemberEpochs, Place
 from kwire.groups.streams.member import StreamsMember
 from kwire.groups.streams.tasks import NO_TASKS, TaskSets
 from kwire.groups.streams.topology import Topology
 
 STREAMS_TYPE = "streams"
-MEMBER_EPOCHS_SINCE = 9  # OffsetCommit
 
 FIRST_EPOCH = 1
 """Of a group that nobody has ever been in; 0 is a member's that joins."""
@@ -78,7 +74,7 @@ Owners = dict[tuple[str, int], set[str]]
 
 
 @dataclass(slots=True)
-class StreamsGroup:
+class StreamsGroup(MemberEpochs[StreamsMember]):
     """See the module.  Dicts keep the order in which members came."""
 
     group_id: str
@@ -187,82 +183,16 @@ class StreamsGroup:
             group_type=STREAMS_TYPE,
         )
 
-    def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """A member of an earlier epoch may commit for the tasks that it was given by then."""
-        epoch = request.generation_id_or_member_epoch
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if api_version < MEMBER_EPOCHS_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
-        places = ((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-        return self._check_epoch(member, epoch, places)
-
-    def check_transactional_commit(
-        self, request: TxnOffsetCommitRequest, topic_id_of: Callable[[str], bytes]
-    ) -> ErrorCode:
-        """KIP-447: a producer that names no member may commit to any group."""
-        epoch = request.generation_id
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        if epoch == -1 and not request.member_id and request.group_instance_id is None:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        places = ((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-        error = self._check_epoch(member, epoch, places)
-        stale = error is ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.ILLEGAL_GENERATION if stale else error
-
-    def _check_epoch(
-        self, member: StreamsMember, epoch: int, places: Iterable[tuple[str, int]]
-    ) -> ErrorCode:
-        if epoch == member.epoch:
-            return ErrorCode.NONE
-        if epoch > member.epoch or self.topology is None:
-            return ErrorCode.STALE_MEMBER_EPOCH
-        for topic, partition in places:
-            subtopology = self.topology.subtopology_of_source.get(topic)
-            since = None if subtopology is None else member.assignment_epoch(subtopology, partition)
-            if since is None or epoch < since:
-                return ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.NONE
-
-    def check_fetch(self, request: OffsetFetchRequestGroup) -> ErrorCode:
-        """Who names neither member nor epoch may look."""
-        if request.member_id is None and request.member_epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(request.member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        same = member.epoch == request.member_epoch
-        return ErrorCode.NONE if same else ErrorCode.STALE_MEMBER_EPOCH
-
-    def check_offset_delete(self) -> ErrorCode:
-        return ErrorCode.NONE
-
-    def check_delete(self) -> ErrorCode:
-        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
-
-    @property
-    def may_turn_classic(self) -> bool:
-        return not self.members
+    def given_since(self, member: StreamsMember, place: Place) -> int | None:
+        """Of the active task that reads the partition."""
+        if self.topology is None:
+            return None
+        subtopology = self.topology.subtopology_of_source.get(place.topic)
+        return (
+            None if subtopology is None else member.assignment_epoch(subtopology, place.partition)
+        )
 
     def is_subscribed_to(self, topic: str) -> bool:
         if not self.members or self.topology is None:
             return False
         return topic in self.topology.subtopology_of_source
-
-    @property
-    def offsets_may_expire(self) -> bool:
-        return True
-
-    def unused_since_ms(self, commit_timestamp_ms: int) -> int:
-        return commit_timestamp_ms
-
-    @property
-    def goes_with_its_offsets(self) -> bool:
-        return not self.members
