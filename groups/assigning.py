@@ -15,6 +15,7 @@ from kwire.groups.consumer.assignors.spec import Assignment, as_read
 from kwire.groups.decision import GroupDecision
 from kwire.groups.effects import Effects
 from kwire.groups.java import HashTable, string_hash, uuid_hash
+from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.surroundings import Surroundings
@@ -70,6 +71,36 @@ class AssigningDecision(GroupDecision, ABC, Generic[G]):
     @abstractmethod
     def epoch_record(self, epoch: int, metadata_hash: int) -> MachineRecord:
         """The record of the group's kind that says its epoch."""
+
+
+# -- the kind
+
+
+K = TypeVar("K")
+
+
+class AssigningKind(Generic[K]):
+    """Such a `kwire.groups.kind.Kind` in part.  `groups` are the machine's, of all kinds."""
+
+    group_class: type[K]
+
+    def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
+        self._groups = groups
+        self._limits = limits
+        self._surroundings = surroundings
+        self._hashes = MetadataHashes()
+
+    def find(self, group_id: str) -> K | None:
+        """None also where the group is of another kind."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, self.group_class) else None
+
+    def unloaded(self, group: K, now_ms: int) -> Effects:
+        """Nobody waits here."""
+        return Effects()
+
+    def committed(self, group: K, member_id: str, effects: Effects) -> None:
+        """Only heartbeats keep a member."""
 
 
 # -- the target assignment

@@ -10,6 +10,7 @@ from kwire.codecs.messages.join_group import JoinGroupRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest
 from kwire.codecs.messages.sync_group import SyncGroupRequest
 from kwire.coordinator.machine import MachineRecord
+from kwire.groups.assigning import AssigningKind
 from kwire.groups.classic.decision import Caller
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.consumer import classic_members, describing, patterns, removal
@@ -29,28 +30,15 @@ from kwire.groups.consumer.timers import (
 )
 from kwire.groups.consumer.upgrade import upgrade
 from kwire.groups.effects import Effects, Ticket
-from kwire.groups.kind import Groups
-from kwire.groups.limits import GroupLimits
-from kwire.groups.metadata_hash import MetadataHashes
-from kwire.groups.surroundings import Surroundings
 from kwire.groups.timers import GroupTimer, SessionTimer
 
 
-class Consumer:
-    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+class Consumer(AssigningKind[ConsumerGroup]):
+    """A `kwire.groups.kind.Kind`."""
 
+    group_class = ConsumerGroup
     type_name = CONSUMER_TYPE
     record_types: tuple[type[MachineRecord], ...] = RECORDS
-
-    def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
-        self._groups = groups
-        self._limits = limits
-        self._surroundings = surroundings
-        self._hashes = MetadataHashes()
-
-    def _find(self, group_id: str) -> ConsumerGroup | None:
-        group = self._groups.get(group_id)
-        return group if isinstance(group, ConsumerGroup) else None
 
     def _decision(self, group: ConsumerGroup, now_ms: int) -> Decision:
         return Decision(group, self._limits, self._surroundings, self._hashes, now_ms)
@@ -68,7 +56,7 @@ class Consumer:
         """`new_member_id` is used where the member has none yet."""
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(request, ticket, now_ms)
-        group = self._find(request.group_id)
+        group = self.find(request.group_id)
         if group is not None:
             decision = self._decision(group, now_ms)
             return Heartbeat(decision, request, caller, new_member_id).decide(ticket)
@@ -100,14 +88,14 @@ class Consumer:
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, ticket: Ticket, now_ms: int
     ) -> Effects:
-        group = self._find(request.group_id)
+        group = self.find(request.group_id)
         if group is not None:
             return leave(self._decision(group, now_ms), request, ticket)
         what = "is not a consumer group" if request.group_id in self._groups else "not found"
         return _not_found(ticket, f"Group {request.group_id} {what}.")
 
     def describe(self, group_id: str) -> DescribedGroup:
-        group = self._find(group_id)
+        group = self.find(group_id)
         if group is None:
             return describing.not_found(group_id, exists=group_id in self._groups)
         default = self._surroundings.settings(group_id).default_assignor
@@ -146,7 +134,7 @@ class Consumer:
 
     def apply(self, record: ConsumerGroupRecord) -> None:
         group_id = record.key.group_id
-        group = self._find(group_id)
+        group = self.find(group_id)
         if group is None:
             if record.value is None:
                 return
@@ -169,10 +157,6 @@ class Consumer:
                 decision.expect_revocation(member)
         return decision.effects
 
-    def unloaded(self, group: ConsumerGroup, now_ms: int) -> Effects:
-        """Nobody waits here."""
-        return Effects()
-
     def due(self, group: ConsumerGroup, timer: GroupTimer, now_ms: int) -> Effects:
         decision = self._decision(group, now_ms)
         match timer:
@@ -190,9 +174,6 @@ class Consumer:
             case PatternTimer(may_describe=may_describe):
                 return patterns.resolve(decision, may_describe)
         return Effects()  # of a group of another kind, which this one has followed
-
-    def committed(self, group: ConsumerGroup, member_id: str, effects: Effects) -> None:
-        """Only heartbeats keep a member."""
 
 
 def _not_found(ticket: Ticket, message: str) -> Effects:

@@ -18,11 +18,8 @@ from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOff
 from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.coordinator.machine import MachineRecord
-from kwire.groups.assigning import follow_target
+from kwire.groups.assigning import AssigningKind, follow_target
 from kwire.groups.effects import Effects, Ticket
-from kwire.groups.kind import Groups
-from kwire.groups.limits import GroupLimits
-from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.share import describing
 from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
 from kwire.groups.share.group import FIRST_EPOCH, SHARE_TYPE, ShareGroup
@@ -46,7 +43,6 @@ from kwire.groups.share.records import (
     TargetAssignment,
     TargetEpoch,
 )
-from kwire.groups.surroundings import Surroundings
 from kwire.groups.timers import GroupTimer, SessionTimer
 
 ShareGroupRecord = (
@@ -57,21 +53,12 @@ RETRY_MS = 1_000
 """After which a member is fenced again whose records could not be written."""
 
 
-class Share:
-    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+class Share(AssigningKind[ShareGroup]):
+    """A `kwire.groups.kind.Kind`."""
 
+    group_class = ShareGroup
     type_name = SHARE_TYPE
     record_types: tuple[type[MachineRecord], ...] = RECORDS
-
-    def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
-        self._groups = groups
-        self._limits = limits
-        self._surroundings = surroundings
-        self._hashes = MetadataHashes()
-
-    def find(self, group_id: str) -> ShareGroup | None:
-        group = self._groups.get(group_id)
-        return group if isinstance(group, ShareGroup) else None
 
     def _decision(self, group: ShareGroup, now_ms: int) -> Decision:
         return Decision(group, self._limits, self._surroundings, self._hashes, now_ms)
@@ -251,10 +238,6 @@ class Share:
             decision.expect_heartbeat(member_id)
         return decision.effects
 
-    def unloaded(self, group: ShareGroup, now_ms: int) -> Effects:
-        """Nobody waits here."""
-        return Effects()
-
     def due(self, group: ShareGroup, timer: GroupTimer, now_ms: int) -> Effects:
         if not isinstance(timer, SessionTimer):
             return Effects()  # of a group of another kind, which this one has followed
@@ -266,9 +249,6 @@ class Share:
             again = (timer.key, timer, RETRY_MS)
             decision.effects.refused = lambda _: Effects(timers=[again])
         return decision.effects
-
-    def committed(self, group: ShareGroup, member_id: str, effects: Effects) -> None:
-        """Nobody commits offsets of it."""
 
 
 def _not_found(ticket: Ticket, message: str) -> Effects:

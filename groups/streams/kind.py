@@ -20,13 +20,13 @@ from kwire.codecs.messages.coordinator.streams_group_topology import StreamsGrou
 from kwire.codecs.messages.streams_group_describe import DescribedGroup
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kwire.coordinator.machine import MachineRecord
+from kwire.groups.assigning import AssigningKind
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import group_tombstone
 from kwire.groups.consumer.timers import RebalanceTimer
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
-from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.streams import describing
 from kwire.groups.streams.configuring import Configurations, Configured
 from kwire.groups.streams.decision import Decision, HeartbeatReply, Plan, Refusal
@@ -52,22 +52,16 @@ RETRY_MS = 1_000
 """After which is tried again what a timer asked for, and could not be written."""
 
 
-class Streams:
-    """A `kwire.groups.kind.Kind`; `groups` are the machine's, of all kinds."""
+class Streams(AssigningKind[StreamsGroup]):
+    """A `kwire.groups.kind.Kind`."""
 
+    group_class = StreamsGroup
     type_name = STREAMS_TYPE
     record_types: tuple[type[MachineRecord], ...] = RECORDS
 
     def __init__(self, groups: Groups, limits: GroupLimits, surroundings: Surroundings) -> None:
-        self._groups = groups
-        self._limits = limits
-        self._surroundings = surroundings
-        self._hashes = MetadataHashes()
+        super().__init__(groups, limits, surroundings)
         self._configurations = Configurations()
-
-    def _find(self, group_id: str) -> StreamsGroup | None:
-        group = self._groups.get(group_id)
-        return group if isinstance(group, StreamsGroup) else None
 
     def _decision(self, group: StreamsGroup, now_ms: int) -> Decision:
         return Decision(
@@ -85,7 +79,7 @@ class Streams:
         now_ms: int,
     ) -> Effects:
         """The reply is a HeartbeatReply."""
-        group = self._find(request.group_id)
+        group = self.find(request.group_id)
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(group, request, ticket, now_ms)
         is_new = group is None
@@ -129,7 +123,7 @@ class Streams:
         return Effects.reply(ticket, HeartbeatReply(refusal.response()))
 
     def describe(self, group_id: str) -> DescribedGroup:
-        group = self._find(group_id)
+        group = self.find(group_id)
         if group is None:
             return describing.not_found(group_id, exists=group_id in self._groups)
         configured = self._configured(group) if group.session.is_configured else None
@@ -149,7 +143,7 @@ class Streams:
 
     def apply(self, record: StreamsGroupRecord) -> None:
         group_id = record.key.group_id
-        group = self._find(group_id)
+        group = self.find(group_id)
         if group is None:
             if record.value is None:
                 return
@@ -188,10 +182,6 @@ class Streams:
                 decision.expect_revocation(member)
         return decision.effects
 
-    def unloaded(self, group: StreamsGroup, now_ms: int) -> Effects:
-        """Nobody waits here."""
-        return Effects()
-
     def due(self, group: StreamsGroup, timer: GroupTimer, now_ms: int) -> Effects:
         decision = self._decision(group, now_ms)
         match timer:
@@ -218,9 +208,6 @@ class Streams:
             soft = decision.effects.soft
             decision.effects.refused = lambda _: Effects(soft=soft)  # the next heartbeat has it
         return decision.effects
-
-    def committed(self, group: StreamsGroup, member_id: str, effects: Effects) -> None:
-        """Only heartbeats keep a member."""
 
 
 def _not_streams(group_id: str) -> Refusal:
