@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from kwire.control.service import Control
+    from kwire.log.directory.files import Files
     from kwire.metadata.image import Endpoint
     from kwire.settings import BrokerConfig
 
@@ -60,6 +61,7 @@ def run(
     prepare: Prepare | None = None,
     control: Control | None = None,
     declare: Declare | None = None,
+    files: Files | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
@@ -68,6 +70,7 @@ def run(
     `control` is what a test asks of it (kwire.control).
     `prepare` has its turn when all is there and nobody is let in yet, `declare` when requests can
     be answered, too.
+    `files` stand for the disk of a broker that is alone.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
@@ -79,7 +82,7 @@ def run(
             on_ready,
             exit_on_eof,
             metadata,
-            partial(serve, prepare=prepare, control=control, declare=declare),
+            partial(serve, prepare=prepare, control=control, declare=declare, files=files),
             clock=None if control is None else control.clock,
         )
     except BaseExceptionGroup as group:
@@ -166,6 +169,7 @@ async def serve(
     prepare: Prepare | None = None,
     control: Control | None = None,
     declare: Declare | None = None,
+    files: Files | None = None,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
     with ExitStack() as sockets:
@@ -179,7 +183,7 @@ async def serve(
         kind = Broker if control is None else control.clock.broker_class()
         async with (
             trio.open_nursery() as background,
-            open_broker(config, background, metadata, kind) as broker,
+            open_broker(config, background, metadata, kind, files) as broker,
         ):
             if prepare is not None:
                 await prepare(broker)

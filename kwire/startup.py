@@ -23,6 +23,7 @@ from kwire.partitions import cleaning, moving
 from kwire.settings import ConfigResourceType, topic_log_config
 
 if TYPE_CHECKING:
+    from kwire.log.directory.files import Files
     from kwire.metadata.image import ClusterImage
     from kwire.settings import BrokerConfig
     from kwire.takeover.stay import Stay
@@ -39,11 +40,13 @@ async def open_broker(
     nursery: trio.Nursery,
     metadata: Path | None = None,
     kind: type[Broker] = Broker,
+    files: Files | None = None,
 ) -> AsyncIterator[Broker]:
     """A broker of that `kind`, its partitions open; on leaving, all is durable and marked clean.
 
     It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
-    process of this machine holds, who listens on the Unix socket `metadata`.
+    process of this machine holds, who listens on the Unix socket `metadata`.  `files` stand for
+    the disk of a broker that is alone.
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
     logs = LogManager(
@@ -55,6 +58,7 @@ async def open_broker(
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         verify_transactions=config.transaction_partition_verification_enable,
         clock=kind.now_ms,
+        files=files,
     )
     if metadata is None and config.zookeeper_connect is None:
         opening = _alone(config, logs, nursery, kind)
@@ -144,7 +148,7 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
     """The metadata in the first log directory, which fails with it.  LogDirError if it has."""
     _check_metadata_dir(config, logs)
     path = Path(config.log_dirs[0])
-    store = LocalStore(path / FILE_NAME, cluster_id)
+    store = LocalStore(path / FILE_NAME, cluster_id, logs.files)
     directory = next(each for each in logs.online_dirs if each.path == path)
 
     def failed(error: OSError) -> None:

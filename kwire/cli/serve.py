@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.cli.declaring.files import Declaration
     from kwire.control.service import Control
+    from kwire.log.directory.files import Files
     from kwire.server import Declare, Prepare
     from kwire.settings import BrokerConfig
 
@@ -60,6 +61,8 @@ class Hosting(NamedTuple):
     """What it is to have before it is ready."""
     max_versions: Mapping[int, int] | None = None
     """By API key, where clients are not told of all."""
+    is_fleeting: bool = False
+    """Whether nothing of it is wanted any more once the machine is off."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -161,7 +164,7 @@ def command(
 
         start_logging(log_level)
         wanted = developed(with_shorthands(dict(settings), data, port))
-        run_it = partial(run_forked, hosting)
+        run_it = partial(run_forked, hosting._replace(is_fleeting=owns is not None))
         serve_renewable(wanted, run_it, owns, is_controlled=control is not None)
         return
     try:
@@ -295,6 +298,7 @@ def run(
             prepare=prepare,
             control=controlled(hosting),
             declare=declared_at_start(hosting.declaration, config),
+            files=fleeting() if hosting.is_fleeting else None,
         )
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
@@ -302,6 +306,13 @@ def run(
     except OSError as error:
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
+
+
+def fleeting() -> Files:
+    """The disk of a broker whose data goes with the tests that had it started."""
+    from kwire.log.directory.files import FleetingFiles
+
+    return FleetingFiles()
 
 
 def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> Declare | None:

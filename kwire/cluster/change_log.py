@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.codecs.crc32c import crc32c
+from kwire.log.directory.files import Files
 from kwire.metadata.change_records import UnknownChange, decode, encode
 from kwire.metadata.changes import (
     Change,
@@ -63,22 +64,23 @@ class ChangeLog:
     `create` and `open_at` make one; OSErrors are the caller's.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: Files | None = None) -> None:
         self._path = path
+        self._files = files or Files()
         self._file = -1
         self._size_bytes = self._snapshot_bytes = 0
 
     @classmethod
-    def create(cls, path: Path, image: ClusterImage) -> ChangeLog:
+    def create(cls, path: Path, image: ClusterImage, files: Files | None = None) -> ChangeLog:
         """A new file whose snapshot is `image`, in the place of an older one."""
-        made = cls(path)
+        made = cls(path, files)
         made._write_snapshot(image)
         return made
 
     @classmethod
-    def open_at(cls, path: Path) -> tuple[ChangeLog, ClusterImage]:
+    def open_at(cls, path: Path, files: Files | None = None) -> tuple[ChangeLog, ClusterImage]:
         """An existing file and the image it holds; a torn end is cut.  Raises DamagedLog."""
-        found = cls(path)
+        found = cls(path, files)
         content = path.read_bytes()
         image, found._snapshot_bytes, found._size_bytes = _read(content)
         found._file = os.open(path, os.O_WRONLY | os.O_APPEND)
@@ -86,7 +88,7 @@ class ChangeLog:
         if torn_bytes:
             log.warning("%s: its last write was torn; cut %d bytes", path, torn_bytes)
             os.ftruncate(found._file, found._size_bytes)
-            os.fsync(found._file)
+            found._files.fsync(found._file)
         return found, image
 
     def write(self, changes: Sequence[Change], image: ClusterImage) -> None:
@@ -110,7 +112,7 @@ class ChangeLog:
     def _append(self, line: bytes) -> None:
         try:
             _write_all(self._file, line)
-            os.fsync(self._file)
+            self._files.fsync(self._file)
         except OSError:
             with contextlib.suppress(OSError):  # the next write replaces the file anyway
                 os.ftruncate(self._file, self._size_bytes)
@@ -124,9 +126,9 @@ class ChangeLog:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         try:
             size_bytes = sum(_write_all(file, line) for line in _snapshot(image))
-            os.fsync(file)
+            self._files.fsync(file)
             temporary.replace(self._path)
-            fsync_directory(self._path.parent)
+            self._files.fsync_dir(self._path.parent)
         except BaseException:
             os.close(file)
             with contextlib.suppress(OSError):
@@ -142,14 +144,6 @@ def _write_all(file: int, content: bytes) -> int:
     while left:
         left = left[os.write(file, left) :]
     return len(content)
-
-
-def fsync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _line(said: dict[str, Any]) -> bytes:

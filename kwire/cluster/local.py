@@ -15,9 +15,10 @@ from typing import Protocol
 import trio
 
 from kwire.cluster import change_log, first_format
-from kwire.cluster.change_log import ChangeLog, DamagedLog, fsync_directory
+from kwire.cluster.change_log import ChangeLog, DamagedLog
 from kwire.cluster.store import StoreError, Watcher
 from kwire.codecs.uuids import random_uuid, uuid_text
+from kwire.log.directory.files import Files
 from kwire.metadata.changes import (
     Change,
     Conflict,
@@ -76,7 +77,9 @@ class LocalStore:
     Raises StoreError if the file cannot be read.
     """
 
-    def __init__(self, path: Path, cluster_id: str | None = None) -> None:
+    def __init__(
+        self, path: Path, cluster_id: str | None = None, files: Files | None = None
+    ) -> None:
         self._path = path
         self._writing = trio.Lock()
         self._watchers: list[Watcher] = []
@@ -86,7 +89,7 @@ class LocalStore:
         self._closed = False
         self.ahead: WriteAhead | None = None
         try:
-            self._log, self._image = _open(path, cluster_id)
+            self._log, self._image = _open(path, cluster_id, files or Files())
         except OSError as problem:
             raise StoreError(f"cannot read the metadata in {path}: {problem}") from problem
         except DamagedLog as problem:
@@ -189,19 +192,19 @@ class LocalStore:
         return error
 
 
-def _open(path: Path, cluster_id: str | None) -> tuple[ChangeLog, ClusterImage]:
+def _open(path: Path, cluster_id: str | None, files: Files) -> tuple[ChangeLog, ClusterImage]:
     """The file of `path`, made where there is none.  Raises OSError, DamagedLog."""
     older = path.with_name(first_format.FILE_NAME)
     if path.exists():
-        opened, image = ChangeLog.open_at(path)
+        opened, image = ChangeLog.open_at(path, files)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         found = _converted(older)
         image = found or ClusterImage(cluster_id or uuid_text(random_uuid(os.urandom)))
-        opened = ChangeLog.create(path, image)
+        opened = ChangeLog.create(path, image, files)
     if older.exists():
         older.replace(older.with_name(older.name + first_format.CONVERTED))
-        fsync_directory(path.parent)
+        files.fsync_dir(path.parent)
     return opened, image
 
 

@@ -133,3 +133,14 @@ class Files:
         """Make the names in a folder durable."""
         folder = self.open_folder(path)
         self.fsync(folder.fd)
+
+
+class FleetingFiles(Files):
+    """The disk, of which nothing is wanted any more once the machine is off.
+
+    Nobody waits for it to be written; a process that is killed loses nothing all the same.
+    """
+
+    @staticmethod
+    def fsync(fd: object) -> None:
+        """Leave to the system when it is written."""

@@ -18,6 +18,7 @@ from kwire.cluster import change_log
 from kwire.cluster.change_log import ChangeLog
 from kwire.cluster.local import LocalStore
 from kwire.cluster.store import StoreError
+from kwire.log.directory.files import Files
 from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
 from kwire.metadata.image import (
     FIRST_PRODUCER_ID,
@@ -47,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that write often and lose no power."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(Files, "fsync", staticmethod(lambda descriptor: None))
 
 
 def size_of(path: Path) -> int:
@@ -141,7 +142,7 @@ class CrashingOs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.steps: list[str] = []
         self._at = at
-        real_fsync, real_replace, real_write = os.fsync, Path.replace, os.write
+        real_fsync, real_replace, real_write = Files.fsync, Path.replace, os.write
 
         def fsync(descriptor: int) -> None:
             self._step("fsync" if "replace" not in self.steps else "fsync directory")
@@ -158,7 +159,7 @@ class CrashingOs:
                 return 17
             return real_write(descriptor, content)
 
-        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Files, "fsync", staticmethod(fsync))
         monkeypatch.setattr(Path, "replace", replace)
         monkeypatch.setattr(os, "write", write)
 
@@ -278,9 +279,9 @@ async def test_what_is_being_written_while_the_store_is_closed_is_written(
     assert sorted((await reloaded(path)).topics) == ["a", "b"]
 
 
-@pytest.mark.parametrize("call", ["write", "fsync"])
+@pytest.mark.parametrize(("place", "call"), [(os, "write"), (Files, "fsync")])
 async def test_a_disk_that_fails_changes_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, place: object, call: str
 ) -> None:
     store = LocalStore(path)
     before = await store.commit([creation("old")])
@@ -297,7 +298,7 @@ async def test_a_disk_that_fails_changes_nothing(
             await store.commit([creation(name)])
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, call, full)
+        patch.setattr(place, call, staticmethod(full))
         async with trio.open_nursery() as nursery:
             for name in ("a", "b", "c"):
                 nursery.start_soon(refused, name)

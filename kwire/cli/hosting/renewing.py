@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.serve")
 
-AT_ONCE: Final = ("kwire.server", "kwire.handlers.api_versions", "kwire.handlers.metadata")
+AT_ONCE: Final = (
+    "kwire.server",
+    "kwire.cli.advertised",
+    "encodings.idna",  # of names of hosts
+    "kwire.handlers.api_versions",
+    "kwire.handlers.metadata",
+)
 """Modules that the first broker waits for."""
 
 OF_CONTROL: Final = ("kwire.control.service", "kwire.control.server")
@@ -77,6 +83,7 @@ def serve_renewable(
     settings: Mapping[str, str], run: Run, owned: Path | None, *, is_controlled: bool
 ) -> None:
     """Take orders until standard input ends; `owned` is a folder that goes with this process."""
+    gc.disable()  # what is imported stays, and this process does little else
     for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
     later = (*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME)
@@ -153,6 +160,7 @@ class Renewable:
             os.write(ready, b"x")
             os.close(ready)
 
+        gc.enable()
         self._run({**self._settings, "log.dirs": folder}, tell)
 
     def end(self, number: signal.Signals) -> None:
