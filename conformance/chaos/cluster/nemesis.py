@@ -313,6 +313,8 @@ class Nemesis:
     # -- the rest
 
     def _resign(self, fault: Fault, victim: int) -> Undo | None:
+        if ZOOKEEPER in self._busy:
+            return None  # whoever asked it would wait, and no fault would end meanwhile
         client = KazooClient(self._ground.zookeeper.connect(self._chroot))
         try:
             client.start(timeout=ZOOKEEPER_TIMEOUT_S)

@@ -24,10 +24,16 @@ SETTLE_S = 5.0
 timed-out ones every 200 ms, and the machine has other things to do as well."""
 CALL_S = 2.0
 """One attempt at something that is tried again until RECOVERY_S have passed."""
-RECOVERY = "none"
-"""metadata.recovery.strategy. With rebootstrap, the default, librdkafka 2.16 gives up all brokers
-when the last one goes down, but goes on to wait for one that it has cached as a group coordinator:
-send_offsets_to_transaction then sends no TxnOffsetCommit and hangs (librdkafka's issue 5511)."""
+FINDING = {
+    "metadata.recovery.strategy": "none",
+    "metadata.max.age.ms": 1000,
+    "connections.max.idle.ms": 3000,
+}
+"""How a producer finds a group's coordinator again. With rebootstrap, the default, librdkafka 2.16
+gives up all brokers when the last one goes down, and it gives up each one that metadata do not name
+any more. It goes on to wait for one that it has cached as a coordinator, whatever the timeout of
+send_offsets_to_transaction, until any other connection comes or goes and the cache is too old
+(librdkafka's issues 5511 and 5456). So the cache is old soon, and idle connections go soon."""
 
 Name = Callable[[Found, str], str]
 """The name of a record in the partition of that name."""
@@ -65,9 +71,9 @@ def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_ka
             "client.id": name,
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms(stage.plan),
-            "metadata.recovery.strategy": RECOVERY,
             "linger.ms": rng.choice([0, 2]),
             "log_level": 0,
+            **FINDING,
             **BACKOFF,
         }
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,8 +13,18 @@ import pytest
 from kwire.conformance.chaos import plan
 from kwire.conformance.chaos.history import Recorder, Type
 from kwire.conformance.chaos.plan import FaultKind
-from kwire.conformance.chaos.workloads.transactions import Transactor
+from kwire.conformance.chaos.workloads.transactions import Transactor, new_producer
 from kwire.conformance.chaos.workloads.workload import Stage
+from kwire.testing import SharedClusterProcess
+
+ENDS_S = 40.0
+"""librdkafka's request timeout, which would end it too, is a minute."""
+SETTINGS = {
+    "min.insync.replicas": "2",
+    "default.replication.factor": "3",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
 
 
 class Waiting(confluent_kafka.Producer):
@@ -59,3 +71,48 @@ def test_after_an_abort_with_records_on_their_way(
     transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count, answered))
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert transactor.usable is usable
+
+
+def transaction(transactor: Transactor[confluent_kafka.Producer]) -> None:
+    """One that commits an offset of the group g, whose coordinator is the one of its topic."""
+    settings = {"bootstrap.servers": "localhost:1", "group.id": "g", "log_level": 0}
+    consumer = confluent_kafka.Consumer(settings)
+    offsets = [confluent_kafka.TopicPartition("t", 0, 1)]
+
+    def work() -> None:
+        transactor.producer.send_offsets_to_transaction(
+            offsets, consumer.consumer_group_metadata(), 2.0
+        )
+
+    transactor.run(work, commit=True)
+    consumer.close()
+
+
+def forget_broker(producer: confluent_kafka.Producer, number: int) -> None:
+    """Until the producer knows, from metadata, of the others alone."""
+    deadline = time.monotonic() + ENDS_S
+    while number in producer.list_topics("t", timeout=ENDS_S).brokers:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_offsets_are_sent_when_the_groups_coordinator_is_gone(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "history.jsonl")
+    with SharedClusterProcess(tmp_path, 3, SETTINGS) as cluster:
+        addresses = tuple((each.host.address, each.port) for each in cluster.brokers.values())
+        stage = Stage(plan.draw(1, [FaultKind.KILL], ["chain"]), addresses, recorder)
+        transactor = Transactor(stage, "id", "process", new_producer)
+        assert transactor.take_over() is None
+        transaction(transactor)
+        assert transactor.usable
+
+        topic = transactor.producer.list_topics("__consumer_offsets", timeout=ENDS_S)
+        coordinator = topic.topics["__consumer_offsets"].partitions[0].leader
+        cluster.brokers[coordinator].kill()
+        forget_broker(transactor.producer, coordinator)
+        sending = threading.Thread(target=transaction, args=[transactor], daemon=True)
+        sending.start()
+        sending.join(ENDS_S)
+        assert not sending.is_alive()
+    recorder.close()
