@@ -70,7 +70,7 @@ def run(
     `control` is what a test asks of it (kwire.control).
     `prepare` has its turn when all is there and nobody is let in yet, `declare` when requests can
     be answered, too.
-    `files` stand for the disk of a broker that is alone.
+    `files` stand for the disk.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
@@ -181,6 +181,8 @@ async def serve(
             }
         )
         kind = Broker if control is None else control.clock.broker_class()
+        if control is not None:
+            files = control.disk(files)
         async with (
             trio.open_nursery() as background,
             open_broker(config, background, metadata, kind, files) as broker,

@@ -46,7 +46,7 @@ async def open_broker(
 
     It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
     process of this machine holds, who listens on the Unix socket `metadata`.  `files` stand for
-    the disk of a broker that is alone.
+    the disk.
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
     logs = LogManager(

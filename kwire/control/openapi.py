@@ -7,7 +7,8 @@ from typing import Any, Final
 from kwire import __version__
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
-from kwire.faults.rules import PRESETS, api_name
+from kwire.faults.disk import Disk, Operation
+from kwire.faults.rules import DISK_PRESETS, PRESETS, api_name
 
 JSON: Final = "application/json"
 
@@ -126,6 +127,7 @@ def _any() -> dict[str, Any]:
 def _schemas() -> dict[str, Any]:
     text, number, flag = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
     api = {"type": "string", "enum": sorted(map(api_name, ApiKey))}
+    operation = {"type": "string", "enum": [each.value for each in Operation]}
     action = {
         "error": {"type": "string", "enum": [error.name for error in ErrorCode if error]},
         "delay_ms": number,
@@ -152,7 +154,9 @@ def _schemas() -> dict[str, Any]:
         "seed": number,
         **action,
         "script": {"type": "array", "items": _object(action, additionalProperties=False)},
-        "preset": {"type": "string", "enum": sorted(PRESETS)},
+        "preset": {"type": "string", "enum": sorted([*PRESETS, *DISK_PRESETS])},
+        "disk": {"type": "string", "enum": [each.value for each in Disk]},
+        "on": {"oneOf": [operation, {"type": "array", "items": operation}]},
     }
     return {
         "Rule": _object(rule, additionalProperties=False),

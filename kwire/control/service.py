@@ -7,9 +7,11 @@ import time
 from collections.abc import Mapping
 
 from kwire.control.clock import ControlledClock
+from kwire.control.disk import ControlledFiles
 from kwire.control.versions import MaxVersions
 from kwire.faults.machine import Faults
 from kwire.faults.rules import Draw
+from kwire.log.directory.files import Files
 from kwire.tracing.traces import Traces
 
 
@@ -23,6 +25,10 @@ class Control:
         self.clock = ControlledClock()
         self.faults = Faults(_chance, self.clock.now_ms)
         self.traces = Traces(self.clock.now_ms, time.monotonic)
+
+    def disk(self, files: Files | None) -> Files:
+        """These calls, or the system's, as far as no fault befalls them."""
+        return ControlledFiles(self.faults, files or Files())
 
 
 def _chance(seed: int) -> Draw:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from kwire.codecs.primitives import Message
+from kwire.faults.disk import OfDisk, OnDisk, Touched
 from kwire.faults.parts import NameOf, Part, groups_of, parts_of, transactional_id_of
 from kwire.faults.rules import Action, Draw, Rule, Which, api_name
 
@@ -122,7 +123,7 @@ class Faults:
 
     chance: Callable[[int], Draw]
     now_ms: Callable[[], int]
-    happened: deque[Happened] = field(default_factory=lambda: deque(maxlen=HAPPENED_MAX))
+    happened: deque[Happened | OnDisk] = field(default_factory=lambda: deque(maxlen=HAPPENED_MAX))
     _rules: dict[int, _Active] = field(default_factory=dict)
     _last: int = 0
 
@@ -161,7 +162,7 @@ class Faults:
     def decide(self, asked: Asked) -> Decision | None:
         """What is done to this request; None lets it pass."""
         for number, active in self._rules.items():
-            if active.is_used_up or not is_about(active.rule, asked):
+            if active.is_used_up or active.rule.of_disk or not is_about(active.rule, asked):
                 continue
             action = active.take()
             if action is None:
@@ -180,6 +181,23 @@ class Faults:
             )
             self.happened.append(happened)
             return Decision(number, active.rule, action)
+        return None
+
+    def touch(self, touched: Touched) -> OfDisk | None:
+        """What is wrong with the disk for this call of the log; None lets it pass.
+
+        It may be asked from any thread, one at a time.
+        """
+        for number, active in list(self._rules.items()):
+            of_disk = active.rule.of_disk
+            if of_disk is None or active.is_used_up or not active.rule.is_about_call(touched):
+                continue
+            if active.take() is None:
+                continue
+            self.happened.append(
+                OnDisk(number, self.now_ms(), of_disk.disk, touched, of_disk.delay_ms)
+            )
+            return of_disk
         return None
 
 

@@ -25,6 +25,8 @@ What is done, the fields of an action:
     die             the broker's process is killed
     carried_out     true: the request is carried out first.  So an error is a lie, a delay makes the
                     answer late, and a disconnect loses it
+
+A rule about the `disk` is about calls of the log and not about requests: see kwire.faults.disk.
 """
 
 from __future__ import annotations
@@ -38,9 +40,19 @@ from typing import Any, Final, TypeVar
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
+from kwire.faults.disk import (
+    EVERYTHING,
+    SLOW_MS,
+    WHAT_TAKES_ROOM,
+    Disk,
+    OfDisk,
+    Operation,
+    Touched,
+)
 from kwire.faults.parts import OF_PARTITIONS, OF_TOPICS, has_place_for_error
 
 T = TypeVar("T")
+E = TypeVar("E", Disk, Operation)
 
 
 class BadRule(ValueError):
@@ -108,10 +120,20 @@ class Rule(Which):
     said: Mapping[str, Any]
     """As it was asked for."""
     steps: tuple[Action, ...]
+    of_disk: OfDisk | None = None
+    """What it asks of a disk; then it is about no request."""
     skip: int = 0
     times: int | None = None
     probability: float = 1.0
     seed: int = 0
+
+    def is_about_call(self, touched: Touched) -> bool:
+        """Whether it is about this call of the log."""
+        if self.of_disk is None or touched.operation not in self.of_disk.on:
+            return False
+        if self.topic is None:
+            return True
+        return touched.topic is not None and self.picks(touched.topic, touched.partition)
 
 
 GROUP_APIS: Final = (
@@ -137,21 +159,25 @@ PRESETS: Final[Mapping[str, tuple[tuple[ApiKey, ...], Action]]] = {
         (*GROUP_APIS, *TRANSACTION_APIS),
         Action(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ),
-    # As kwire itself answers where a disk is full, which clients try again: log/directory/shortage.
-    "full-disk": ((ApiKey.PRODUCE,), Action(ErrorCode.KAFKA_STORAGE_ERROR)),
-    "slow-disk": ((ApiKey.PRODUCE,), Action(delay_ms=1000)),
     "stale-metadata": ((ApiKey.METADATA,), Action(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
     "lost-reply": ((), Action(ending=Ending.DISCONNECT, carried_out=True)),
     "death": ((), Action(ending=Ending.DIE)),
 }
 """What happens to a cluster, by its name: requests that see it, and what they see."""
+DISK_PRESETS: Final[Mapping[str, Disk]] = {
+    "full-disk": Disk.FULL,
+    "failed-disk": Disk.FAILED,
+    "slow-disk": Disk.SLOW,
+}
+"""What happens to a broker's disk, by its name."""
 
 WHICH: Final = ("api", "topic", "partition", "client", "group", "transactional_id")
 HOW_OFTEN: Final = ("skip", "times", "probability", "seed")
 ACTION: Final = (
     "error", "delay_ms", "throttle_ms", "disconnect", "truncate", "silence", "die", "carried_out",
 )  # fmt: skip
-FIELDS: Final = (*WHICH, *HOW_OFTEN, *ACTION, "script", "preset")
+FIELDS: Final = (*WHICH, *HOW_OFTEN, *ACTION, "script", "preset", "disk", "on")
+DISK_FIELDS: Final = ("disk", "on", "topic", "partition", "delay_ms", *HOW_OFTEN)
 INT32_MAX: Final = 2**31 - 1
 
 
@@ -160,23 +186,66 @@ def read_rule(said: object) -> Rule:
     if not isinstance(said, dict):
         raise BadRule('a rule is a JSON object, as {"api": "Produce", "error": ...}')
     _known(said, FIELDS, "field")
+    disk = DISK_PRESETS.get(str(said.get("preset")))
+    if disk is not None:
+        said = {"disk": disk.value, **said}
+    if "disk" in said:
+        return _disk_rule(said)
+    if "on" in said:
+        raise BadRule("on says which calls of a disk are meant: it takes a disk")
     apis, steps = _apis(said), _steps(said)
     if "preset" in said:
         apis, steps = _preset(said, apis, steps)
     if not steps:
         raise BadRule(f"the rule does nothing: it takes one of {', '.join(ACTION[:-1])}")
+    rule = _rule(said, apis, steps)
+    _check_places(rule)
+    return rule
+
+
+def _rule(
+    said: Mapping[str, Any],
+    apis: Iterable[ApiKey],
+    steps: tuple[Action, ...],
+    of_disk: OfDisk | None = None,
+) -> Rule:
     which = _which(said, apis)
-    rule = Rule(
+    return Rule(
         said=dict(said),
         steps=steps,
+        of_disk=of_disk,
         **{each.name: getattr(which, each.name) for each in fields(which)},
         skip=_number(said, "skip", 0),
         times=_number(said, "times", None if "script" not in said else len(steps)),
         probability=_probability(said),
         seed=_number(said, "seed", 0),
     )
-    _check_places(rule)
-    return rule
+
+
+def _disk_rule(said: Mapping[str, Any]) -> Rule:
+    for name in said:
+        if name not in (*DISK_FIELDS, "preset"):
+            raise BadRule(f"a disk has no {name}: such a rule takes {', '.join(DISK_FIELDS)}")
+    disk = _one_of(Disk, "disk", said["disk"])
+    if disk is not Disk.SLOW and "delay_ms" in said:
+        raise BadRule(f"a {disk.value} disk has no delay_ms: try a slow one")
+    of_disk = OfDisk(disk, _operations(said, disk), _number(said, "delay_ms", SLOW_MS))
+    return _rule(said, (), (Action(delay_ms=of_disk.delay_ms),), of_disk)
+
+
+def _operations(said: Mapping[str, Any], disk: Disk) -> frozenset[Operation]:
+    if "on" not in said:
+        return WHAT_TAKES_ROOM if disk is Disk.FULL else EVERYTHING
+    names = said["on"] if isinstance(said["on"], list) else [said["on"]]
+    return frozenset(_one_of(Operation, "on", name) for name in names)
+
+
+def _one_of(kind: type[E], field: str, name: object) -> E:
+    """The member of that value.  Raises BadRule."""
+    found = {each.value: each for each in kind}
+    if isinstance(name, str) and name in found:
+        return found[name]
+    raise BadRule(f"{field} is one of {', '.join(found)}, and not {name!r}")
 
 
 def read_which(said: object) -> Which:
@@ -207,7 +276,8 @@ def _preset(
     """Its requests, and what is done; of both the rule may say something else."""
     name = said["preset"]
     if name not in PRESETS:
-        raise BadRule(f"there is no preset {name!r}{_near(str(name), PRESETS)}")
+        presets = (*PRESETS, *DISK_PRESETS)
+        raise BadRule(f"there is no preset {name!r}{_near(str(name), presets)}")
     preset_apis, action = PRESETS[name]
     return apis or preset_apis, steps or (action,)
 

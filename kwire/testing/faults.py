@@ -20,7 +20,8 @@ from kwire.testing.values import Path as AnyPath
 
 LOOK_AGAIN_S: Final = 0.01
 Happened = Mapping[str, Any]
-"""A request that was befallen: rule, time_ms, api, version, client, partitions, error ..."""
+"""A request that was befallen: rule, time_ms, api, version, client, partitions, error ...; or a
+call of the log: rule, time_ms, disk, on, file, partitions."""
 
 
 class Fault:
@@ -105,8 +106,11 @@ class Faults:
         die: bool | None = None,
         carried_out: bool | None = None,
         script: Sequence[Mapping[str, Any]] | None = None,
+        disk: str | None = None,
+        on: str | Sequence[str] | None = None,
     ) -> Fault:
-        """Have a rule hold from now on: the fields are those of kwire.faults.rules.
+        """Have a rule hold from now on: the fields are those of kwire.faults.rules, and of
+        kwire.faults.disk.
 
         Raises ControlError, whose message says what of it cannot be.
         """

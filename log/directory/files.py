@@ -65,13 +65,17 @@ class Files:
     ftruncate = staticmethod(os.ftruncate)
     fsync = staticmethod(os.fsync)
 
+    def opened(self, path: Path | str, flags: int) -> OpenFile:
+        """Each file and folder is opened by this."""
+        return OpenFile(os.open(path, flags, 0o644))
+
     def open(self, path: Path | str) -> OpenFile:
         """Open for reading and writing, creating the file when it is not there."""
-        return OpenFile(os.open(path, _READ_WRITE, 0o644))
+        return self.opened(path, _READ_WRITE)
 
     def open_existing(self, path: Path | str) -> OpenFile:
         """Open for reading and writing; FileNotFoundError when it is not there."""
-        return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        return self.opened(path, os.O_RDWR | os.O_CLOEXEC)
 
     def size(self, file: OpenFile) -> int:
         return os.fstat(file.fd).st_size
@@ -83,7 +87,7 @@ class Files:
 
     def write(self, path: Path | str, data: bytes | bytearray, *, sync: bool = False) -> None:
         """Create or replace a file's content in place; not atomic."""
-        file = OpenFile(os.open(path, _READ_WRITE | os.O_TRUNC, 0o644))
+        file = self.opened(path, _READ_WRITE | os.O_TRUNC)
         self.write_all(file, data, 0)
         if sync:
             self.fsync(file.fd)
@@ -127,7 +131,7 @@ class Files:
 
     def open_folder(self, path: Path | str) -> OpenFile:
         """Open a folder, whose fsync makes the names in it durable."""
-        return OpenFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        return self.opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def fsync_dir(self, path: Path | str) -> None:
         """Make the names in a folder durable."""

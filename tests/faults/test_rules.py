@@ -53,7 +53,7 @@ def test_presets(name: str) -> None:
 
 
 def test_a_preset_may_be_made_another() -> None:
-    rule = read_rule({"preset": "slow-disk", "api": "Fetch", "delay_ms": 7})
+    rule = read_rule({"preset": "lost-reply", "api": "Fetch", "delay_ms": 7})
     assert rule.apis == {ApiKey.FETCH}
     assert rule.steps == (Action(delay_ms=7),)
 

@@ -274,7 +274,7 @@ def test_only_who_is_meant(kafka: Kafka, topic: Topic) -> None:
 def test_offsets_that_cannot_be_looked_up(kafka: Kafka, topic: Topic) -> None:
     topic.seed(["v"])
     fault = kafka.faults.add("leader-moved", api="ListOffsets", topic=topic.name, times=1)
-    reader = consumer(kafka, topic)
+    reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic.name, **QUIET})
     partition = At(topic.name, 0)
     with pytest.raises(KafkaException) as refused:
         reader.get_watermark_offsets(partition, timeout=WAIT_S)

@@ -49,23 +49,32 @@ def command() -> None:
     "--truncate", type=click.IntRange(min=0), metavar="BYTES", help="The answer is cut off."
 )
 @click.option("--silence", is_flag=True, help="There is never an answer.")
+@click.option("--disk", metavar="HOW", help="The broker's disk is full, failed or slow.")
+@click.option("--on", multiple=True, metavar="CALL", help="At append, fsync, roll ...; again.")
 @click.option("--die", is_flag=True, help="The broker is killed.")
 @click.option(
     "--carried-out", is_flag=True, help="Carried out first: the answer is late, lost, a lie."
 )
 @controlling
-def add(control: ControlClient, preset: str | None, apis: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401 - the options
+def add(
+    control: ControlClient,
+    preset: str | None,
+    apis: tuple[str, ...],
+    on: tuple[str, ...],
+    **given: Any,  # noqa: ANN401 - the options
+) -> None:
     """Add a rule; it holds until it is removed or used up.
 
     PRESET is what happened to a cluster: leader-moved, coordinator-moved, coordinator-loading,
-    full-disk, slow-disk, stale-metadata, lost-reply, death.
+    full-disk, failed-disk, slow-disk, stale-metadata, lost-reply, death.
 
     \b
       kwire fault add full-disk --topic orders
       kwire fault add --client 'billing-*' --delay-ms 500 --probability 0.1 --seed 7
       kwire fault add --api Produce --disconnect --carried-out --times 1     the reply is lost
+      kwire fault add --disk full --on append --on roll --times 3
     """
-    said = asked_for(apis, given)
+    said = {**asked_for(apis, given), **({"on": list(on)} if on else {})}
     if preset is not None:
         said["preset"] = preset
     _tell_added(control.post("/faults", said))
@@ -127,7 +136,7 @@ def _said(fault: dict[str, Any]) -> str:
 @json_option
 @controlling
 def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
-    """Tell which requests were befallen, the last 10,000.
+    """Tell which requests were befallen, and calls of the disk, the last 10,000.
 
     \b
       kwire fault happened --rule 1
@@ -141,14 +150,19 @@ def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
     rows = [
         [
             each["rule"],
-            f"{each['api']} v{each['version']}",
-            each["client"],
+            _what(each),
+            each.get("client"),
             _parts(each),
             _done(each),
         ]
         for each in found
     ]
-    print_table(["rule", "request", "client", "partitions", "what was done"], rows)
+    print_table(["rule", "what", "client", "partitions", "what was done"], rows)
+
+
+def _what(each: dict[str, Any]) -> str:
+    """A request, or a call of the log."""
+    return f"{each['on']} {each['file']}" if "disk" in each else f"{each['api']} v{each['version']}"
 
 
 def _parts(each: dict[str, Any]) -> str:
@@ -159,7 +173,7 @@ def _parts(each: dict[str, Any]) -> str:
 
 
 def _done(each: dict[str, Any]) -> str:
-    told = [str(each[name]) for name in ("error", "ending") if name in each]
+    told = [str(each[name]) for name in ("error", "ending", "disk") if name in each]
     told += [f"{name} {each[name]}" for name in ("delay_ms", "throttle_ms") if name in each]
     return ", ".join([*told, *(["carried out"] if "carried_out" in each else [])])
 
