@@ -82,6 +82,8 @@ def test_every_block_is_run_by_a_test() -> None:
             continue
         if found.page == "docs/pipelines.md" and found.language in ("sh", "json"):
             continue  # tests/pipeline/test_guide.py
+        if found.page in ("docs/first-test.md", "docs/other-languages.md"):
+            continue  # tests/testing/test_first_test.py, test_other_languages.py
         if found.page == "docs/testing.md":
             continue  # tests/testing/test_guide.py
         if found.page == "docs/declared-state.md":
