@@ -198,6 +198,7 @@ async def serve(
             if control is not None:
                 from kwire.control.server import serve as serve_control
 
+                control.broker = broker
                 await background.start(serve_control, control)
             if declare is not None:
                 with server.own_client(background) as client:

@@ -50,6 +50,10 @@ BROKERS_MAX = 16
 """On one machine: each takes a processor's time and some 30 MB."""
 
 
+PORTS = 65_536
+"""How many there are."""
+
+
 class Hosting(NamedTuple):
     """What of a broker is no setting of Kafka's."""
 
@@ -87,7 +91,7 @@ log = logging.getLogger("kwire.serve")
     "--control",
     type=click.IntRange(0, 65_535),
     metavar="PORT",
-    help="Let tests ask for faults at http://127.0.0.1:PORT (docs/testing.md).",
+    help="Let tests ask for faults at http://127.0.0.1:PORT, each broker at the next port.",
 )
 @click.option(
     "--apply",
@@ -143,9 +147,10 @@ def command(
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
-    for option, given in (("--control", control), ("--apply", declared)):
-        if given is not None and brokers is not None:
-            raise click.UsageError(f"{option} is for one broker")
+    if declared is not None and brokers is not None:
+        raise click.UsageError("--apply is for one broker")
+    if control and brokers is not None and control + brokers > PORTS:
+        raise click.UsageError(f"--control {control}: there are no {brokers} ports from it on")
     if max_versions and control is None:
         raise click.UsageError("--max-version takes --control")
     hosting = Hosting(exit_on_eof, control, _declaration(declared), _versions(max_versions))
@@ -157,7 +162,7 @@ def command(
         from kwire.cli.several import serve_several
 
         start_logging(log_level)
-        serve_several(brokers, dict(settings), data, port, exit_on_eof=exit_on_eof)
+        serve_several(brokers, dict(settings), data, port, hosting)
         return
     if renewable:
         from kwire.cli.hosting.renewing import serve_renewable

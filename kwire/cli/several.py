@@ -19,7 +19,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,7 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
-from kwire.cli.serve import DATA_DIR, DEVELOPMENT, with_shorthands
+from kwire.cli.serve import DATA_DIR, DEVELOPMENT, Hosting, controlled, with_shorthands
 from kwire.metadata.image import NO_CONTROLLER
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ OF_EVERY_MEMBER: Final = (
     "kwire.server",
 )
 """Modules that a broker imports late, and a member of a cluster always."""
+OF_CONTROL: Final = ("kwire.control.server", "kwire.network.controlled")
+"""Likewise, where they are controlled."""
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
 POLL_S: Final = 0.01
@@ -91,10 +93,12 @@ def serve_several(
     settings: dict[str, str],
     data: str | None,
     port: int | None,
-    *,
-    exit_on_eof: bool,
+    hosting: Hosting,
 ) -> None:
-    """Run `count` brokers until Ctrl-C or SIGTERM."""
+    """Run `count` brokers until Ctrl-C or SIGTERM.
+
+    Where they are controlled, each is at a port of its own, from that of `hosting` on.
+    """
     for name in OF_EACH:
         if name in settings:
             raise click.UsageError(f"--brokers gives each broker its own {name}")
@@ -107,8 +111,8 @@ def serve_several(
     configs = _loaded(count, given, first_port)
     folder = Path(given.get("log.dirs", DATA_DIR))
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
-        cluster = Cluster(configs, folder, Path(private) / "metadata")
-        raise SystemExit(cluster.run(exit_on_eof=exit_on_eof))
+        cluster = Cluster(configs, folder, Path(private) / "metadata", hosting)
+        raise SystemExit(cluster.run(exit_on_eof=hosting.exit_on_eof))
 
 
 def _check_owner(name: str, count: int) -> None:
@@ -138,10 +142,13 @@ def _loaded(count: int, given: Mapping[str, str], first_port: int) -> list[Broke
 class Cluster:
     """The processes, seen from the one that forks them."""
 
-    def __init__(self, configs: list[BrokerConfig], folder: Path, metadata: Path) -> None:
+    def __init__(
+        self, configs: list[BrokerConfig], folder: Path, metadata: Path, hosting: Hosting
+    ) -> None:
         self._configs = {config.node_id: config for config in configs}
         self._folder = folder
         self._metadata = metadata
+        self._hosting = hosting
         self._pids: dict[int, int] = {}
         """Of the brokers that run, by id; the holder's is 0."""
         self._alive = os.pipe()
@@ -153,7 +160,7 @@ class Cluster:
 
     def run(self, *, exit_on_eof: bool) -> int:
         """Until it is told to stop, or the holder ends; gives the exit status."""
-        _import_all()
+        _import_all(OF_CONTROL if self._hosting.control is not None else ())
         from kwire.cluster.shared.server import listen
 
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -193,10 +200,15 @@ class Cluster:
                 self._tell_when_ready,
                 exit_on_eof=True,
                 metadata=self._metadata,
+                control=controlled(self._hosting_of(broker_id)),
             )
         except (ConfigError, LogDirError, LogDirLocked, StoreError, OSError) as error:
             log.error("broker %d: %s", broker_id, error)
             raise SystemExit(EXIT_FAILURE) from error
+
+    def _hosting_of(self, broker_id: int) -> Hosting:
+        first = self._hosting.control
+        return self._hosting._replace(control=first + broker_id - 1 if first else first)
 
     def _tell_when_ready(self, broker: Broker) -> None:
         """It is once it knows all that were started with it, and who is the controller."""
@@ -321,7 +333,7 @@ class Cluster:
                 self._reap()
 
 
-def _import_all() -> None:
+def _import_all(more: Iterable[str]) -> None:
     """What every broker of a cluster needs, once for all of them."""
     import gc
     from importlib import import_module
@@ -329,7 +341,7 @@ def _import_all() -> None:
     from kwire.routes import CLUSTER_ROUTES, ROUTES
 
     handlers = [route.handler_module for route in (*ROUTES, *CLUSTER_ROUTES)]
-    for module in (*OF_EVERY_MEMBER, *handlers):
+    for module in (*OF_EVERY_MEMBER, *handlers, *more):
         import_module(module)
     gc.collect()
     gc.freeze()  # a collection would write to each object's page, and have it copied

@@ -19,9 +19,13 @@ from kwire.faults.rules import BadRule, read_rule, read_which
 from kwire.tracing.traces import TooMany
 
 if TYPE_CHECKING:
+    from kwire.broker import Broker
     from kwire.control.service import Control
+    from kwire.faults.moved import Moved
 
 log = logging.getLogger("kwire.control")
+
+_KINDS: Final = {str: "text", int: "a number"}
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """What a client of this machine calls it.  A page in somebody's browser, whose own name leads here
@@ -107,6 +111,8 @@ def _answer(control: Control, asked: Asked) -> Answer:
             "GET": lambda: Reply(200, _time(control)),
             "POST": lambda: _advance(control, _read(asked)),
         },
+        "/leaders": {"POST": lambda: _move_leader(control, _read(asked))},
+        "/coordinators": {"POST": lambda: _move_coordinator(control, _read(asked))},
         "/death": {"POST": _die},
     }
     if asked.path not in routes:
@@ -199,6 +205,60 @@ async def _advance(control: Control, said: object) -> Reply:
     except TooFar as problem:
         raise Refused(400, str(problem)) from None
     return Reply(200, _time(control))
+
+
+async def _move_leader(control: Control, said: object) -> Reply:
+    fields = _fields(said, {"topic": str, "partition": int, "to": int})
+    if "topic" not in fields:
+        raise Refused(400, 'whose leader moves is said as {"topic": "orders", "partition": 0}')
+    from kwire.control.moves import move_leader
+
+    moving = move_leader(
+        _broker(control), fields["topic"], fields.get("partition", 0), fields.get("to")
+    )
+    return await _moved(control, moving)
+
+
+async def _move_coordinator(control: Control, said: object) -> Reply:
+    fields = _fields(said, {"group": str, "transactional_id": str, "to": int})
+    kinds = [name for name in ("group", "transactional_id") if name in fields]
+    if len(kinds) != 1:
+        raise Refused(
+            400, 'whose coordinator moves is said as {"group": ...} or {"transactional_id": ...}'
+        )
+    from kwire.control.moves import move_coordinator
+
+    moving = move_coordinator(_broker(control), kinds[0], fields[kinds[0]], fields.get("to"))
+    return await _moved(control, moving)
+
+
+async def _moved(control: Control, moving: Awaitable[Moved]) -> Reply:
+    from kwire.control.moves import CannotMove
+
+    try:
+        moved = await moving
+    except CannotMove as why:
+        raise Refused(409, str(why)) from None
+    control.faults.happened.append(moved)
+    return Reply(200, moved.to_json())
+
+
+def _broker(control: Control) -> Broker:
+    if control.broker is None:
+        raise Refused(409, "the broker has not begun yet")
+    return control.broker
+
+
+def _fields(said: object, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Those of a JSON object, each of its kind.  Raises Refused."""
+    if not isinstance(said, dict):
+        raise Refused(400, "the body is a JSON object")
+    for name, value in said.items():
+        if name not in kinds:
+            raise Refused(400, f"unknown field {name!r}: there are {', '.join(kinds)}")
+        if type(value) is not kinds[name] or (isinstance(value, int) and value < 0):
+            raise Refused(400, f"{name} is {_KINDS[kinds[name]]}, and not {value!r}")
+    return said
 
 
 def _die() -> Reply:

@@ -54,10 +54,35 @@ def _paths() -> dict[str, Any]:
         },
         "/faults/happened": {
             "get": {
-                **_operation("listHappened", "The requests that rules befell", 200, _any()),
+                **_operation("listHappened", "What rules befell, and what has moved", 200, _any()),
                 "parameters": [{**number, "in": "query", "required": False}],
             },
         },
+        **_traces(number),
+        "/clock": {
+            "get": _operation("time", "The broker's time, and how far it is ahead", 200, _any()),
+            "post": {
+                **_operation(
+                    "advance", "Have time pass, and all be done that comes due", 200, _any()
+                ),
+                "requestBody": {
+                    "required": True,
+                    "content": _content({"$ref": "#/components/schemas/Advance"}),
+                },
+            },
+        },
+        "/leaders": {
+            "post": _asking("moveLeader", "Have another broker lead a partition", "Leader")
+        },
+        "/coordinators": {
+            "post": _asking("moveCoordinator", "Have another broker coordinate", "Coordinator")
+        },
+        "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
+    }
+
+
+def _traces(number: dict[str, Any]) -> dict[str, Any]:
+    return {
         "/traces": {
             "get": _operation("listTraces", "The traces, and how much each has seen", 200, _any()),
             "post": {
@@ -81,19 +106,14 @@ def _paths() -> dict[str, Any]:
                 "parameters": [{**number, "name": "trace"}],
             },
         },
-        "/clock": {
-            "get": _operation("time", "The broker's time, and how far it is ahead", 200, _any()),
-            "post": {
-                **_operation(
-                    "advance", "Have time pass, and all be done that comes due", 200, _any()
-                ),
-                "requestBody": {
-                    "required": True,
-                    "content": _content({"$ref": "#/components/schemas/Advance"}),
-                },
-            },
-        },
-        "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
+    }
+
+
+def _asking(name: str, summary: str, schema: str) -> dict[str, Any]:
+    body = {"$ref": f"#/components/schemas/{schema}"}
+    return {
+        **_operation(name, summary, 200, _any()),
+        "requestBody": {"required": True, "content": _content(body)},
     }
 
 
@@ -163,6 +183,14 @@ def _schemas() -> dict[str, Any]:
         "Which": _object(which, additionalProperties=False),
         "Advance": _object(
             {"advance_ms": number}, required=["advance_ms"], additionalProperties=False
+        ),
+        "Leader": _object(
+            {"topic": text, "partition": number, "to": number},
+            required=["topic"],
+            additionalProperties=False,
+        ),
+        "Coordinator": _object(
+            {"group": text, "transactional_id": text, "to": number}, additionalProperties=False
         ),
         "Error": _object({"error": text}),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kwire.control.clock import ControlledClock
 from kwire.control.disk import ControlledFiles
@@ -14,6 +15,9 @@ from kwire.faults.rules import Draw
 from kwire.log.directory.files import Files
 from kwire.tracing.traces import Traces
 
+if TYPE_CHECKING:
+    from kwire.broker import Broker
+
 
 class Control:
     """Of one broker; `port` is where it is asked, on this machine's own address."""
@@ -21,6 +25,8 @@ class Control:
     def __init__(self, port: int, max_versions: Mapping[int, int] | None = None) -> None:
         """`max_versions` are those that clients are told of, by API key, where not all."""
         self.port = port
+        self.broker: Broker | None = None
+        """Once it is there."""
         self.versions = MaxVersions(max_versions or {})
         self.clock = ControlledClock()
         self.faults = Faults(_chance, self.clock.now_ms)

@@ -7,14 +7,17 @@ match it, and on nothing else.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import Message
 from kwire.faults.disk import OfDisk, OnDisk, Touched
+from kwire.faults.moved import Moved
 from kwire.faults.parts import NameOf, Part, groups_of, parts_of, transactional_id_of
 from kwire.faults.rules import Action, Draw, Rule, Which, api_name
 
@@ -22,7 +25,19 @@ HAPPENED_MAX: Final = 10_000
 """How many are remembered, the last ones."""
 HELPERS: Final = "kwire-testing"
 """The client id of those who look into the broker for a test: only a rule that names it, or `*`,
-is about them."""
+is about them.  So it is with the other brokers of the cluster."""
+_OTHER_BROKERS: Final = re.compile(r"broker-\d+-(fetcher-\d+|txn-marker-sender)")
+_OF_BROKERS: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""What brokers ask each other: a rule is about it that names it."""
 
 
 class Asked:
@@ -123,7 +138,9 @@ class Faults:
 
     chance: Callable[[int], Draw]
     now_ms: Callable[[], int]
-    happened: deque[Happened | OnDisk] = field(default_factory=lambda: deque(maxlen=HAPPENED_MAX))
+    happened: deque[Happened | OnDisk | Moved] = field(
+        default_factory=lambda: deque(maxlen=HAPPENED_MAX)
+    )
     _rules: dict[int, _Active] = field(default_factory=dict)
     _last: int = 0
 
@@ -205,7 +222,9 @@ def is_about(rule: Which, asked: Asked) -> bool:
     """Whether a request is among those that are meant."""
     if not rule.is_of(asked.api_key, asked.client_id):
         return False
-    if asked.client_id == HELPERS and rule.client is None:
+    if rule.client is None and _is_nobodys_client(asked.client_id):
+        return False
+    if not rule.apis and asked.api_key in _OF_BROKERS:
         return False
     if rule.group is not None and rule.group not in groups_of(asked.request):
         return False
@@ -213,3 +232,8 @@ def is_about(rule: Which, asked: Asked) -> bool:
     if wanted is not None and wanted != transactional_id_of(asked.request):
         return False
     return rule.topic is None or any(rule.picks(*part) for part in asked.parts)
+
+
+def _is_nobodys_client(client_id: str | None) -> bool:
+    """Whether it is no client of what is tested: the test's own helper, or another broker."""
+    return client_id == HELPERS or _OTHER_BROKERS.fullmatch(client_id or "") is not None

@@ -6,8 +6,9 @@ with Kafka() as kafka:
 `Kafka` is for whole test runs (kwire.testing.kafka): it can be fresh again in a moment, and has
 helpers to fill topics and to look into them; pytest has it as the fixture `kafka`
 (kwire.testing.plugin).  `BrokerProcess` is one `kwire serve`, with a folder that the caller gives.
-Several are a cluster: `ClusterProcess`, on a real ZooKeeper (`ZooKeeperProcess`), or on one machine
-without (`SharedClusterProcess`).
+Several are a cluster: `KafkaCluster`, whose leaders and coordinators move when a test says so;
+`ClusterProcess`, on a real ZooKeeper (`ZooKeeperProcess`), or on one machine without
+(`SharedClusterProcess`).
 
 Each is imported when it is first asked for: pytest imports this package in every run.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kwire.testing.kafka import Kafka
     from kwire.testing.ports import free_port
     from kwire.testing.process import BrokerProcess, BrokerStartError
+    from kwire.testing.several.cluster import KafkaCluster
     from kwire.testing.sharing import SharedClusterProcess
     from kwire.testing.topics import Topic
     from kwire.testing.traces import Trace
@@ -42,6 +44,7 @@ __all__ = [
     "Faults",
     "Host",
     "Kafka",
+    "KafkaCluster",
     "NotARecord",
     "Record",
     "SharedClusterProcess",
@@ -63,6 +66,7 @@ _MODULES: Final = {
     "Faults": "faults",
     "Host": "host",
     "Kafka": "kafka",
+    "KafkaCluster": "several.cluster",
     "NotARecord": "values",
     "Record": "values",
     "SharedClusterProcess": "sharing",

@@ -14,6 +14,10 @@ class ControlError(RuntimeError):
     """The control refuses, or cannot be reached; the message says why."""
 
 
+class ControlUnanswered(ControlError):
+    """The connection was lost before there was an answer."""
+
+
 class ControlClient:
     """The control at an address, as `http://127.0.0.1:9644`; each question has its connection."""
 
@@ -42,12 +46,16 @@ class ControlClient:
         link = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
+            link.connect()
+        except OSError as problem:
+            raise ControlError(f"no answer from {self.address}: {_reason(problem)}") from None
+        try:
             link.request(method, path, None if body is None else json.dumps(body), headers)
             reply = link.getresponse()
             text = reply.read()
         except (OSError, http.client.HTTPException) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-            raise ControlError(f"no answer from {self.address}: {reason.lower()}") from None
+            reason = _reason(problem)
+            raise ControlUnanswered(f"no answer from {self.address}: {reason}") from None
         finally:
             link.close()
         answer = json.loads(text) if text else None
@@ -55,3 +63,8 @@ class ControlClient:
             said = answer.get("error") if isinstance(answer, dict) else answer
             raise ControlError(f"{said or reply.reason}")
         return answer
+
+
+def _reason(problem: Exception) -> str:
+    reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+    return str(reason).lower()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from kwire.testing.control import ControlClient
 from kwire.testing.values import NotARecord
@@ -22,6 +22,29 @@ LOOK_AGAIN_S: Final = 0.01
 Happened = Mapping[str, Any]
 """A request that was befallen: rule, time_ms, api, version, client, partitions, error ...; or a
 call of the log: rule, time_ms, disk, on, file, partitions."""
+
+
+class Happening(Protocol):
+    """What has befallen something."""
+
+    @property
+    def happened(self) -> list[Happened]: ...
+
+
+def asserted(fault: Happening, times: int | None, within_s: float) -> list[Happened]:
+    """See Fault.assert_happened."""
+    __tracebackhide__ = True
+    deadline = time.monotonic() + within_s
+    while True:
+        found = fault.happened
+        if len(found) == times or (times is None and found):
+            return found
+        if time.monotonic() >= deadline or (times is not None and len(found) > times):
+            break
+        time.sleep(LOOK_AGAIN_S)
+    wanted = "any request" if times is None else f"{times} requests"
+    told = "".join(f"\n  {json.dumps(each)}" for each in found)
+    raise AssertionError(f"{fault!r} was to befall {wanted}, and befell {len(found)}{told}")
 
 
 class Fault:
@@ -53,17 +76,7 @@ class Fault:
         Returns them.
         """
         __tracebackhide__ = True  # pytest shows the line of the test
-        deadline = time.monotonic() + within_s
-        while True:
-            found = self.happened
-            if len(found) == times or (times is None and found):
-                return found
-            if time.monotonic() >= deadline or (times is not None and len(found) > times):
-                break
-            time.sleep(LOOK_AGAIN_S)
-        wanted = "any request" if times is None else f"{times} requests"
-        told = "".join(f"\n  {json.dumps(each)}" for each in found)
-        raise AssertionError(f"{self!r} was to befall {wanted}, and befell {len(found)}{told}")
+        return asserted(self, times, within_s)
 
     def __enter__(self) -> Self:
         return self

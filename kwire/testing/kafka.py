@@ -19,6 +19,7 @@ import contextlib
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,7 +45,81 @@ SHOWN_RECORDS_MAX: Final = 20
 """Of each topic, in the report on a failed test."""
 
 
-class Kafka(Startable):
+class Contents(ABC):
+    """What is in a broker or a cluster, as the helpers of a test ask for it."""
+
+    @property
+    @abstractmethod
+    def bootstrap(self) -> str:
+        """What a client takes as its bootstrap servers."""
+
+    def topic(self, name: str) -> Topic:
+        """A topic by its name, whether there is one or not."""
+        return Topic(self.bootstrap, name)
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """A new topic.  Raises ClientError."""
+        from kwire.client.topics import create_topic
+
+        with connected(self.bootstrap) as cluster:
+            create_topic(cluster, name, partitions=partitions, configs=configs)
+        return self.topic(name)
+
+    def apply(self, declared: AnyPath | Mapping[str, object], *, prune: bool = False) -> list[str]:
+        """Have topics, records, users, rules and all else that a file of `kwire apply` declares,
+        or a dict that says the same; what was changed, as that command shows it.
+
+        `prune` removes what is not declared.  Raises DeclarationError, NotApplied, ClientError.
+        """
+        from kwire.testing.declared import apply
+
+        return apply(self.bootstrap, declared, prune=prune)
+
+    def topics(self) -> list[str]:
+        """The names of all topics but Kafka's own.  Raises ClientError."""
+        from kwire.client.topics import list_topics
+
+        with connected(self.bootstrap) as cluster:
+            return [str(topic.name) for topic in list_topics(cluster)]
+
+    def lag(self, group_id: str) -> dict[str, int]:
+        """Topic -> how many records the group has not committed yet, of topics it has read."""
+        from kwire.testing.groups import lag_of
+
+        with connected(self.bootstrap) as cluster:
+            return lag_of(cluster, group_id)
+
+    def wait_until_consumed(
+        self, group_id: str, *topics: str | Topic, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Until the group has committed all there is of these topics, else of those it has read.
+
+        Without `topics` it must have committed something.  Raises TimeoutError, ClientError.
+        """
+        wanted = {str(topic) for topic in topics}
+        deadline = time.monotonic() + timeout_s
+        while True:
+            lag = self.lag(group_id)
+            known = lag.keys() >= wanted if wanted else bool(lag)
+            if known and not any(lag[topic] for topic in wanted or lag):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"after {timeout_s:g} s group {group_id} {_in_words(lag, wanted)}"
+                )
+            time.sleep(LOOK_AGAIN_S)
+
+    def report(self) -> str:
+        """What the topics hold, for somebody who wonders why a test has failed."""
+        from kwire.testing.report import contents
+
+        with connected(self.bootstrap, timeout_s=5.0) as cluster:
+            return contents(cluster, SHOWN_RECORDS_MAX)
+
+
+class Kafka(Contents, Startable):
     """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
 
     `declared` is what each fresh broker has from the start, as `apply` takes it.  With
@@ -221,6 +296,19 @@ class Kafka(Startable):
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode()
 
+    def _declare(self) -> None:
+        if self.declared is not None:
+            self.apply(self.declared)
+
+    def reload_coordinator(
+        self, *, group: str | None = None, transactional_id: str | None = None
+    ) -> None:
+        """Have the coordinator of a group, or of a transactional id, let go of it and load it anew:
+        it answers COORDINATOR_LOAD_IN_PROGRESS meanwhile.  Raises ControlError."""
+        asked = {"group": group, "transactional_id": transactional_id}
+        said = {name: value for name, value in asked.items() if value is not None}
+        self.control.post("/coordinators", said)
+
     # -- async with, on asyncio and on trio
 
     async def __aenter__(self) -> Self:
@@ -284,77 +372,6 @@ class Kafka(Startable):
         }
         said = {name: value for name, value in which.items() if value is not None}
         return Trace(self.control, said)
-
-    # -- what is in it
-
-    def topic(self, name: str) -> Topic:
-        """A topic by its name, whether there is one or not."""
-        return Topic(self.bootstrap, name)
-
-    def create_topic(
-        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
-    ) -> Topic:
-        """A new topic.  Raises ClientError."""
-        from kwire.client.topics import create_topic
-
-        with connected(self.bootstrap) as cluster:
-            create_topic(cluster, name, partitions=partitions, configs=configs)
-        return self.topic(name)
-
-    def apply(self, declared: AnyPath | Mapping[str, object], *, prune: bool = False) -> list[str]:
-        """Have topics, records, users, rules and all else that a file of `kwire apply` declares,
-        or a dict that says the same; what was changed, as that command shows it.
-
-        `prune` removes what is not declared.  Raises DeclarationError, NotApplied, ClientError.
-        """
-        from kwire.testing.declared import apply
-
-        return apply(self.bootstrap, declared, prune=prune)
-
-    def _declare(self) -> None:
-        if self.declared is not None:
-            self.apply(self.declared)
-
-    def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own.  Raises ClientError."""
-        from kwire.client.topics import list_topics
-
-        with connected(self.bootstrap) as cluster:
-            return [str(topic.name) for topic in list_topics(cluster)]
-
-    def lag(self, group_id: str) -> dict[str, int]:
-        """Topic -> how many records the group has not committed yet, of topics it has read."""
-        from kwire.testing.groups import lag_of
-
-        with connected(self.bootstrap) as cluster:
-            return lag_of(cluster, group_id)
-
-    def wait_until_consumed(
-        self, group_id: str, *topics: str | Topic, timeout_s: float = TIMEOUT_S
-    ) -> None:
-        """Until the group has committed all there is of these topics, else of those it has read.
-
-        Without `topics` it must have committed something.  Raises TimeoutError, ClientError.
-        """
-        wanted = {str(topic) for topic in topics}
-        deadline = time.monotonic() + timeout_s
-        while True:
-            lag = self.lag(group_id)
-            known = lag.keys() >= wanted if wanted else bool(lag)
-            if known and not any(lag[topic] for topic in wanted or lag):
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"after {timeout_s:g} s group {group_id} {_in_words(lag, wanted)}"
-                )
-            time.sleep(LOOK_AGAIN_S)
-
-    def report(self) -> str:
-        """What the topics hold, for somebody who wonders why a test has failed."""
-        from kwire.testing.report import contents
-
-        with connected(self.bootstrap, timeout_s=5.0) as cluster:
-            return contents(cluster, SHOWN_RECORDS_MAX)
 
 
 def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:

@@ -170,8 +170,9 @@ class SharedClusterProcess(Startable):
 
     `settings` are those of all brokers; `launcher` are words before its command line.  Where it is
     `cuttable`, brokers can be cut off from each other, while clients and the process that shares
-    the metadata reach them (kwire.testing.lines says how).  All ends with the process that started
-    it.
+    the metadata reach them (kwire.testing.lines says how).  Where it is
+    `controlled`, each broker has a port at which it is asked for faults, from `first_control_port`
+    on.  All ends with the process that started it.
     """
 
     def __init__(
@@ -182,6 +183,7 @@ class SharedClusterProcess(Startable):
         *,
         launcher: Sequence[str] = (),
         cuttable: bool = False,
+        controlled: bool = False,
     ) -> None:
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
@@ -189,6 +191,7 @@ class SharedClusterProcess(Startable):
         self.launcher = tuple(launcher)
         self.settings = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
         self.first_port = _free_ports(count)
+        self.first_control_port = _free_ports(count) if controlled else None
         self.brokers = {
             number: SharedBroker(self, number, self.first_port + number - 1)
             for number in range(1, count + 1)
@@ -245,6 +248,8 @@ class SharedClusterProcess(Startable):
         serve = [sys.executable, "-m", "kwire.cli", "serve", "--exit-on-eof"]
         sets = [f"--set={name}={value}" for name, value in self.settings.items()]
         where = [f"--port={self.first_port}", f"--data={self.data_dir}"]
+        if self.first_control_port is not None:
+            where.append(f"--control={self.first_control_port}")
         return [*self.launcher, *serve, f"--brokers={len(self.brokers)}", *where, *sets]
 
     def start(self) -> None:

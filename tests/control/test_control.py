@@ -19,6 +19,15 @@ from kwire.testing import ControlError, Kafka
 
 RULE = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"}
 
+BODIES: dict[str, object] = {
+    "/traces": {},
+    "/clock": {"advance_ms": 0},
+    "/leaders": {"topic": "t"},
+    "/coordinators": {"group": "g"},
+}
+MOVES = ("/leaders", "/coordinators")
+"""What takes a broker."""
+
 
 @pytest.fixture
 def control() -> Control:
@@ -82,6 +91,27 @@ def test_time_that_cannot_pass(control: Control, said: object) -> None:
     assert ask(control, "GET", "/clock").body["ahead_ms"] == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "said", "why"),
+    [
+        ("/leaders", {"partition": 0}, "whose leader moves is said as"),
+        ("/leaders", {"topic": 1}, "topic is text, and not 1"),
+        ("/leaders", {"topic": "t", "to": -1}, "to is a number, and not -1"),
+        ("/leaders", {"topic": "t", "partition": True}, "partition is a number, and not True"),
+        ("/leaders", {"topic": "t", "leader": 1}, "unknown field 'leader': there are topic, "),
+        ("/leaders", ["t"], "the body is a JSON object"),
+        ("/coordinators", {}, "whose coordinator moves is said as"),
+        ("/coordinators", {"group": "g", "transactional_id": "x"}, "whose coordinator moves is"),
+    ],
+)
+def test_moves_that_cannot_be_understood(
+    control: Control, path: str, said: object, why: str
+) -> None:
+    refused = ask(control, "POST", path, said)
+    assert refused.status == 400
+    assert refused.body["error"].startswith(why)
+
+
 def test_time_does_not_pass_for_ever(control: Control) -> None:
     refused = ask(control, "POST", "/clock", {"advance_ms": 10**13})
     assert refused == Reply(400, {"error": "a clock is not ahead by more than a hundred years"})
@@ -133,8 +163,9 @@ def test_the_document_names_what_there_is(control: Control) -> None:
         for method in methods:
             if path != "/death":
                 target = path.replace("{rule}", "7").replace("{trace}", "7")
-                body = {"/traces": {}, "/clock": {"advance_ms": 0}}.get(path, RULE)
-                assert ask(control, method.upper(), target, body).status in (200, 201, 204, 404)
+                body = BODIES.get(path, RULE)
+                status = ask(control, method.upper(), target, body).status
+                assert status == 409 if path in MOVES else status in (200, 201, 204, 404)
     json.dumps(told)
 
 

@@ -35,15 +35,15 @@ def test_a_plain_broker_knows_nothing_of_faults(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_cluster_nothing_is_controlled() -> None:
+def test_each_broker_of_a_cluster_takes_a_port_to_be_controlled_at() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "3", "--control", "0"],
+        [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "3", "--control", "65534"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2
-    assert "--control is for one broker" in done.stderr
+    assert "--control 65534: there are no 3 ports from it on" in done.stderr
 
 
 class Controlled(BrokerProcess):

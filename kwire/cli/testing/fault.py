@@ -10,7 +10,7 @@ import click
 
 from kwire.cli.output import json_option, print_json, print_table
 from kwire.cli.testing.control import asked_for, controlling, which_requests
-from kwire.testing.control import ControlClient
+from kwire.testing.control import ControlClient, ControlUnanswered
 
 FIRST: Final = ("rule", "matched", "happened", "used_up")
 """Columns of their own; all else of a rule is what was asked for."""
@@ -161,7 +161,9 @@ def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
 
 
 def _what(each: dict[str, Any]) -> str:
-    """A request, or a call of the log."""
+    """A request, a call of the log, or a move."""
+    if "moved" in each:
+        return f"{each['moved']} moved"
     return f"{each['on']} {each['file']}" if "disk" in each else f"{each['api']} v{each['version']}"
 
 
@@ -173,6 +175,8 @@ def _parts(each: dict[str, Any]) -> str:
 
 
 def _done(each: dict[str, Any]) -> str:
+    if "moved" in each:
+        return f"from {each['from']} to {each['to']}, leader epoch {each['leader_epoch']}"
     told = [str(each[name]) for name in ("error", "ending", "disk") if name in each]
     told += [f"{name} {each[name]}" for name in ("delay_ms", "throttle_ms") if name in each]
     return ", ".join([*told, *(["carried out"] if "carried_out" in each else [])])
@@ -199,3 +203,54 @@ def clear(control: ControlClient) -> None:
       kwire fault clear
     """
     control.delete("/faults")
+
+
+@command.command("move-leader")
+@click.option("--topic", required=True, metavar="NAME")
+@click.option("--partition", type=click.IntRange(min=0), default=0, metavar="N", show_default=True)
+@click.option("--to", type=click.IntRange(min=0), metavar="BROKER", help="[the next one in sync]")
+@controlling
+def move_leader(control: ControlClient, topic: str, partition: int, to: int | None) -> None:
+    """Have another broker lead a partition, now: of `serve --brokers N --control PORT`.
+
+    \b
+      kwire fault move-leader --topic orders --partition 0 --to 2
+    """
+    _tell_moved(control, "/leaders", {"topic": topic, "partition": partition, "to": to})
+
+
+@command.command("move-coordinator")
+@click.option("--group", metavar="ID", help="Of this group.")
+@click.option("--transactional-id", metavar="ID", help="Of this transactional id.")
+@click.option("--to", type=click.IntRange(min=0), metavar="BROKER", help="[the next one in sync]")
+@controlling
+def move_coordinator(
+    control: ControlClient, group: str | None, transactional_id: str | None, to: int | None
+) -> None:
+    """Have another broker coordinate, now; a broker that is alone loads its coordinator anew.
+
+    \b
+      kwire fault move-coordinator --group billing
+    """
+    asked = {"group": group, "transactional_id": transactional_id, "to": to}
+    _tell_moved(control, "/coordinators", asked)
+
+
+def _tell_moved(control: ControlClient, path: str, asked: dict[str, Any]) -> None:
+    said = {name: value for name, value in asked.items() if value is not None}
+    moved = control.post(path, said)
+    click.echo(f"{_parts(moved)}: {_done(moved)}")
+
+
+@command.command()
+@controlling
+def die(control: ControlClient) -> None:
+    """Have the broker killed, now.
+
+    \b
+      kwire fault die
+    """
+    try:
+        control.post("/death")
+    except ControlUnanswered:
+        click.echo("the broker is dead")

@@ -1,0 +1,210 @@
+"""A cluster for a test, without ZooKeeper: its leaders and coordinators move when a test says so.
+
+with KafkaCluster(brokers=3) as kafka:
+    orders = kafka.create_topic("orders")                  # a replica on each of three brokers
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    kafka.move_leader("orders", 0)                         # to the next one in sync
+    kafka.move_coordinator(group="billing")
+    kafka.faults.add(api="Produce", topic="orders", disconnect=True, times=1)
+    kafka.brokers[2].kill()
+
+It is `kwire serve --brokers N --control PORT` with its data in a folder of its own; all ends with
+the process that started it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kwire.testing.clock import Clock
+from kwire.testing.control import ControlClient
+from kwire.testing.faults import Faults
+from kwire.testing.folders import Folder
+from kwire.testing.kafka import HOST, Contents
+from kwire.testing.lifetime import Startable
+from kwire.testing.several.faults import SpreadFaults
+from kwire.testing.sharing import SharedBroker, SharedClusterProcess
+from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
+
+Moved = Mapping[str, Any]
+"""What became of a move: moved, partitions, from, to, leader_epoch."""
+
+
+class ClusterBroker:
+    """One of the brokers."""
+
+    def __init__(self, process: SharedBroker, control_port: int) -> None:
+        self.process = process
+        self.broker_id = process.broker_id
+        self.control_port = control_port
+
+    @property
+    def bootstrap(self) -> str:
+        return self.process.bootstrap
+
+    @property
+    def control(self) -> ControlClient:
+        """What it is asked by, beside Kafka's protocol."""
+        return ControlClient(f"http://{HOST}:{self.control_port}")
+
+    @property
+    def faults(self) -> Faults:
+        """What befalls requests and the disk at this broker alone."""
+        return Faults(self.control)
+
+    @property
+    def clock(self) -> Clock:
+        """Its time, which a test may have pass; the others' does not."""
+        return Clock(self.control)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is there; it may have died by itself."""
+        return self.process.running and self.process.ended is None
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), until `start`."""
+        self.process.kill()
+
+    def shut_down(self) -> int:
+        """Have it end cleanly, and the others take over; its exit status."""
+        return self.process.stop()
+
+    def start(self) -> None:
+        """Have it run again with its data, and return once it answers.  Raises BrokerStartError."""
+        if not self.running:
+            self.process.running = False
+        self.process.start()
+
+    def pause(self) -> None:
+        """Have it stand still (SIGSTOP), until `resume`."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+
+
+class KafkaCluster(Contents, Startable):
+    """See the module.  `settings` are of all brokers, by Kafka's names; brokers count from 1."""
+
+    def __init__(self, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+        self._count = brokers
+        self._settings = dict(settings or {})
+        self._folder: Folder | None = None
+        self._process: SharedClusterProcess | None = None
+        self.brokers: dict[int, ClusterBroker] = {}
+        """By id, once it was started."""
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as a client takes them as its bootstrap servers."""
+        return ",".join(each.bootstrap for each in self.brokers.values())
+
+    @property
+    def log(self) -> str:
+        """Everything that was logged, by all brokers."""
+        return "" if self._process is None else self._process.log
+
+    @property
+    def faults(self) -> SpreadFaults:
+        """What befalls requests at all brokers that run now."""
+        return SpreadFaults(
+            {number: each.faults for number, each in self.brokers.items() if each.running}
+        )
+
+    def start(self) -> None:
+        """Return once all brokers know of each other.  Raises BrokerStartError."""
+        self._folder = Folder()
+        process = SharedClusterProcess(
+            self._folder.path, self._count, self._settings, controlled=True
+        )
+        first = process.first_control_port
+        assert first is not None
+        self.brokers = {
+            number: ClusterBroker(broker, first + number - 1)
+            for number, broker in process.brokers.items()
+        }
+        self._process = process
+        try:
+            process.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it, and remove its data."""
+        if self._process is not None:
+            self._process.stop()
+        if self._folder is not None:
+            self._folder.remove()
+            self._folder = None
+
+    def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
+        """The controller, once these know of just each other, else all that run.
+
+        Raises BrokerStartError.
+        """
+        assert self._process is not None, "it was not started"
+        return self._process.wait_until_members(ids)
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> Topic:
+        """A new topic, once all brokers tell of its leaders.  Raises ClientError, TimeoutError."""
+        topic = super().create_topic(name, partitions=partitions, configs=configs)
+        for index in range(partitions):
+            self._wait_until_told(name, index, lambda leader: leader >= 0)
+        return topic
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Who leads a partition now.  Raises ClientError."""
+        with connected(self.bootstrap) as cluster:
+            return cluster.topic(topic).partitions[partition].leader_id
+
+    def move_leader(self, topic: str, partition: int = 0, to: int | None = None) -> Moved:
+        """Have another broker lead a partition, the next one in sync if it is not said which.
+
+        Returns when all brokers tell so.  Raises ControlError, which says why it cannot be.
+        """
+        return self._moved("/leaders", topic=topic, partition=partition, to=to)
+
+    def move_coordinator(
+        self,
+        *,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        to: int | None = None,
+    ) -> Moved:
+        """Have another broker coordinate a group, or a transactional id.  Raises ControlError."""
+        return self._moved("/coordinators", group=group, transactional_id=transactional_id, to=to)
+
+    def _moved(self, path: str, **asked: str | int | None) -> Moved:
+        """Any broker that runs can be asked."""
+        running = next(each for each in self.brokers.values() if each.running)
+        said = {name: value for name, value in asked.items() if value is not None}
+        moved: Moved = running.control.post(path, said)
+        (part,) = moved["partitions"]
+        self._wait_until_told(
+            part["topic"], part["partition"], lambda leader: leader == moved["to"]
+        )
+        return moved
+
+    def _wait_until_told(self, topic: str, index: int, led: Callable[[int], bool]) -> None:
+        """Until all brokers that run tell of such a leader.  Raises TimeoutError, ClientError."""
+        deadline = time.monotonic() + TIMEOUT_S
+        for broker in self.brokers.values():
+            while broker.running and not led(_leader_told_by(broker, topic, index)):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"broker {broker.broker_id} does not tell who leads {topic}")
+                time.sleep(LOOK_AGAIN_S)
+
+
+def _leader_told_by(broker: ClusterBroker, topic: str, index: int) -> int:
+    """Whom this broker tells of; -1 while it knows of none."""
+    with connected(broker.bootstrap) as cluster:
+        cluster.refresh([topic])
+        known = cluster.topics.get(topic)
+        led = {each.partition_index: each.leader_id for each in known.partitions} if known else {}
+    return led.get(index, -1)

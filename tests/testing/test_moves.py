@@ -1,0 +1,243 @@
+"""Leaders and coordinators that really move, in a cluster of brokers in a test's hands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from kwire.testing import ControlError, Kafka, KafkaCluster, Topic
+
+pytestmark = pytest.mark.slow
+
+QUIET = {"log_level": 0, "retry.backoff.ms": 20, "reconnect.backoff.ms": 20}
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: KafkaCluster) -> KafkaCluster:
+    shared.faults.clear()
+    return shared
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster, unique: str) -> Topic:
+    return cluster.create_topic(unique)
+
+
+def producer(cluster: KafkaCluster, **settings: str | int | bool) -> Producer:
+    given = {"enable.idempotence": True, **QUIET, **settings}
+    return Producer({"bootstrap.servers": cluster.bootstrap, **given})
+
+
+def read(reader: Consumer, count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(found) < count:
+        assert time.monotonic() < deadline, found
+        message = reader.poll(1)
+        if message is not None and not message.error():
+            found.append(message.value())
+    return found
+
+
+def test_a_producer_follows_the_leader(cluster: KafkaCluster, topic: Topic) -> None:
+    sender = producer(cluster)
+    order = [cluster.leader_of(topic.name)]
+    for value in ("a", "b", "c"):
+        sender.produce(topic.name, value)
+        assert sender.flush(WAIT_S) == 0
+        moved = cluster.move_leader(topic.name)
+        assert (moved["from"], moved["to"]) == (order[-1], cluster.leader_of(topic.name))
+        order.append(moved["to"])
+    assert all(before != after for before, after in pairwise(order))
+    topic.assert_holds(["a", "b", "c"])
+    moves = [each for each in cluster.faults.happened if each.get("moved") == "leader"]
+    assert [each["to"] for each in moves] == order[1:]
+    epochs = [each["leader_epoch"] for each in moves]
+    assert epochs == sorted(set(epochs)), "each leader has an epoch of its own"
+
+
+def test_a_stale_leader_is_no_leader_to_those_who_ask_it(
+    cluster: KafkaCluster, topic: Topic
+) -> None:
+    """Who has not heard of the move yet is told so, finds the new one, and is served there."""
+    sender = producer(cluster)
+    sender.produce(topic.name, "a")
+    assert sender.flush(WAIT_S) == 0
+    before = cluster.leader_of(topic.name)
+    trace_at = cluster.brokers[before].control
+    number = trace_at.post("/traces", {"api": "Produce", "topic": topic.name})["trace"]
+    moved = cluster.move_leader(topic.name)
+    sender.produce(topic.name, "b")
+    assert sender.flush(WAIT_S) == 0
+    seen = trace_at.get(f"/traces/{number}")["events"]
+    assert seen[0]["errors"] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert moved["to"] == cluster.leader_of(topic.name)
+    topic.assert_holds(["a", "b"])
+
+
+def test_where_it_is_to_go_is_said(cluster: KafkaCluster, topic: Topic) -> None:
+    before = cluster.leader_of(topic.name)
+    wanted = next(each for each in (3, 2, 1) if each != before)
+    assert cluster.move_leader(topic.name, to=wanted)["to"] == wanted
+    with pytest.raises(ControlError, match=f"broker {wanted} leads {topic.name}-0 already"):
+        cluster.move_leader(topic.name, to=wanted)
+    with pytest.raises(ControlError, match=r"broker 9 cannot lead .*: in sync are "):
+        cluster.move_leader(topic.name, to=9)
+    with pytest.raises(ControlError, match="there is no nothing-0"):
+        cluster.move_leader("nothing")
+
+
+def is_committed(reader: Consumer) -> bool:
+    """librdkafka tells its caller where the coordinator has moved, who may try again."""
+    try:
+        reader.commit(asynchronous=False)
+    except KafkaException as refusal:
+        error: KafkaError = refusal.args[0]
+        if not error.retriable():
+            raise
+        return False
+    return True
+
+
+def test_a_group_finds_its_coordinator_again(cluster: KafkaCluster, topic: Topic) -> None:
+    topic.seed(["a", "b", "c"])
+    reader = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": topic.name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **QUIET,
+        }
+    )
+    reader.subscribe([topic.name])
+    assert read(reader, 3) == [b"a", b"b", b"c"]
+    reader.commit(asynchronous=False)
+    moved = cluster.move_coordinator(group=topic.name)
+    assert moved["from"] != moved["to"]
+    assert moved["group"] == topic.name
+    topic.seed(["d"])
+    assert read(reader, 1) == [b"d"], "the group goes on where it was"
+    deadline = time.monotonic() + WAIT_S
+    while not is_committed(reader):
+        assert time.monotonic() < deadline
+    reader.close()
+    assert cluster.lag(topic.name) == {topic.name: 0}
+
+
+def test_a_transaction_goes_on_at_another_coordinator(cluster: KafkaCluster, topic: Topic) -> None:
+    sender = producer(cluster, **{"transactional.id": topic.name})
+    sender.init_transactions(WAIT_S)
+    sender.begin_transaction()
+    sender.produce(topic.name, "a")
+    sender.flush(WAIT_S)
+    moved = cluster.move_coordinator(transactional_id=topic.name)
+    assert moved["transactional_id"] == topic.name
+    sender.commit_transaction(WAIT_S)
+    topic.assert_holds(["a"], committed=True, within_s=WAIT_S)
+
+
+def test_acks_of_all_that_wait_while_the_leader_moves(cluster: KafkaCluster, topic: Topic) -> None:
+    """Followers do not fetch, the record waits for them, and its leader is one no more."""
+    sender = producer(cluster)
+    before = cluster.leader_of(topic.name)
+    held = cluster.brokers[before].faults.add(
+        api="Fetch", client="broker-*-fetcher-*", topic=topic.name, delay_ms=1500, times=2
+    )
+    held.assert_happened(times=2, within_s=WAIT_S)
+    errors: list[KafkaError | None] = []
+    sender.produce(topic.name, "a", on_delivery=lambda error, _: errors.append(error))
+    sending = threading.Thread(target=sender.flush, args=(WAIT_S,))
+    sending.start()
+    cluster.move_leader(topic.name)
+    sending.join()
+    assert errors == [None]
+    topic.assert_holds(["a"])
+
+
+def test_a_broker_that_dies_now(cluster: KafkaCluster, topic: Topic) -> None:
+    before = cluster.leader_of(topic.name)
+    sender = producer(cluster)
+    sender.produce(topic.name, "a")
+    assert sender.flush(WAIT_S) == 0
+    with pytest.raises(ControlError, match="no answer from"):
+        cluster.brokers[before].control.post("/death")
+    sender.produce(topic.name, "b")
+    assert sender.flush(WAIT_S) == 0
+    assert not cluster.brokers[before].running
+    cluster.brokers[before].start()
+    cluster.wait_until_members()
+    topic.assert_holds(["a", "b"])
+
+
+def test_followers_are_no_clients_of_a_rule_that_names_nobody(
+    cluster: KafkaCluster, topic: Topic
+) -> None:
+    with cluster.faults.add(disconnect=True, topic=topic.name) as lost:
+        time.sleep(0.1)  # they fetch all the time
+        lost.assert_happened(times=0)
+
+
+def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    address = cluster.brokers[2].control.address
+    command = [sys.executable, "-m", "kwire.cli", "fault", *arguments, "--control", address]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:
+    before = cluster.leader_of(topic.name)
+    done = run(cluster, "move-leader", "--topic", topic.name)
+    after = cluster.leader_of(topic.name)
+    assert done.stdout.startswith(f"{topic.name}-0: from {before} to {after}, leader epoch ")
+    done = run(cluster, "move-leader", "--topic", topic.name, "--to", str(after))
+    assert done.returncode == 1
+    assert f"broker {after} leads {topic.name}-0 already" in done.stderr
+    cluster.topic(topic.name).seed(["a"])
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic.name, **QUIET})
+    reader.committed([TopicPartition(topic.name, 0)], WAIT_S)
+    reader.close()
+    done = run(cluster, "move-coordinator", "--group", topic.name)
+    assert done.stdout.startswith("__consumer_offsets-")
+    told = json.loads(run(cluster, "happened", "--json").stdout)
+    assert told[0]["moved"] == "leader"
+    assert "leader moved" in run(cluster, "happened").stdout
+    assert run(cluster, "die").stdout == "the broker is dead\n"
+    cluster.brokers[2].start()
+    cluster.wait_until_members()
+
+
+def test_a_broker_alone_loads_its_coordinator_anew() -> None:
+    with Kafka() as kafka:
+        topic = kafka.create_topic("t")
+        topic.seed(["a"])
+        with pytest.raises(ControlError, match="this broker is alone: kwire serve --brokers 3"):
+            kafka.control.post("/leaders", {"topic": "t"})
+        settings = {"bootstrap.servers": kafka.bootstrap, "group.id": "g", **QUIET}
+        reader = Consumer({**settings, "auto.offset.reset": "earliest"})
+        reader.subscribe(["t"])
+        assert read(reader, 1) == [b"a"]
+        reader.commit(asynchronous=False)
+        slow = kafka.faults.add(
+            disk="slow", on="read", topic="__consumer_offsets", delay_ms=200, times=2
+        )
+        kafka.reload_coordinator(group="g")
+        slow.assert_happened(within_s=WAIT_S)
+        topic.seed(["b"])
+        assert read(reader, 1) == [b"b"]
+        reader.close()
+        kafka.wait_until_consumed("g")
