@@ -10,6 +10,8 @@ Behaviour
   without it any longer, or of which something was said.
 - A session ends with the connection on which it began, as with epoch -1.
 - Whoever renews locks (KIP-1222) asks for no records: INVALID_REQUEST.
+- UNKNOWN_SERVER_ERROR while its session has a topic id that there is not (any longer), once what
+  it says is written.
 - SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH; SHARE_SESSION_LIMIT_REACHED after the wait.
 - UNSUPPORTED_VERSION where there are no share groups.
 
@@ -115,6 +117,9 @@ async def _answer(
     if request.share_session_epoch == END_EPOCH:
         shares.release(reader, turn.session)
     elif not request.is_renew_ack:
+        nameless = [place for place in turn.places if broker.topic_name(place[0]) is None]
+        if nameless:
+            return await _without_names(request, turn, nameless)
         found = await _fetch(broker, request, turn)
     for (place, _), outcome in zip(turn.said, outcomes, strict=True):
         _tell(found, place, outcome)
@@ -122,6 +127,23 @@ async def _answer(
         acquisition_lock_timeout_ms=shares.settings.of(reader[0]).limits.lock_ms,
         responses=_by_topic(found),
     )
+
+
+async def _without_names(
+    request: ShareFetchRequest, turn: Turn, nameless: list[Place]
+) -> ShareFetchResponse:
+    """Apache Kafka 4.3.1 cannot say of a topic without a name that it is unknown.
+
+    It fails once the member has records of other topics and counts as told of them; here such
+    records are for who hears of them.  So that a member that reads others does not ask again at
+    once, it is told after the wait.
+    """
+    others = [place for place in turn.places if place not in nameless]
+    for place in others:
+        turn.session.told(place, well=True)
+    if others:
+        return await _refused_later(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 async def _fetch(broker: Broker, request: ShareFetchRequest, turn: Turn) -> Found:

@@ -26,10 +26,11 @@ from kwire.share.records import ShareKey
 from kwire.share.session import Place
 from kwire.sharing.led import LedPartition
 from kwire.sharing.limits import GroupSettings
-from kwire.sharing.manager import ShareManager
+from kwire.sharing.manager import Opening, ShareManager
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.partitions.partition import FetchWaiter
 
 RECORD_LIMIT = 1
 """`ShareAcquireMode`: `MaxRecords` is strict."""
@@ -54,6 +55,7 @@ class ShareFetch:
         self._member_id = request.member_id or ""
         self._places = list(places)
         self._led: dict[Place, LedPartition] = {}
+        self._openings: dict[Place, Opening] = {}
         self.found: Found = {}
         self.open: list[Place] = []
         """Partitions of which the member could have had something."""
@@ -62,24 +64,53 @@ class ShareFetch:
         """Wait until there is something for the member, or its time is up.
 
         Whoever asks for no bytes at all (`min_bytes`) is answered at once, unless no partition has
-        room for another record on its way.
+        room for another record on its way.  What the share coordinator has not said in time is said
+        to a later fetch, and what it refuses is told in the end.
         """
-        await self._open_all()
-        if not self._led or self._is_answered():
+        self._begin()
+        if not self._led and not self._openings:
             return self.found
-        waiters = []
-        for led in self._led.values():
-            waiters += [led.waiters, led.partition.fetch_waiters]
-        with (
-            trio.move_on_after(self._request.max_wait_ms / 1000),
-            ParkedFetch(waiters) as parked,
-        ):
-            while not parked.changed:
-                await parked.arrival(0)
+        with trio.move_on_after(self._request.max_wait_ms / 1000):
+            while True:
+                self._take_opened()
                 if self._is_answered():
                     return self.found
+                with ParkedFetch(self._waiters()) as parked:
+                    await parked.arrival(0)
+                if parked.changed:
+                    break
+        self._take_opened()
         self._read()
         return self.found
+
+    def _begin(self) -> None:
+        """What is known of partitions that nobody has read yet is asked for at the same time."""
+        for place in self._places:
+            key = ShareKey(self._group_id, *place)
+            led, refusal = self._shares.find(key), self._shares.refusal(key)
+            if led is not None:
+                self._led[place] = led
+            elif refusal is not None:
+                self.found[place] = self._refused(place, refusal)
+            else:
+                self._openings[place] = self._shares.opening(key)
+
+    def _take_opened(self) -> None:
+        opened = {p: each.found for p, each in self._openings.items() if each.found is not None}
+        for place, found in opened.items():
+            del self._openings[place]
+            if isinstance(found, LedPartition):
+                self._led[place] = found
+            else:
+                self.found[place] = self._refused(place, found)
+        if opened:
+            self._led = {place: self._led[place] for place in self._places if place in self._led}
+
+    def _waiters(self) -> list[set[FetchWaiter]]:
+        waiters = [opening.waiters for opening in self._openings.values()]
+        for led in self._led.values():
+            waiters += [led.waiters, led.partition.fetch_waiters]
+        return waiters
 
     def _is_answered(self) -> bool:
         least = self._request.min_bytes
@@ -95,28 +126,6 @@ class ShareFetch:
                 region = self._region(led, self._request.max_bytes)
                 size_bytes += 0 if region is None else len(region)
         return size_bytes
-
-    async def _open_all(self) -> None:
-        """What is known of partitions that nobody has read yet is asked for at the same time."""
-        opened: dict[Place, LedPartition | ErrorCode] = {}
-
-        async def open_one(place: Place, key: ShareKey) -> None:
-            opened[place] = await self._shares.led(key)
-
-        async with trio.open_nursery() as nursery:
-            for place in self._places:
-                key = ShareKey(self._group_id, *place)
-                led = self._shares.find(key)
-                if led is None:
-                    nursery.start_soon(open_one, place, key)
-                else:
-                    opened[place] = led
-        for place in self._places:
-            found = opened[place]
-            if isinstance(found, LedPartition):
-                self._led[place] = found
-            else:
-                self.found[place] = self._refused(place, found)
 
     def _refused(self, place: Place, error: ErrorCode) -> PartitionData:
         data = PartitionData(partition_index=place[1], error_code=error, records=b"")

@@ -24,3 +24,6 @@ class ShareHost(CoordinatorHost, Protocol):
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
+
+    async def create_internal_topic(self, name: str) -> None:
+        """Make a coordinator's topic, if it is not there yet."""

@@ -7,16 +7,30 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinators.share import answered
+from kwire.coordinators.promise import Promise
+from kwire.share.machine import Answer
 from kwire.share.records import ShareKey
 from kwire.share.session import Place, Reader, ShareSession, ShareSessions
 from kwire.sharing.host import ShareHost
-from kwire.sharing.led import LedPartition, told
+from kwire.sharing.led import ANY_BYTES, LedPartition, told
 from kwire.sharing.limits import ShareSettings
 from kwire.sharing.states import ShareStates
 
 if TYPE_CHECKING:
-    from kwire.partitions.partition import Partition
+    from kwire.partitions.partition import FetchWaiter, Partition
+
+
+class Opening:
+    """A partition of which the share coordinator was asked; `found` is what came of that."""
+
+    def __init__(self) -> None:
+        self.found: LedPartition | ErrorCode | None = None
+        self.waiters: set[FetchWaiter] = set()
+
+    def end(self, found: LedPartition | ErrorCode) -> None:
+        self.found = found
+        for waiter in tuple(self.waiters):
+            waiter.data_arrived(ANY_BYTES)
 
 
 class ShareManager:
@@ -28,6 +42,7 @@ class ShareManager:
         self.settings = ShareSettings(broker)
         self.sessions = ShareSessions()
         self._led: dict[ShareKey, LedPartition] = {}
+        self._openings: dict[ShareKey, Opening] = {}
 
     def find(self, key: ShareKey) -> LedPartition | None:
         """As it is read already."""
@@ -37,23 +52,40 @@ class ShareManager:
             return None
         return led
 
-    async def led(self, key: ShareKey) -> LedPartition | ErrorCode:
-        """Read from the share coordinator what is known of it, where nobody has yet."""
-        found = self.find(key)
-        if found is not None:
-            return found
+    def refusal(self, key: ShareKey) -> ErrorCode | None:
+        """Why nobody can read it here; None where that has to be asked of the coordinator."""
         partition = self._hosted(key)
         if partition is None:
             return self.why_not_read((key.topic_id, key.partition))
-        if not partition.is_leader:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer = await answered(self.states.read(key, partition.leader_epoch))
+        return None if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def opening(self, key: ShareKey) -> Opening:
+        """What comes of asking the share coordinator about a partition that is led here.
+
+        That goes on when whoever asked first is gone: a coordinator may be away for longer than a
+        fetch waits.
+        """
+        opening = self._openings.get(key)
+        if opening is not None:
+            return opening
+        opening = self._openings[key] = Opening()
+        partition = self._hosted(key)
+        assert partition is not None, "it is led here"
+        reply = self.states.read(key, partition.leader_epoch)
+        if isinstance(reply, Promise):
+            reply.when_resolved(lambda answer: self._answered(key, partition, opening, answer))
+        else:
+            self._answered(key, partition, opening, reply)
+        return opening
+
+    def _answered(
+        self, key: ShareKey, partition: Partition, opening: Opening, answer: Answer
+    ) -> None:
+        del self._openings[key]
         if answer.state is None:
-            return told(answer.error)
-        again = self.find(key)  # others may have asked meanwhile
-        if again is not None:
-            return again
-        led = LedPartition(
+            opening.end(told(answer.error))
+            return
+        led = self._led[key] = LedPartition(
             key,
             partition,
             answer.state,
@@ -63,8 +95,9 @@ class ShareManager:
             self._broker.now_ms(),
             lambda: self._forget(key, led),
         )
-        self._led[key] = led
-        return led
+        if not self.sessions.of_group(key.group_id):
+            self._drop(led)  # whoever asked has gone meanwhile
+        opening.end(led)
 
     def why_not_read(self, place: Place) -> ErrorCode:
         """What is said of a partition that is not there."""

@@ -13,8 +13,8 @@ from kwire.groups.share.offsets import Wanted
 from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.machine import NOTHING, Answer
 from kwire.share.records import ShareKey
-from kwire.sharing.states import of_each
-from kwire.sharing.telling import keys_of, provide_state_topic
+from kwire.sharing.states import of_each, provide_state_topic
+from kwire.sharing.telling import keys_of
 
 if TYPE_CHECKING:
     from kwire.broker import Broker

@@ -91,8 +91,13 @@ class ShareStates:
         del self._lines[key]
 
     async def _insist(self, question: Question, reply: Reply | None) -> Answer:
-        """Ask until somebody is there to answer; `reply` is that of the first time."""
+        """Ask until somebody is there to answer; `reply` is that of the first time.
+
+        Whoever finds no topic has it made, as a group's first heartbeat does.
+        """
         answer = await answered(self._attempt(question) if reply is None else reply)
+        if answer.error in AGAIN:
+            await provide_state_topic(self._broker)
         for pause_s in PAUSES_S:
             if answer.error not in AGAIN:
                 break
@@ -123,6 +128,12 @@ class ShareStates:
             assert self._nursery is not None
             self._remote = RemoteStates(self._broker.peers, self._nursery)
         return self._remote.ask(broker_id, question)
+
+
+async def provide_state_topic(broker: ShareHost) -> None:
+    """Whoever asks first has `__share_group_state` made."""
+    if SHARE_GROUP_STATE_TOPIC not in broker.image.topics:
+        await broker.create_internal_topic(SHARE_GROUP_STATE_TOPIC)
 
 
 async def of_each(

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from kwire.codecs.errors import ErrorCode
 from kwire.groups.share.initializing import Topics
-from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.batches import NO_OFFSET
 from kwire.share.records import ShareKey
-from kwire.sharing.states import of_each
+from kwire.sharing.states import of_each, provide_state_topic
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -35,12 +34,6 @@ async def initialize(broker: Broker, wanted: Initialization) -> None:
     reply = broker.groups.share_initialized(wanted.group_id, wanted.topics, well=not failed)
     if reply is not None:
         await reply.wait()
-
-
-async def provide_state_topic(broker: Broker) -> None:
-    """The first share group has `__share_group_state` made."""
-    if SHARE_GROUP_STATE_TOPIC not in broker.image.topics:
-        await broker.create_internal_topic(SHARE_GROUP_STATE_TOPIC)
 
 
 async def forget(broker: Broker, group_id: str, topics: Topics) -> ErrorCode:

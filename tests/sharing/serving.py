@@ -21,6 +21,17 @@ def stage_on(bootstrap: str, version: int = 2) -> Stage:
     peer = Peer(broker.address)
     broker.coordinator_ready(peer, "share")
     peer.close()
+    return _stage(broker, version)
+
+
+def unready_stage_on(bootstrap: str) -> Stage:
+    """The same, before anybody has asked the broker for a coordinator."""
+    broker = Broker(address_of(bootstrap))
+    broker.meet()
+    return _stage(broker, 2)
+
+
+def _stage(broker: Broker, version: int) -> Stage:
     now_ms = int(time.time() * 1000)
     prefix = f"sharing{next(_numbers)}-t"
     return Stage(broker, ApiKey.SHARE_FETCH, version, prefix, now_ms, WAIT_S)

@@ -179,9 +179,9 @@ async def _comes_back(made: Cluster) -> None:
 async def test_all_partitions_wait_for_a_coordinator_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not one after the other, until the client has given up."""
+    """And not one after the other; a fetch waits for it no longer than for records."""
     monkeypatch.setattr(states, "PAUSES_S", (0.5,))
-    count = 8
+    count, wait_ms = 8, 1_000
     async with three_brokers(tmp_path) as made, connected(made, 3) as client:
         made.create("many", *[(3, 1, 2)] * count)
         topic_id = b"many".ljust(16, b"-")
@@ -189,10 +189,28 @@ async def test_all_partitions_wait_for_a_coordinator_together(
         partitions = [FetchPartition(index) for index in range(count)]
         request = ShareFetchRequest("g", "m", 0, 0, 0, 1 << 20, 10, 10)
         request.topics = [FetchTopic(topic_id, partitions)]
+        told = await client.ask(request, 2, ShareFetchResponse)
+        assert told.responses == [], "nothing is known yet"
+        request = ShareFetchRequest("g", "m", 1, wait_ms, 1, 1 << 20, 10, 10)
         with trio.fail_after(0.5 * count):
             told = await client.ask(request, 2, ShareFetchResponse)
         errors = [each.error_code for each in told.responses[0].partitions]
         assert errors == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * count
+
+
+async def test_a_partition_whose_coordinator_is_away_holds_up_no_other(tmp_path: Path) -> None:
+    async with three_brokers(tmp_path) as made, connected(made, 3) as client:
+        await begun(made)
+        await joined(made.members[1])
+        assert await acquired(client, 0, max_records=4, share_acquire_mode=1) == [(0, 3, 1)]
+        made.create("later", (3, 1, 2))
+        made.elect(STATES, 0, -1)
+        request = ShareFetchRequest("g", "m", 1, 60_000, 1, 1 << 20, 4, 4)
+        request.topics = [FetchTopic(b"later".ljust(16, b"-"), [FetchPartition(0)])]
+        with trio.fail_after(30):
+            told = await client.ask(request, 2, ShareFetchResponse)
+        assert [topic.topic_id for topic in told.responses] == [TOPIC.id]
+        assert told.responses[0].partitions[0].acquired_records
 
 
 async def test_a_group_is_deleted_with_its_states(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.metadata import MetadataRequest
 from kwire.codecs.messages.share_fetch import ShareFetchResponse
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic
 from kwire.conformance.wire.cases.share_group import (
@@ -22,9 +23,10 @@ from kwire.conformance.wire.cases.share_group import (
 )
 from kwire.conformance.wire.stage import Stage
 from kwire.testing import BrokerProcess
-from tests.sharing.serving import WAIT_S, stage_on
+from tests.sharing.serving import WAIT_S, stage_on, unready_stage_on
 
 LONG_MS = int(WAIT_S * 1000)
+STATES = "__share_group_state"
 
 
 @pytest.fixture
@@ -89,6 +91,32 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(stage: Stage) -> None:
     for _ in range(3):
         fill(stage, topic, batch(stage, b"x" * 900))
     assert acquired(stage.end("a")) == [(0, 2, 1)]
+
+
+def test_a_group_without_a_heartbeat_has_the_topic_of_states_made(
+    broker_factory: Callable[..., BrokerProcess],
+) -> None:
+    """Its fetch waits no longer than it asks for; Apache Kafka 4.3.1 tells the same error then."""
+    broker = broker_factory()
+    stage = unready_stage_on(broker.bootstrap)
+    topic = filled_topic(stage)
+    assert STATES not in topics(stage)
+    for epoch in range(2):
+        began = time.monotonic()
+        told = stage.send(
+            fetch("never", "m", epoch, topic if epoch == 0 else None, max_wait_ms=300)
+        )
+        assert 0.3 <= time.monotonic() - began < 9
+        assert told.error_code == ErrorCode.NONE
+        assert not acquired(told)
+    assert STATES in topics(stage)
+    [partition] = told.responses[0].partitions
+    assert partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    stage.finish()
+
+
+def topics(stage: Stage) -> set[str]:
+    return {topic.name for topic in stage.ask(MetadataRequest(topics=None)).topics}
 
 
 def test_who_finds_all_sessions_taken_is_told_so_after_the_wait(

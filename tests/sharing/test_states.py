@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, cast
 
 import trio
@@ -11,6 +12,7 @@ import trio
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.promise import Promise
 from kwire.coordinators.share import Reply, answered
+from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.machine import DONE, Answer
 from kwire.share.records import ShareKey
 from kwire.share.state import Written
@@ -35,8 +37,13 @@ class Coordinator:
 class Host:
     peers = None
 
-    def __init__(self) -> None:
+    def __init__(self, *topics: str) -> None:
         self.share_coordinator: Any = Coordinator()
+        self.image: Any = SimpleNamespace(topics=set(topics))
+        self.made: list[str] = []
+
+    async def create_internal_topic(self, name: str) -> None:
+        self.made.append(name)
 
 
 @asynccontextmanager
@@ -76,12 +83,22 @@ async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: obje
 
 
 async def test_a_coordinator_that_moves_is_asked_again_and_in_order(autojump_clock: object) -> None:
-    host = Host()
+    host = Host(SHARE_GROUP_STATE_TOPIC)
     host.share_coordinator.answers = [away(), Answer(ErrorCode.NOT_COORDINATOR), away()]
     async with serving(host) as states:
         replies = [states.write(KEY, at(offset)) for offset in (1, 2)]
         assert [await answered(reply) for reply in replies] == [DONE] * 2
     assert host.share_coordinator.offsets == [1, 1, 1, 1, 2]
+    assert host.made == [], "the topic is there"
+
+
+async def test_a_topic_that_is_not_there_is_made_once(autojump_clock: object) -> None:
+    """Whoever asks: a member's fetch may be the first to, with no heartbeat before it."""
+    host = Host()
+    host.share_coordinator.answers = [away(), away()]
+    async with serving(host) as states:
+        assert await answered(states.write(KEY, at(1))) == DONE
+    assert host.made == [SHARE_GROUP_STATE_TOPIC]
 
 
 async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.share_fetch import FetchPartition, ForgottenTopic
+from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.case import Cases
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic
 from kwire.conformance.wire.cases.share_group import (
@@ -119,6 +120,31 @@ def places(stage: Stage) -> None:
     stage.send(fetch(group, "a", 2, forgotten_topics_data=gone))
     stage.send(fetch(group, "a", 3))
     stage.send(fetch(group, "a", 4, topic))
+
+
+@case("a group that never had a heartbeat")
+def unheard_of(stage: Stage) -> None:
+    group, topic = group_of(stage), filled_topic(stage)
+    stage.send(fetch(group, "a", 0, topic))
+    stage.send(fetch(group, "a", 1))
+    stage.send(acknowledge(group, "a", 2, topic, (0, 0, [ACCEPT])))
+
+
+@case("a topic id that there is not")
+def unknown_topic(stage: Stage) -> None:
+    group, topic = group_of(stage), stage.topic()
+    assigned(stage, group, "a", topic)
+    unknown = Topic("none", b"no such topic id", 1)
+    request = fetch(group, "a", 0, unknown)
+    stage.send(request)
+    request.topics += fetch(group, "a", 0, topic).topics
+    stage.send(request)
+    stage.send(fetch(group, "a", 1, topic, (0, 0, [ACCEPT])))
+    stage.send(acknowledge(group, "a", 2, unknown, (0, 0, [ACCEPT])))
+    gone = [ForgottenTopic(unknown.id, [0])]
+    stage.send(fetch(group, "a", 3, forgotten_topics_data=gone))
+    fill(stage, topic, batch(stage, b"now"))
+    stage.send(fetch(group, "a", 4))
 
 
 @case("a reply that waits, and one that does not")
