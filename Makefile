@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image conformance access clients chaos chaos-cluster hostile simulate crash mutants bench \
+	lock image conformance access clients chaos chaos-cluster churn hostile simulate crash mutants bench \
 	bench-cluster opening demo clean
 
 help: ## this list
@@ -85,6 +85,10 @@ chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load
 
 chaos-cluster: env-dev ## 300 rounds on three brokers that are killed, paused and cut off; ROUNDS= SEED= ARGS='--workload bank'
 	$(VENV_PYTHON) -m kwire.conformance.chaos.cluster $(if $(ROUNDS),--rounds $(ROUNDS)) \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
+
+churn: env-dev ## members of all group protocols come, go, are killed and paused, as their broker is; MINUTES=30 SEED=
+	$(VENV_PYTHON) -m kwire.conformance.chaos.churn $(if $(MINUTES),--minutes $(MINUTES)) \
 		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 hostile: env-dev ## 100,000 mutated frames against a running broker

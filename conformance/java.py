@@ -11,9 +11,16 @@ from pathlib import Path
 
 OLDEST_RELEASE = 17  # Apache Kafka 4's broker and Spark 4 are compiled for it
 
+COMPILER = "jdk.compiler"
+"""The module that a runtime alone has not."""
+
 
 class JavaMissing(RuntimeError):
     """Java (or Maven) is missing or too old; the message says which and what would help."""
+
+
+class CompilationFailed(RuntimeError):
+    """What the compiler has said of a program."""
 
 
 @cache
@@ -55,3 +62,21 @@ def why_missing() -> str | None:
     except JavaMissing as missing:
         return str(missing)
     return None
+
+
+def compiled(source: Path, libs: Path, folder: Path) -> Path:
+    """`folder`, with the classes of a program on the jars in `libs`.
+
+    Raises JavaMissing where there is no compiler, and CompilationFailed.
+    """
+    java = executable()
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=True)
+    if COMPILER not in modules.stdout:
+        raise JavaMissing(f"{java} has no compiler: a JDK is needed")
+    jars = ":".join(str(jar) for jar in libs.glob("*.jar"))
+    compiler = [str(java), "-m", f"{COMPILER}/com.sun.tools.javac.Main"]
+    options = ["-cp", jars, "-d", str(folder), str(source)]
+    done = subprocess.run([*compiler, *options], capture_output=True, text=True)
+    if done.returncode:
+        raise CompilationFailed(done.stdout + done.stderr)
+    return folder

@@ -28,6 +28,8 @@ NEMESIS = "nemesis"
 """The process that brings the faults."""
 JUDGE = "judge"
 """The process that asks when they are over."""
+OPS_MAX = 1 << 32
+"""Of one process that writes a history."""
 
 
 class Type(StrEnum):
@@ -82,10 +84,12 @@ class History:
                 self._operations.setdefault(event.f, []).append(_joined(event, ends.get(event.op)))
 
     @classmethod
-    def read(cls, path: Path) -> History:
-        """The history in a file. Raises OSError and ValueError."""
-        with path.open() as lines:
-            return cls(_parsed(json.loads(line)) for line in lines)
+    def read(cls, *paths: Path) -> History:
+        """The history in one file, or in those of several processes.
+
+        A last line without an end is of a process that was killed.  Raises OSError and ValueError.
+        """
+        return cls(event for path in paths for event in _events_in(path))
 
     def operations(self, f: str) -> list[Operation]:
         """All operations of one name, in the order in which they were invoked."""
@@ -106,6 +110,13 @@ def _joined(begin: Event, end: Event | None) -> Operation:
     )
 
 
+def _events_in(path: Path) -> Iterator[Event]:
+    with path.open() as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield _parsed(json.loads(line))
+
+
 def _parsed(line: Value) -> Event:
     named = (line.pop(name) for name in ("time_ns", "process", "type", "f", "op"))
     time_ns, process, kind, f, op = named
@@ -113,17 +124,21 @@ def _parsed(line: Value) -> Event:
 
 
 class Recorder:
-    """Writes a history while it happens, from any thread, and keeps it."""
+    """Writes a history while it happens, from any thread, and keeps it.
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w")
-        self._began_ns = time.monotonic_ns()
-        self._ops = itertools.count()
+    Of several processes each has its file and a `number` of its own, and all count time from
+    `began_ns` of the machine's clock.  Each line is written at once: a process may be killed.
+    """
+
+    def __init__(self, path: Path, began_ns: int | None = None, number: int = 0) -> None:
+        self._file = path.open("w", buffering=1)
+        self.began_ns = time.monotonic_ns() if began_ns is None else began_ns
+        self._ops = itertools.count(number * OPS_MAX)
         self._lock = threading.Lock()
         self._events: list[Event] = []
 
     def now_ns(self) -> int:
-        return time.monotonic_ns() - self._began_ns
+        return time.monotonic_ns() - self.began_ns
 
     def invoke(self, process: str, f: str, **value: object) -> Event:
         """An operation begins; the event is handed to `end`."""

@@ -182,6 +182,11 @@ def _judge_the_end(workload: Workload, stage: Stage, subject: Subject, reading: 
         subject.start()
     with stage.linked() as link:
         patiently(stage, "conclude", lambda: concluded(workload, link))
+    end_subject(stage, subject)
+
+
+def end_subject(stage: Stage, subject: Subject) -> None:
+    """The broker's end, and what it has said that it should not have."""
     _stop(stage, subject)
     said = subject.log_file.read_text(errors="replace").splitlines()
     unhandled = [line for line in said if any(sign in line for sign in subject.unhandled)]

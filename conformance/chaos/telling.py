@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 import click
 
 from kwire.conformance.chaos.checks import Violation
-from kwire.conformance.chaos.rounds import HISTORY_FILE, ClientHangs
+from kwire.conformance.chaos.rounds import ClientHangs
 from kwire.conformance.chaos.subject import SubjectFailed
 from kwire.testing import BrokerStartError
 
@@ -78,9 +78,8 @@ def _outcome(verdict: Verdict) -> str:
 def _keep(directory: Path, target: Path) -> None:
     """The history, and each broker's log; disks with the data are unmounted by now."""
     target.mkdir(parents=True, exist_ok=True)
-    history = directory / HISTORY_FILE
-    if history.exists():
-        shutil.copy(history, target / HISTORY_FILE)
+    for history in directory.glob("*.jsonl"):
+        shutil.copy(history, target / history.name)
     for log in directory.glob(f"*/{BROKER_LOG}"):
         shutil.copy(log, target / f"{log.parent.name}.log")
     if (directory / BROKER_LOG).exists():

@@ -7,6 +7,7 @@ of a broker that ended without being told to.
 `stop` {} -> {status, clean}: the broker's end after SIGTERM at the end of the round.
 `client_fatal` {error}: a client that says that it cannot go on.
 `create_topic` {topic}, `init_producer_id` {} -> {producer_id}; `topics` {} -> {topics} at the end.
+`kill_member` {member}: a client that nobody hears of again.
 `stuck` {what, error}: the faults are over, and the broker does not do this all the same.
 """
 
@@ -38,9 +39,10 @@ def errors_are_kafkas(history: History) -> Iterator[Violation]:
 
 
 def everybody_is_answered(history: History) -> Iterator[Violation]:
-    """Once the faults are over, what was begun comes to its end."""
+    """Once the faults are over, what was begun comes to its end, but for who was killed."""
+    killed = {each.asked["member"] for each in history.operations("kill_member")}
     for operation in history.all_operations():
-        if operation.ended_ns is None:
+        if operation.ended_ns is None and operation.process not in killed:
             yield Violation("no answer", f"{operation.process}: {operation.f} {operation.asked}")
     for fatal in history.operations("client_fatal"):
         yield Violation("client", f"{fatal.process}: {fatal.asked['error']}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from collections.abc import Callable, Mapping
 
 import confluent_kafka
 from confluent_kafka import KafkaError, TopicPartition
@@ -21,6 +23,8 @@ REFUSED = frozenset(
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.STALE_MEMBER_EPOCH,
     }
 )
 """The coordinator's word that the commit is not in its log."""
@@ -30,6 +34,27 @@ OFFSET_RESET = "error"
 librdkafka 2.16 asks ListOffsets; if the answer comes late it asks again after a while, even if the
 partition has been revoked meanwhile, and fetches what is not assigned.  On the next assignment it
 hands that out and then begins anew, so that one member is given records twice."""
+
+CLASSIC, COOPERATIVE, CONSUMER = "classic", "cooperative", "consumer"
+
+
+def _classic(rng: random.Random, *strategies: str) -> dict[str, object]:
+    return {
+        "session.timeout.ms": rng.choice([1000, 6000]),
+        "heartbeat.interval.ms": 200,
+        "partition.assignment.strategy": rng.choice(strategies),
+    }
+
+
+PROTOCOLS: Mapping[str, Callable[[random.Random], dict[str, object]]] = {
+    CLASSIC: lambda rng: _classic(rng, "range", "roundrobin"),
+    COOPERATIVE: lambda rng: _classic(rng, "cooperative-sticky"),
+    CONSUMER: lambda rng: {
+        "group.protocol": "consumer",
+        "group.remote.assignor": rng.choice(["uniform", "range"]),
+    },
+}
+"""How a group comes to its assignment, and what its members are told of that."""
 
 Record = tuple[str, int, str, int]
 
@@ -50,8 +75,18 @@ def begin_group(stage: Stage, link: Link, group: str, topic: str) -> None:
 class GroupReader(Client):
     """Reads what it is assigned; commits after every few polls, and when it has to give back."""
 
-    def __init__(self, name: str, stage: Stage, topic: str, group: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        stage: Stage,
+        topic: str,
+        group: str,
+        protocol: str = CLASSIC,
+        refused: frozenset[int] = REFUSED,
+    ) -> None:
+        """`protocol`: one of PROTOCOLS; `refused`: errors that say that a commit is not there."""
         super().__init__(name, stage)
+        self._refused = refused
         self._topic = topic
         self._group = group
         rng = stream_of(stage.plan.seed, name)
@@ -67,9 +102,7 @@ class GroupReader(Client):
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": OFFSET_RESET,
-            "session.timeout.ms": rng.choice([1000, 6000]),
-            "heartbeat.interval.ms": 200,
-            "partition.assignment.strategy": rng.choice(["range", "roundrobin"]),
+            **PROTOCOLS[protocol](rng),
             "fetch.wait.max.ms": rng.choice([10, 100, 500]),
             "fetch.error.backoff.ms": 50,
             "topic.metadata.refresh.interval.ms": 500,
@@ -146,7 +179,7 @@ class GroupReader(Client):
             done = consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException as failure:
             error: KafkaError = failure.args[0]
-            known = Type.FAIL if error.code() in REFUSED else Type.INFO
+            known = Type.FAIL if error.code() in self._refused else Type.INFO
             self.recorder.end(begun, known, error=error.name())
             return
         errors = [each.error for each in done or [] if each.error is not None]
@@ -180,8 +213,9 @@ class GroupReader(Client):
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
         self._note_partitions("revoke", partitions)
-        self._next.clear()
-        self._committed.clear()
+        for each in partitions:
+            self._next.pop(f"{each.topic}-{each.partition}", None)
+            self._committed.pop(f"{each.topic}-{each.partition}", None)
 
     def _note_partitions(self, f: str, partitions: list[TopicPartition]) -> None:
         named = [f"{each.topic}-{each.partition}" for each in partitions]

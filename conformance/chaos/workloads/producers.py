@@ -52,9 +52,10 @@ def parsed(value: bytes) -> tuple[str, int]:
 class CountingProducer(Client):
     """acks=all, idempotent; it goes on until everything that it sent has an answer."""
 
-    def __init__(self, name: str, stage: Stage, topic: str) -> None:
+    def __init__(self, name: str, stage: Stage, topic: str, records_max: int = RECORDS_MAX) -> None:
         super().__init__(name, stage)
         self._topic = topic
+        self._records_max = records_max
         self._rng = stream_of(stage.plan.seed, name)
         self._value_bytes_max = self._rng.choice(VALUE_BYTES_MAX)
         self._burst = self._rng.randint(1, BURST_RECORDS_MAX)
@@ -77,7 +78,7 @@ class CountingProducer(Client):
     def run(self, stop: threading.Event) -> None:
         producer = confluent_kafka.Producer(self._settings)
         try:
-            while self._sent.total() < RECORDS_MAX and not stop.wait(self._pause_s):
+            while self._sent.total() < self._records_max and not stop.wait(self._pause_s):
                 if len(producer) <= self.stage.plan.waiting_max:
                     for _ in range(self._burst):
                         self._send(producer)

@@ -72,7 +72,7 @@ class Stream(Workload):
     def conclude(self, link: Link) -> None:
         recorder = self.stage.recorder
         for partition in self._partitions:
-            work = partial(_read, link, partition)
+            work = partial(read_log, link, TOPIC, partition)
             attempt(recorder, JUDGE, "read_log", work, partition=f"{TOPIC}-{partition}")
         committed = partial(self._committed, link)
         attempt(recorder, JUDGE, "committed", committed, group=GROUP)
@@ -91,12 +91,12 @@ def _served_topics(link: Link) -> Value:
     return {"topics": topics}
 
 
-def _read(link: Link, partition: int) -> Value:
+def read_log(link: Link, topic: str, partition: int) -> Value:
     """All of a partition."""
-    start = link.offsets(TOPIC, [partition], EARLIEST)[partition]
-    end = link.offsets(TOPIC, [partition], LATEST)[partition]
+    start = link.offsets(topic, [partition], EARLIEST)[partition]
+    end = link.offsets(topic, [partition], LATEST)[partition]
     found: list[tuple[int, str | None, int | None]] = []
-    for offset, value in link.read(TOPIC, partition, start, end):
+    for offset, value in link.read(topic, partition, start, end):
         process, number = (None, None) if value is None else parsed(value)
         found.append((offset, process, number))
     return {"start": start, "end": end, "records": found}

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kwire.conformance.apache_kafka import command
+from kwire.conformance.chaos.churn import streams as program
 from tests.clients.librdkafka import TIMEOUT_S, create_topic
 from tests.clients.programs import java_source
 from tests.clients.waiting import eventually
@@ -26,7 +27,6 @@ from tests.conftest import BrokerFactory
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-SOURCE = Path(__file__).with_name("StreamsCount.java")
 PARTITIONS = 4
 VOCABULARY = [f"word-{number}" for number in range(40)]
 AHEAD = 100
@@ -48,7 +48,9 @@ PATIENCE_S = 300.0
 @pytest.fixture(scope="module")
 def compiled(apache_kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the application's classes."""
-    return java_source.compiled(SOURCE, apache_kafka_libs, tmp_path_factory.mktemp("classes"))
+    return java_source.compiled(
+        program.SOURCE, apache_kafka_libs, tmp_path_factory.mktemp("classes")
+    )
 
 
 class Instance:

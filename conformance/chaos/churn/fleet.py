@@ -1,0 +1,168 @@
+"""The members' processes: they come, go, are killed and paused."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kwire.conformance.chaos.churn.member import Member
+from kwire.conformance.chaos.churn.plan import STREAMS
+from kwire.conformance.chaos.churn.streams import Program
+from kwire.conformance.chaos.history import NEMESIS
+from kwire.conformance.chaos.rounds import CLIENT_END_S
+from kwire.conformance.chaos.workloads.workload import Stage
+
+MOST = 4
+STREAMS_MOST = 2
+WELL_ENDED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+"""Told to end: as it should, or before it could do otherwise; Java's status is the last."""
+SAID_CHARS = 400
+POLL_S = 0.05
+
+
+@dataclass
+class Running:
+    """One process."""
+
+    name: str
+    kind: str
+    process: subprocess.Popen[Any]
+    said: Path
+    resumes_at: float | None = None
+    """On the clock of `time.monotonic`, where it is paused."""
+    leaves: bool = False
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+
+class Fleet:
+    """See the module. `streams`: what its instances run, where there are any."""
+
+    def __init__(self, stage: Stage, directory: Path, topic: str, streams: Program | None) -> None:
+        self._stage = stage
+        self._directory = directory
+        self._topic = topic
+        self._streams = streams
+        self._running: list[Running] = []
+        self._number = 0
+
+    def of(self, kind: str) -> list[Running]:
+        """Those that have not been told to leave, the oldest first."""
+        return [each for each in self._running if each.kind == kind and not each.leaves]
+
+    def room(self, kind: str) -> bool:
+        return len(self.of(kind)) < (STREAMS_MOST if kind == STREAMS else MOST)
+
+    @property
+    def histories(self) -> list[Path]:
+        return sorted(self._directory.glob("member-*.jsonl"))
+
+    # -- what happens to them
+
+    def join(self, kind: str) -> None:
+        self._number += 1
+        name = self._slot() if kind == STREAMS else f"{kind}-{self._number}"
+        said = self._directory / f"{name}.out"
+        with said.open("ab") as output:
+            process = subprocess.Popen(
+                self._command(name, kind),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._running.append(Running(name, kind, process, said))
+        self._stage.recorder.note(NEMESIS, "join_member", member=name)
+
+    def leave(self, member: Running) -> None:
+        """Have it go in its own time."""
+        self._resume(member)
+        member.leaves = True
+        member.signal(signal.SIGTERM)
+        self._stage.recorder.note(NEMESIS, "leave_member", member=member.name)
+
+    def kill(self, member: Running) -> None:
+        member.process.kill()
+        member.process.wait()
+        self._forget(member)
+        self._stage.recorder.note(NEMESIS, "kill_member", member=member.name)
+
+    def pause(self, member: Running, for_s: float) -> None:
+        if member.resumes_at is None:
+            member.signal(signal.SIGSTOP)
+            self._stage.recorder.note(NEMESIS, "pause_member", member=member.name, for_s=for_s)
+        member.resumes_at = time.monotonic() + for_s
+
+    def _command(self, name: str, kind: str) -> list[str]:
+        if kind == STREAMS:
+            assert self._streams is not None
+            return self._streams.command(name)
+        stage = self._stage
+        history = self._directory / f"member-{name}.jsonl"
+        address, began_ns = stage.address, stage.recorder.began_ns
+        return Member(
+            name, kind, self._topic, address, stage.plan, str(history), began_ns, self._number
+        ).command()
+
+    def _slot(self) -> str:
+        """The first state folder that no instance has."""
+        taken = {each.name for each in self._running}
+        names = (f"{STREAMS}-{number}" for number in range(STREAMS_MOST + len(taken)))
+        return next(name for name in names if name not in taken)
+
+    # -- looking after them
+
+    def tend(self) -> None:
+        """Let go on whose pause is over; let go who has left, and tell of who ended by itself."""
+        for member in list(self._running):
+            if member.resumes_at is not None and time.monotonic() >= member.resumes_at:
+                self._resume(member)
+            status = member.process.poll()
+            if status is not None:
+                self._forget(member)
+                if not (member.leaves and status in WELL_ENDED):
+                    self._tell(member, f"ended with status {status}")
+
+    def resume_all(self) -> None:
+        for member in self._running:
+            self._resume(member)
+
+    def end(self) -> None:
+        """All leave, and are waited for."""
+        for member in list(self._running):
+            if not member.leaves:
+                self.leave(member)
+        self._wait(lambda: not self._running)
+        for member in list(self._running):
+            self._tell(member, f"did not end within {CLIENT_END_S:g} s")
+            self.kill(member)
+
+    def kill_all(self) -> None:
+        for member in list(self._running):
+            self.kill(member)
+
+    def _wait(self, over: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + CLIENT_END_S
+        while not over() and time.monotonic() < deadline:
+            self.tend()
+            time.sleep(POLL_S)
+
+    def _resume(self, member: Running) -> None:
+        if member.resumes_at is not None:
+            member.resumes_at = None
+            member.signal(signal.SIGCONT)
+
+    def _forget(self, member: Running) -> None:
+        self._running.remove(member)
+        assert member.process.stdin is not None
+        member.process.stdin.close()
+
+    def _tell(self, member: Running, what: str) -> None:
+        said = member.said.read_text(errors="replace")[-SAID_CHARS:]
+        self._stage.recorder.note(member.name, "client_fatal", error=f"{what}: {said}")
