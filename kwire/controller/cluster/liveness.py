@@ -4,6 +4,9 @@ A broker that is gone leads nothing and is in no ISR, except as the last one of 
 registered anew (its epoch grew) was gone, too: that is decided and committed before it counts as
 alive again and is told what it leads (`start`), and so it is for one that comes while its going is
 still being decided.
+
+What was decided with it before it went may be committed after that was heard: `departures` decides
+once more without it.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from kwire.controller.cluster.elections import settling
 from kwire.controller.cluster.propagation import Batch
 from kwire.controller.cluster.reassignment import resumption
 from kwire.controller.cluster.state import ControllerState, Place, is_left_alone, partition_of
-from kwire.metadata.changes import AlterPartition
+from kwire.metadata.changes import AlterPartition, Decision
 from kwire.metadata.delta import ClusterDelta
 from kwire.metadata.election import elected_offline, is_new, target_replicas, without_replica
-from kwire.metadata.image import ClusterImage
+from kwire.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 
 
 def brokers_changed(state: ControllerState, delta: ClusterDelta) -> Effects:
@@ -86,6 +89,17 @@ def _replicas_gone(state: ControllerState, broker_id: int, places: list[Place]) 
         return show()
     decisions = [partial(_without, state, broker_id, place) for place in concerned]
     return Effects(decisions=list(decisions), then=show if others else None)
+
+
+def departures(state: ControllerState, place: Place, now: PartitionImage) -> list[Decision]:
+    """Go on without who leads or is in sync by a partition's newest state, and is no member.
+
+    It may be one by the time that this is committed, and then lead anew.
+    """
+    gone = [each for each in now.isr if each not in state.members]
+    if not gone or (now.leader == NO_LEADER and len(now.isr) == 1):
+        return []
+    return [*(partial(_without, state, each, place) for each in gone), *settling(state, [place])]
 
 
 def _without(

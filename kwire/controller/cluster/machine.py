@@ -94,7 +94,9 @@ class ClusterController:
             self._propagate(batch, place, old, now)
             if is_new(now):
                 fresh.append(place)
-            elif (now.adding or now.removing) and reassignment.is_complete(now):
+                continue
+            effects.decisions += liveness.departures(state, place, now)
+            if (now.adding or now.removing) and reassignment.is_complete(now):
                 effects.decisions.append(reassignment.completion(state, place))
             elif old.adding or old.removing:
                 resumed.add(place[0])

@@ -30,9 +30,8 @@ from kwire.metadata.changes import (
     decide_all,
 )
 from kwire.metadata.delta import delta_of
-from kwire.metadata.image import (
-    ClusterImage,
-)
+from kwire.metadata.election import is_new
+from kwire.metadata.image import NO_LEADER, ClusterImage
 from kwire.settings import BrokerConfig
 from tests.controller.cluster.laws import Laws
 from tests.controller.cluster.requests import alter_partition
@@ -139,13 +138,26 @@ class Term:
             before, self.view = self.view, apply_all(self.view, seen)
             self.take(self.machine.changed(self.view, delta_of(before, self.view, seen)))
 
-    def work(self, made_at_most: int | None = None) -> None:
-        """Commit what is next; after `made_at_most` changes somebody else is the controller."""
+    def work(
+        self,
+        made_at_most: int | None = None,
+        *,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Commit what is next; after `made_at_most` changes somebody else is the controller.
+
+        `meanwhile` happens when it is decided, and is heard of before it is committed: commits wait
+        for their turn.
+        """
         if not self.queue or self.is_over:
             return
         first = self.queue[0]
         self.see()  # a store publishes what others did before what is committed next
         changes, deciders = decide_all(self.view, first.decisions)
+        meanwhile()
+        self.see()
+        if not self.queue:  # it is over
+            return
         if made_at_most is not None and made_at_most < len(changes):
             self.store.commit(self, changes[:made_at_most]) if made_at_most else None
             self.end()
@@ -292,6 +304,24 @@ class Cluster:
             self.term.take(self.term.machine.alter_partition(request), learn)
 
     # -- the end
+
+    def check_members(self) -> None:
+        """Once all is seen and committed nobody leads or is in sync who is no member.
+
+        Only the last one that was in sync stays so.
+        """
+        if self.term is None:
+            return
+        self.term.see()
+        while self.term.queue:
+            self.term.work()
+        image = self.store.image
+        for name, topic in image.topics.items():
+            for index, known in enumerate(topic.partitions):
+                gone = {*known.isr, known.leader} - {NO_LEADER, *image.brokers}
+                is_last = known.leader == NO_LEADER and len(known.isr) == 1
+                if not self.term.is_over and name not in image.deleting and not is_new(known):
+                    assert not gone or is_last, (name, index, known, set(image.brokers))
 
     def settle(self, *, anew: bool) -> None:
         """Everybody comes back, and all that is under way happens.  Asserts that it ends.

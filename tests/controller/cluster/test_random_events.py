@@ -2,7 +2,8 @@
 
 After each change (laws.py): at most one leader in an epoch, also in what brokers believe;
 leader epochs only grow; the ISR is of the replicas, and only a leader adds to it; nobody leads who
-was not in sync, unless that is allowed.  When all brokers are back and what is under way has
+was not in sync, unless that is allowed.  Once all is committed nobody leads or is in sync who is no
+member, but for the last one.  When all brokers are back and what is under way has
 happened, every broker knows what the image says, and deletions and reassignments are over.
 """
 
@@ -58,7 +59,7 @@ class Events:
             self.fail_disk, self.shut_down, self.balance,
             *[self.reassign] * 2, self.cancel, self.elect_leaders,
             self.set_unclean, self.old_work, self.old_deliver,
-            self.loses_answer, self.isr_by_store,
+            self.loses_answer, self.isr_by_store, self.work_while_one_dies,
         ]  # fmt: skip
 
     def happen(self, step: Step) -> None:
@@ -121,6 +122,12 @@ class Events:
         if self.cluster.term is not None:
             self.cluster.term.work(made_at_most=one % 3)
             self.working(self.cluster.term)
+
+    def work_while_one_dies(self, one: int, two: int) -> None:
+        term = self.cluster.term
+        if term is not None:
+            term.work(meanwhile=lambda: self.cluster.kill(self.broker(one)))
+            self.working(term)
 
     def old_work(self, one: int, two: int) -> None:
         if self.cluster.deposed:
@@ -244,6 +251,7 @@ def run(schedule: list[Step], *, anew: bool = False) -> Events:
     events = Events()
     for step in schedule:
         events.happen(step)
+    events.cluster.check_members()
     events.cluster.settle(anew=anew)
     events.cluster.check_settled()
     return events
