@@ -67,6 +67,13 @@ def test_what_began_and_did_not_end_failed() -> None:
     assert done.said == "panic: no more\n"
 
 
+def test_a_line_that_was_cut_off_is_something_that_was_said() -> None:
+    events = [event("run", "TestA"), event("output", "TestA", "slow\n"), '{"Action":"outp']
+    done = go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), events)
+    assert done.outcomes == {"pkg TestA": "fail"}
+    assert done.said == 'slow\n{"Action":"outp'
+
+
 def test_what_never_began_failed() -> None:
     assert go_tests.outcomes_of(go_tests.Test("pkg", "TestA"), []).outcomes == {"pkg TestA": "fail"}
 
