@@ -199,6 +199,7 @@ async def serve(
                 from kwire.control.server import serve as serve_control
 
                 control.broker = broker
+                control.snapshots.begin(broker, stop)
                 await background.start(serve_control, control)
             if declare is not None:
                 with server.own_client(background) as client:

@@ -188,16 +188,41 @@ class Segment:
         indexes = (self.offset_index, self.time_index)
         return [file for index in indexes if (file := index.save()) is not None]
 
-    def become_inactive(self) -> list[OpenFile]:
-        """No appends follow: note the largest timestamp, by which the segment will be chosen.
+    def complete_indexes(self) -> list[OpenFile]:
+        """Have the index files say all, the largest timestamp too, by which it will be chosen.
 
         A segment that nobody has touched since it was opened has that in its file already.
-        Gives the files that were written, to be fsynced: of indexes, and what was preallocated and
-        is cut to its size.
+        Gives the files that were written, to be fsynced.
         """
         if self._max_timestamp is not None:
             self.time_index.append(self._max_timestamp, self._max_timestamp_offset)
-        written = self.save_indexes()
+        return self.save_indexes()
+
+    def own(self) -> None:
+        """It may be cut or appended to from now on: a file that snapshots share is left to them.
+
+        Its copy is on disk before it takes the name, or a power cut would take what was there.
+        """
+        file = self.open()
+        if not self.files.is_shared(file):
+            return
+        # Of a kill in between, the loader removes what has this ending.
+        copy = self.path.with_name(self.path.name + names.DELETED)
+        self.files.copy(self.path, copy)
+        copied = self.files.open(copy)
+        self.files.fsync(copied.fd)
+        self.files.rename(copy, self.path)
+        self.files.fsync_dir(self.dir)
+        self.open_files.discard(self)
+        self.file = None
+
+    def become_inactive(self) -> list[OpenFile]:
+        """No appends follow.
+
+        Gives the files that were written, to be fsynced: of indexes, and what was preallocated and
+        is cut to its size.
+        """
+        written = self.complete_indexes()
         if self.preallocated:
             self.cut(self.size_bytes)
             written.append(self.open())
@@ -407,6 +432,7 @@ class Segment:
 
     def cut(self, size_bytes: int) -> None:
         """Cut the .log file to `size_bytes`."""
+        self.own()
         self.files.ftruncate(self.open().fd, size_bytes)
         self.preallocated = False
         self.size_bytes = size_bytes
@@ -415,6 +441,7 @@ class Segment:
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batches that end at or after `offset`; gives the bytes that went."""
+        self.own()
         found = self.find(offset)
         before = self.size_bytes
         self.offset_index.truncate_to(offset)

@@ -24,6 +24,7 @@ ROOMS = {
     "kwire.metadata": "kwire/metadata",
     "kwire.security.sasl": "kwire/security/sasl",
     "kwire.share": "kwire/share",
+    "kwire.snapshots": "kwire/snapshots",
     "kwire.testing": "kwire/testing",
     "kwire.tracing": "kwire/tracing",
 }
@@ -43,7 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.declared": {"kwire.metadata"},
     "kwire.faults": {"kwire.codecs"},
     "kwire.security.sasl": set(),
-    "kwire.testing": {"kwire.client", "kwire.codecs", "kwire.declared"},
+    "kwire.snapshots": set(),
+    "kwire.testing": {"kwire.client", "kwire.codecs", "kwire.declared", "kwire.snapshots"},
     "kwire.tracing": {"kwire.codecs", "kwire.faults"},
     "kwire": {
         "kwire.client",
@@ -56,6 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kwire.metadata",
         "kwire.security.sasl",
         "kwire.share",
+        "kwire.snapshots",
         "kwire.testing",
         "kwire.tracing",
         "kwire.txn",

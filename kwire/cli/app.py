@@ -36,6 +36,7 @@ COMMANDS = {
     "fault": "Have requests befallen by faults, for a test.",
     "trace": "Show requests and their answers as they come.",
     "clock": "Have a broker's time pass, for a test.",
+    "snapshot": "Keep what a broker holds, go back to it, and fork it.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
     "log": "Look into the files of a log directory, and check them.",
@@ -54,6 +55,7 @@ FOLDERS = {
     "doctor": "securing",
     "export": "declaring",
     "fault": "testing",
+    "snapshot": "testing",
     "tokens": "securing",
     "trace": "testing",
 }

@@ -21,6 +21,7 @@ from kwire.cli.values import settings_option
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.cli.declaring.files import Declaration
+    from kwire.cli.hosting.renewing import Place
     from kwire.control.service import Control
     from kwire.log.directory.files import Files
     from kwire.server import Declare, Prepare
@@ -67,6 +68,8 @@ class Hosting(NamedTuple):
     """By API key, where clients are not told of all."""
     is_fleeting: bool = False
     """Whether nothing of it is wanted any more once the machine is off."""
+    ahead_ms: int = 0
+    """How far its time is ahead of the world's from the start, with `control`."""
 
 
 LEVELS = ["debug", "info", "warning", "error"]
@@ -261,10 +264,14 @@ def with_shorthands(settings: dict[str, str], data: str | None, port: int | None
 
 
 def run_forked(
-    hosting: Hosting, settings: Mapping[str, str], on_ready: Callable[[Broker], None]
+    hosting: Hosting,
+    place: Place,
+    settings: Mapping[str, str],
+    on_ready: Callable[[Broker], None],
 ) -> None:
     """As `run`, in a process that ends with the one that it was forked from."""
-    run(None, settings, {}, hosting._replace(exit_on_eof=True), on_ready=on_ready)
+    hosting = hosting._replace(exit_on_eof=True, control=place.control, ahead_ms=place.ahead_ms)
+    run(None, settings, {}, hosting, on_ready=on_ready)
 
 
 def run(
@@ -282,10 +289,14 @@ def run(
     from kwire.log import LogDirError, LogDirLocked
     from kwire.settings import ConfigError, load
 
+    ports: dict[str, int] = {}
+    control = controlled(hosting)
+
     def tell_ready(broker: Broker) -> None:
         announce(broker, container)
-        if on_ready is not None:
+        if on_ready is not None and not ports:
             on_ready(broker)
+        ports.update((each.listener, each.port) for each in broker.config.listeners)
 
     try:
         config = load(path, overrides, environ)
@@ -296,15 +307,22 @@ def run(
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
         from kwire.server import run as run_server
 
-        run_server(
-            config,
-            tell_ready,
-            exit_on_eof=hosting.exit_on_eof,
-            prepare=prepare,
-            control=controlled(hosting),
-            declare=declared_at_start(hosting.declaration, config),
-            files=fleeting() if hosting.is_fleeting else None,
-        )
+        declare = declared_at_start(hosting.declaration, config)
+        while True:
+            run_server(
+                config,
+                tell_ready,
+                exit_on_eof=hosting.exit_on_eof,
+                prepare=prepare,
+                control=control,
+                declare=declare,
+                files=fleeting() if hosting.is_fleeting else None,
+            )
+            if control is None or control.snapshots.restoring is None:
+                return
+            # It goes on at the ports it had, with what the snapshot holds and no more.
+            control = control.restored(config.log_dirs)
+            config, prepare, declare = config.with_bound_ports(ports), None, None
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
@@ -342,7 +360,7 @@ def controlled(hosting: Hosting) -> Control | None:
         raise SystemExit(EXIT_FAILURE)
     from kwire.control.service import Control
 
-    return Control(hosting.control, hosting.max_versions)
+    return Control(hosting.control, hosting.max_versions, hosting.ahead_ms)
 
 
 def _versions(said: tuple[str, ...]) -> dict[int, int] | None:

@@ -58,6 +58,12 @@ class DamagedLog(Exception):
     """The file cannot be read; the sentence says where and why."""
 
 
+def write_copy(path: Path, image: ClusterImage) -> None:
+    """A new file that holds `image`, and is not fsynced.  OSError."""
+    with path.open("wb") as file:
+        file.writelines(_snapshot(image))
+
+
 class ChangeLog:
     """The file `path`, open for appending.  What it does may block; one thread at a time.
 

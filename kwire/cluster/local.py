@@ -122,6 +122,10 @@ class LocalStore:
             raise self._store_error(commit.failure)
         return commit.image
 
+    def copy_to(self, directory: Path) -> None:
+        """Write what is published by now for another store, in that folder.  OSError."""
+        change_log.write_copy(directory / FILE_NAME, self._image)
+
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 

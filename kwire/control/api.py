@@ -13,9 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import trio
+
 from kwire.control.clock import TooFar
 from kwire.control.openapi import document
 from kwire.faults.rules import BadRule, read_rule, read_which
+from kwire.snapshots.kept import SnapshotError
 from kwire.tracing.traces import TooMany
 
 if TYPE_CHECKING:
@@ -77,12 +80,16 @@ async def answer(control: Control, asked: Asked) -> Reply:
         return await reply if isinstance(reply, Awaitable) else reply
     except Refused as refused:
         return Reply(refused.status, {"error": str(refused)})
+    except SnapshotError as problem:
+        return Reply(400, {"error": str(problem)})
 
 
 def _answer(control: Control, asked: Asked) -> Answer:
     name = asked.host.rpartition(":")[0] if asked.host.count(":") == 1 else asked.host
     if name not in LOCAL_NAMES and not asked.host.startswith("[::1]"):
         raise Refused(403, f"it is asked as localhost, and not as {asked.host or 'nobody'}")
+    if asked.path.startswith("/snapshots/"):
+        return _one_snapshot(control, asked, *asked.path.split("/")[2:])
     path, _, number = asked.path.rpartition("/")
     if path == "/faults" and number.isdigit():
         return _only(asked, {"DELETE": lambda: _remove(control, int(number))})
@@ -113,6 +120,10 @@ def _answer(control: Control, asked: Asked) -> Answer:
         },
         "/leaders": {"POST": lambda: _move_leader(control, _read(asked))},
         "/coordinators": {"POST": lambda: _move_coordinator(control, _read(asked))},
+        "/snapshots": {
+            "GET": lambda: Reply(200, control.snapshots.to_json(asked.query.get("folder"))),
+            "POST": lambda: _take(control, _read(asked)),
+        },
         "/death": {"POST": _die},
     }
     if asked.path not in routes:
@@ -259,6 +270,34 @@ def _fields(said: object, kinds: Mapping[str, type]) -> dict[str, Any]:
         if type(value) is not kinds[name] or (isinstance(value, int) and value < 0):
             raise Refused(400, f"{name} is {_KINDS[kinds[name]]}, and not {value!r}")
     return said
+
+
+def _take(control: Control, said: object) -> Reply:
+    """A snapshot under a name, beside the data or in a folder."""
+    fields = _fields(said, {"name": str, "folder": str})
+    if "name" not in fields:
+        raise Refused(400, 'a snapshot takes a name, as {"name": "seeded"}')
+    return Reply(201, control.snapshots.take(**fields))
+
+
+def _one_snapshot(control: Control, asked: Asked, name: str, *rest: str) -> Answer:
+    folder = asked.query.get("folder")
+    if rest == ("restore",):
+        return _only(asked, {"POST": lambda: _restore(control, name, folder)})
+    if rest:
+        raise Refused(404, f"there is no {asked.path}")
+    return _only(asked, {"DELETE": lambda: _remove_snapshot(control, name, folder)})
+
+
+async def _restore(control: Control, name: str, folder: str | None) -> Reply:
+    """It is over when GET /snapshots tells of one more."""
+    await control.snapshots.restore(name, folder)
+    return Reply(202, {"restored": control.snapshots.restored})
+
+
+async def _remove_snapshot(control: Control, name: str, folder: str | None) -> Reply:
+    await trio.to_thread.run_sync(control.snapshots.kept(folder).remove, name)
+    return Reply(204)
 
 
 def _die() -> Reply:

@@ -28,8 +28,8 @@ class TooFar(ValueError):
 class ControlledClock(trio.abc.Clock):
     """Trio's clock, and the wall clock."""
 
-    def __init__(self) -> None:
-        self.ahead_ms = 0
+    def __init__(self, ahead_ms: int = 0) -> None:
+        self.ahead_ms = ahead_ms
         self._advancing = trio.Lock()
 
     def start_clock(self) -> None:

@@ -77,6 +77,7 @@ def _paths() -> dict[str, Any]:
         "/coordinators": {
             "post": _asking("moveCoordinator", "Have another broker coordinate", "Coordinator")
         },
+        **_snapshots(),
         "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
     }
 
@@ -114,6 +115,43 @@ def _asking(name: str, summary: str, schema: str) -> dict[str, Any]:
     return {
         **_operation(name, summary, 200, _any()),
         "requestBody": {"required": True, "content": _content(body)},
+    }
+
+
+def _snapshots() -> dict[str, Any]:
+    text = {"type": "string"}
+    folder = {"name": "folder", "in": "query", "required": False, "schema": text}
+    name = {"name": "name", "in": "path", "required": True, "schema": text}
+    taken = _content({"$ref": "#/components/schemas/Take"})
+    return {
+        "/snapshots": {
+            "get": {
+                **_operation("listSnapshots", "Those that are kept beside the data", 200, _any()),
+                "parameters": [folder],
+            },
+            "post": {
+                **_operation("takeSnapshot", "Keep what the broker holds at a moment", 201, _any()),
+                "requestBody": {"required": True, "content": taken},
+            },
+        },
+        "/snapshots/{name}": {
+            "delete": {
+                **_operation("removeSnapshot", "Keep it no longer", 204),
+                "parameters": [name, folder],
+            },
+        },
+        "/snapshots/{name}/restore": {
+            "post": {
+                **_operation(
+                    "restore",
+                    "Have the broker end and begin again with what it holds; done when `restored`"
+                    " of listSnapshots is one more",
+                    202,
+                    _any(),
+                ),
+                "parameters": [name, folder],
+            },
+        },
     }
 
 
@@ -191,6 +229,9 @@ def _schemas() -> dict[str, Any]:
         ),
         "Coordinator": _object(
             {"group": text, "transactional_id": text, "to": number}, additionalProperties=False
+        ),
+        "Take": _object(
+            {"name": text, "folder": text}, required=["name"], additionalProperties=False
         ),
         "Error": _object({"error": text}),
     }

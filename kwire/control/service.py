@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.control.clock import ControlledClock
 from kwire.control.disk import ControlledFiles
+from kwire.control.snapshots import Snapshotting
 from kwire.control.versions import MaxVersions
 from kwire.faults.machine import Faults
 from kwire.faults.rules import Draw
 from kwire.log.directory.files import Files
+from kwire.snapshots.laying import exchange
 from kwire.tracing.traces import Traces
 
 if TYPE_CHECKING:
@@ -22,19 +25,38 @@ if TYPE_CHECKING:
 class Control:
     """Of one broker; `port` is where it is asked, on this machine's own address."""
 
-    def __init__(self, port: int, max_versions: Mapping[int, int] | None = None) -> None:
-        """`max_versions` are those that clients are told of, by API key, where not all."""
+    def __init__(
+        self, port: int, max_versions: Mapping[int, int] | None = None, ahead_ms: int = 0
+    ) -> None:
+        """`max_versions` are those that clients are told of, by API key, where not all.
+
+        `ahead_ms` is how far the broker's time is ahead of the world's from the start.
+        """
         self.port = port
         self.broker: Broker | None = None
         """Once it is there."""
+        self._max_versions = max_versions
         self.versions = MaxVersions(max_versions or {})
-        self.clock = ControlledClock()
+        self.clock = ControlledClock(ahead_ms)
+        self.snapshots = Snapshotting(self.clock)
         self.faults = Faults(_chance, self.clock.now_ms)
         self.traces = Traces(self.clock.now_ms, time.monotonic)
 
     def disk(self, files: Files | None) -> Files:
         """These calls, or the system's, as far as no fault befalls them."""
         return ControlledFiles(self.faults, files or Files())
+
+    def restored(self, log_dirs: Sequence[str]) -> Control:
+        """That of the broker which goes on, after this one, with what a snapshot holds.
+
+        It has no faults and no traces.  OSError where that cannot be put in its place.
+        """
+        restoring = self.snapshots.restoring
+        assert restoring is not None
+        exchange(restoring.laid, [Path(path) for path in log_dirs])
+        following = Control(self.port, self._max_versions, restoring.ahead_ms)
+        following.snapshots.restored = self.snapshots.restored + 1
+        return following
 
 
 def _chance(seed: int) -> Draw:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kwire.testing.process import BrokerProcess, BrokerStartError
     from kwire.testing.several.cluster import KafkaCluster
     from kwire.testing.sharing import SharedClusterProcess
+    from kwire.testing.snapshots import Snapshot
     from kwire.testing.topics import Topic
     from kwire.testing.traces import Trace
     from kwire.testing.values import NotARecord, Record
@@ -48,6 +49,7 @@ __all__ = [
     "NotARecord",
     "Record",
     "SharedClusterProcess",
+    "Snapshot",
     "Topic",
     "Trace",
     "ZooKeeperMissing",
@@ -70,6 +72,7 @@ _MODULES: Final = {
     "NotARecord": "values",
     "Record": "values",
     "SharedClusterProcess": "sharing",
+    "Snapshot": "snapshots",
     "Topic": "topics",
     "Trace": "traces",
     "ZooKeeperMissing": "zookeeper",

@@ -15,9 +15,6 @@ process that started it, whatever becomes of that one.  `async with` works on as
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,13 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, ParamSpec, Self, TypeVar
 
+from kwire.snapshots.kept import SnapshotError
 from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, ControlError
 from kwire.testing.faults import Faults
-from kwire.testing.folders import Folder
 from kwire.testing.lifetime import Startable
 from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerStartError, hold_lifeline
+from kwire.testing.process import BrokerStartError, Forker
+from kwire.testing.snapshots import Snapshot, as_snapshot
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
 from kwire.testing.traces import Trace
 from kwire.testing.values import Path as AnyPath
@@ -122,8 +120,9 @@ class Contents(ABC):
 class Kafka(Contents, Startable):
     """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
 
-    `declared` is what each fresh broker has from the start, as `apply` takes it.  With
-    `max_versions`, as {"Produce": 7}, it looks like an older broker to its clients.
+    `declared` is what each fresh broker has from the start, as `apply` takes it; with `snapshot`
+    it begins with what that holds instead.  With `max_versions`, as {"Produce": 7}, it looks like
+    an older broker to its clients.
     """
 
     def __init__(
@@ -133,8 +132,11 @@ class Kafka(Contents, Startable):
         port: int = 0,
         declared: AnyPath | Mapping[str, object] | None = None,
         max_versions: Mapping[str, int] | None = None,
+        snapshot: Snapshot | AnyPath | None = None,
     ) -> None:
         self.declared = declared
+        self.snapshot_taken = None if snapshot is None else as_snapshot(snapshot)
+        """What each fresh broker begins with, instead of with nothing."""
         self.max_versions = dict(max_versions or {})
         self.settings = dict(settings or {})
         self.port = port or free_port()
@@ -142,8 +144,8 @@ class Kafka(Contents, Startable):
         """Where it is asked over HTTP (docs/testing.md); None where the extra is not installed."""
         self._number = 0
         """Of the broker, each with a folder of its own, since the start."""
-        self._folder: Folder | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._ahead_ms = 0
+        self._forker: Forker | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -155,146 +157,133 @@ class Kafka(Contents, Startable):
     def start(self) -> None:
         """Return once it serves.  Where it was stopped or killed, it goes on with its data.
 
-        Raises BrokerStartError.
+        Raises BrokerStartError, SnapshotError.
         """
-        if self._process is not None:
+        if self._forker is not None:
             self._start_broker()
             return
         self._spawn()
         try:
-            self._start_broker()
-            self._declare()
+            self._begin(self.snapshot_taken)
         except BaseException:
             self.stop()
             raise
 
+    def _spawn(self) -> None:
+        """The process that forks brokers: see kwire.cli.hosting.renewing."""
+        listener = f"PLAINTEXT://{HOST}:{self.port}"
+        settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
+        options = [f"--max-version={api}={number}" for api, number in self.max_versions.items()]
+        if self.control_port is not None:
+            options.append(f"--control={self.control_port}")
+        self._forker = Forker([*options, *(f"--set={name}={settings[name]}" for name in settings)])
+
     def stop(self) -> None:
-        """End it, and remove its data."""
-        process, self._process = self._process, None
-        if process is not None:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.close()
-            process.wait()
-            process.stdout.close()
-        if self._folder is not None:
-            self._folder.remove()
-            self._folder = None
+        """End it, and remove its data; its forks end with it."""
+        forker, self._forker = self._forker, None
+        if forker is not None:
+            forker.close()
 
     def reset(self) -> None:
         """Have a broker that nobody has used: no topics, groups, settings, users, nor clients.
 
-        The one before is killed, and its data removed.  Raises BrokerStartError.
+        The one before is killed, and its data removed.  Where it began with a snapshot, the next
+        one does, too.  Raises BrokerStartError.
         """
-        before = self.data_dir
-        self._number += 1
-        self._start_broker()
-        self._tell("remove", before)
-        self._declare()
+        self._renew(self.snapshot_taken)
 
     def shut_down(self) -> int:
         """Have the broker end cleanly (SIGTERM), until `start`; its exit status."""
-        return self._ended("stop")
+        return self._started.ended("stop", self.port)
 
     def kill(self) -> int:
         """End the broker at once (SIGKILL), until `start`; its status, -9 unless it was dead."""
-        return self._ended("kill")
+        return self._started.ended("kill", self.port)
 
     @property
     def running(self) -> bool:
         """Whether the broker is there; it may have died by itself."""
-        return self._process is not None and self._order("state")[0] == "ready"
+        return self._forker is not None and self._forker.pid(self.port) is not None
 
     @property
     def pid(self) -> int:
         """The broker's process.  Raises BrokerStartError where it does not run."""
-        word, number = self._order("state")
-        if word != "ready":
-            raise BrokerStartError(f"the broker has ended with status {number}:\n{self.log}")
-        return number
+        forker = self._started
+        pid = forker.pid(self.port)
+        if pid is None:
+            status = forker.status
+            raise BrokerStartError(f"the broker has ended with status {status}:\n{self.log}")
+        return pid
 
     @property
     def data_dir(self) -> Path:
         """Where the broker keeps its data now: another folder after each `reset`."""
-        assert self._folder is not None, "it was not started"
-        return self._folder.path / f"data-{self._number}"
+        return self._started.path / f"data-{self.port}-{self._number}"
 
     @property
     def log(self) -> str:
-        """Everything that was logged since `start`, by all brokers."""
+        """Everything that was logged since `start`, by all brokers, forks too."""
         return self.log_since(0)
 
     @property
     def log_size_bytes(self) -> int:
         """How long the log is by now, for `log_since`."""
-        return 0 if self._folder is None else self._log_path.stat().st_size
+        return 0 if self._forker is None else self._forker.log_size_bytes
 
     def log_since(self, position: int) -> str:
         """What was logged after the log was that long."""
-        if self._folder is None:
-            return ""
-        with self._log_path.open("rb") as log:
-            log.seek(position)
-            return log.read().decode(errors="replace")
+        return "" if self._forker is None else self._forker.log_since(position)
 
     @property
-    def _log_path(self) -> Path:
-        assert self._folder is not None, "it was not started"
-        return self._folder.path / "broker.log"
+    def _started(self) -> Forker:
+        assert self._forker is not None, "it was not started"
+        return self._forker
 
-    def _spawn(self) -> None:
-        """The process that forks brokers: see kwire.cli.hosting.renewing."""
-        self._folder = Folder()
-        listener = f"PLAINTEXT://{HOST}:{self.port}"
-        settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
-        sets = [f"--set={name}={value}" for name, value in settings.items()]
-        command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
-        if self.control_port is not None:
-            command.append(f"--control={self.control_port}")
-        command += [f"--max-version={api}={number}" for api, number in self.max_versions.items()]
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, f"--owns={self._folder.path}", *sets],
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                pass_fds=(self._folder.lock,),
-                start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
-            )
-        assert self._process.stdin is not None
-        hold_lifeline(self._process.stdin)
+    def _renew(self, snapshot: Snapshot | None) -> None:
+        before = self.data_dir
+        self._number += 1
+        self._begin(snapshot)
+        self._started.remove(before)
+
+    def _begin(self, snapshot: Snapshot | None) -> None:
+        """The first start on a new folder: with a snapshot, or with what is declared."""
+        if snapshot is None:
+            self._ahead_ms = 0
+            self._start_broker()
+            self._declare()
+            return
+        self._ahead_ms = snapshot.lay_out(self.data_dir)
+        self._start_broker()
 
     def _start_broker(self) -> None:
-        word, number = self._order("start", self.data_dir)
-        if word != "ready":
-            raise BrokerStartError(f"the broker ended with status {number}:\n{self.log}")
+        forker = self._started
+        forker.start(self.port, self.control_port or 0, self._ahead_ms, self.data_dir)
 
-    def _ended(self, order: str) -> int:
-        word, status = self._order(order)
-        assert word == "ended"
-        return status
+    # -- snapshots
 
-    def _order(self, word: str, folder: Path | None = None) -> tuple[str, int]:
-        self._tell(word, folder)
-        answer = self._answer().split()
-        if len(answer) != 2:
-            log = self.log
-            self.stop()
-            raise BrokerStartError(f"the broker's process has ended:\n{log}")
-        return answer[0], int(answer[1])
+    def snapshot(self, path: AnyPath | None = None) -> Snapshot:
+        """What the broker holds now, all of it: for `restore`, `fork` and `Kafka(snapshot=...)`.
 
-    def _tell(self, word: str, folder: Path | None = None) -> None:
-        assert self._process is not None, "it was not started"
-        assert self._process.stdin is not None
-        order = word if folder is None else f"{word} {folder}"
-        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
-            self._process.stdin.write(f"{order}\n".encode())
+        It is kept in the folder `path`, which is not there yet, else in one that goes with this
+        process.  On the data's file system (a temporary folder's) it takes no room of its own for
+        what is not written to any more.  Raises ControlError.
+        """
+        return Snapshot.take(self.control, None if path is None else Path(path))
 
-    def _answer(self) -> str:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().decode()
+    def restore(self, snapshot: Snapshot | AnyPath) -> None:
+        """Have a broker that holds what the snapshot does; the one before is killed.
+
+        A `reset` is what it was before.  Raises BrokerStartError, SnapshotError.
+        """
+        self._renew(as_snapshot(snapshot))
+
+    def fork(self, snapshot: Snapshot | AnyPath | None = None) -> Fork:
+        """A second broker that holds what this one does now, or what the snapshot does.
+
+        It starts when a `with` block begins, and ends with that, or with this one.  Neither sees
+        what becomes of the other.  Raises ControlError, SnapshotError.
+        """
+        return Fork(self, self.snapshot() if snapshot is None else as_snapshot(snapshot))
 
     def _declare(self) -> None:
         if self.declared is not None:
@@ -380,3 +369,33 @@ def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:
     if not behind and not unread:
         return "has committed nothing"
     return f"has not committed {' and '.join(behind + unread)}"
+
+
+class Fork(Kafka):
+    """What `Kafka.fork` gives.  Without a snapshot it begins with nothing, as that one did."""
+
+    def __init__(self, of: Kafka, snapshot: Snapshot | None) -> None:
+        if of.settings.keys() & {"listeners", "advertised.listeners"}:
+            raise SnapshotError(
+                "a broker with listeners of its own cannot be forked: Kafka(snapshot=...) starts "
+                "another one"
+            )
+        super().__init__(
+            of.settings,
+            declared=of.declared,
+            max_versions=of.max_versions,
+            snapshot=snapshot,
+        )
+        self._of = of
+
+    def _spawn(self) -> None:
+        """Nothing to spawn: the process is there."""
+        self._forker = self._of._started
+
+    def stop(self) -> None:
+        """End it, and remove its data.  Its log stays with that of the other."""
+        forker = self._forker
+        if forker is not None and not forker.is_closed:
+            forker.ended("kill", self.port)
+            forker.remove(self.data_dir)
+        self._forker = None

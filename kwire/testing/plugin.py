@@ -7,6 +7,8 @@
     kafka_faults     what befalls requests, during this test alone
     kafka_trace      the requests of this test and their answers, decoded
     kafka_reset      the same broker, fresh: as if nobody had ever used it
+    kafka_seed       what fills a broker once, for kafka_fork: a fixture to be overridden, too
+    kafka_fork       a broker of the test's own that holds what kafka_seed has put there
 
 To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
 hold are attached.  Nothing of kwire is imported before a test asks for one.
@@ -18,7 +20,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -26,6 +28,7 @@ import pytest
 if TYPE_CHECKING:
     from kwire.testing.faults import Faults
     from kwire.testing.kafka import Kafka
+    from kwire.testing.snapshots import Snapshot
     from kwire.testing.topics import Topic
     from kwire.testing.traces import Trace
     from kwire.testing.values import Path
@@ -72,6 +75,33 @@ def kafka_reset(kafka: Kafka) -> Kafka:
     """The broker, fresh for this test: no topics, no groups, no connections, Kafka's settings."""
     kafka.reset()
     return kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_seed() -> Callable[[Kafka], object]:
+    """Fills a broker for all tests that take `kafka_fork`: a fixture to be overridden."""
+    return _with_nothing
+
+
+def _with_nothing(kafka: Kafka) -> None:
+    """What a test finds where nobody says otherwise."""
+
+
+@pytest.fixture(scope="session")
+def kafka_snapshot(kafka: Kafka, kafka_seed: Callable[[Kafka], object]) -> Snapshot:
+    """What a broker holds that `kafka_seed` has filled, and nobody else has used."""
+    from kwire.testing.kafka import Fork
+
+    with Fork(kafka, None) as seeded:
+        kafka_seed(seeded)
+        return seeded.snapshot()
+
+
+@pytest.fixture
+def kafka_fork(kafka: Kafka, kafka_snapshot: Snapshot) -> Iterator[Kafka]:
+    """A broker for this test alone, at a port of its own, filled once by `kafka_seed`."""
+    with kafka.fork(kafka_snapshot) as fork:
+        yield fork
 
 
 @pytest.fixture
@@ -139,10 +169,10 @@ def pytest_runtest_makereport(
 
 
 def broker_of(item: pytest.Item) -> Kafka | None:
-    """The session's broker, if this test uses it."""
+    """The session's broker or the test's own, if this test uses one."""
     module = sys.modules.get("kwire.testing.kafka")
     fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
-    found = fixtures.get("kafka")
+    found = fixtures.get("kafka_fork", fixtures.get("kafka"))
     # Somebody's own fixture may have that name.
     return found if module is not None and isinstance(found, module.Kafka) else None
 

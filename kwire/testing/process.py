@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from kwire.testing.folders import Folder
 from kwire.testing.host import HERE, Host
 from kwire.testing.lifetime import ServerProcess
 from kwire.testing.ports import free_port
@@ -128,3 +130,112 @@ class BrokerProcess(ServerProcess):
                 self.kill()
                 raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
+
+
+class Forker:
+    """The process of kwire.cli.hosting.renewing, which forks brokers, and the talk with it.
+
+    Brokers by their ports, all in one folder; it ends with the process that started it.  Several
+    threads may ask: each order has its answer before the next.
+    """
+
+    def __init__(self, options: Sequence[str]) -> None:
+        """With these options of `kwire serve`, which hold for all of them."""
+        self._folder = Folder()
+        self._asking = threading.Lock()
+        self.is_closed = False
+        """Whether its brokers have ended for good."""
+        self.status = 0
+        """How the broker that was asked about last has ended."""
+        command = [sys.executable, "-m", "kwire.cli", "serve", "--renewable"]
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, f"--owns={self._folder.path}", *options],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=(self._folder.lock,),
+                start_new_session=True,  # Ctrl-C is for its users, who stop it after themselves
+            )
+        assert self._process.stdin is not None
+        hold_lifeline(self._process.stdin)
+
+    @property
+    def path(self) -> Path:
+        """Where the brokers' data is."""
+        return self._folder.path
+
+    @property
+    def log_path(self) -> Path:
+        return self._folder.path / "broker.log"
+
+    @property
+    def log_size_bytes(self) -> int:
+        """How long the log is by now."""
+        return 0 if self.is_closed else self.log_path.stat().st_size
+
+    def log_since(self, position: int) -> str:
+        """What was logged after the log was that long."""
+        if self.is_closed:
+            return ""
+        with self.log_path.open("rb") as log:
+            log.seek(position)
+            return log.read().decode(errors="replace")
+
+    def start(self, port: int, control_port: int, ahead_ms: int, folder: Path) -> None:
+        """A broker at that port, in the place of the one that is there.  BrokerStartError."""
+        word, number = self._order(f"start {port} {control_port} {ahead_ms} {folder}")
+        if word != "ready":
+            raise BrokerStartError(f"the broker ended with status {number}:\n{self.log_since(0)}")
+
+    def ended(self, order: str, port: int) -> int:
+        """Have the broker `stop` or `kill`; its exit status."""
+        word, status = self._order(f"{order} {port}")
+        assert word == "ended"
+        return status
+
+    def pid(self, port: int) -> int | None:
+        """The broker's process, if it is there; else `status` says how it ended."""
+        if self.is_closed:
+            return None
+        word, number = self._order(f"state {port}")
+        if word == "ready":
+            return number
+        self.status = number
+        return None
+
+    def remove(self, folder: Path) -> None:
+        """Take a folder away, some time soon."""
+        with self._asking:
+            self._tell(f"remove {folder}")
+
+    def close(self) -> None:
+        """End all brokers, and remove their data."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._folder.remove()
+
+    def _order(self, order: str) -> tuple[str, int]:
+        if self.is_closed:
+            raise BrokerStartError("the process that its brokers are forked from was stopped")
+        assert self._process.stdout is not None
+        with self._asking:
+            self._tell(order)
+            answer = self._process.stdout.readline().decode().split()
+        if len(answer) != 2:
+            log = self.log_since(0)
+            self.close()
+            raise BrokerStartError(f"the broker's process has ended:\n{log}")
+        return answer[0], int(answer[1])
+
+    def _tell(self, order: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self._process.stdin.write(f"{order}\n".encode())

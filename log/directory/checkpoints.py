@@ -77,8 +77,11 @@ def read_offsets(files: Files, path: Path) -> dict[TopicPartition, int]:
 
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Replace the file; may run in a thread, as long as nobody else writes the same file."""
-    lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
-    files.replace(path, encode(lines))
+    files.replace(path, encode_offsets(offsets))
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return encode(f"{topic} {index} {offset}" for (topic, index), offset in offsets.items())
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ any thread as long as the file descriptors they are given stay open.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -22,6 +23,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 _READ_WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -115,6 +117,27 @@ class Files:
 
     def rename(self, source: Path | str, target: Path | str) -> None:
         os.replace(source, target)
+
+    def copy(self, source: Path | str, target: Path | str) -> None:
+        """A file of its own that holds the same."""
+        shutil.copyfile(source, target)
+
+    def share(self, source: Path | str, target: Path | str) -> None:
+        """Another name for a file that nobody writes to any more, or else a copy of it.
+
+        Where there are no hard links, or none across to `target`'s file system, or no more of one
+        file.
+        """
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            self.copy(source, target)
+
+    def is_shared(self, file: OpenFile) -> bool:
+        """Whether it has other names, so that what is written to it is seen under them."""
+        return os.fstat(file.fd).st_nlink > 1
 
     def remove(self, path: Path | str) -> None:
         """Remove a file; it is no error when it is gone already."""

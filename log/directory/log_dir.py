@@ -90,6 +90,12 @@ def parse_future_folder(name: str) -> tuple[TopicPartition, str] | None:
     return (key, unique) if dot and key is not None and name.endswith(FUTURE_SUFFIX) else None
 
 
+def clean_shutdown(broker_epoch: int = NO_BROKER_EPOCH) -> bytes:
+    """What the marker of a clean stop says."""
+    content = {"version": 0, "brokerEpoch": broker_epoch}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
 class LogDir:
     """One log directory, locked for this process from `open` until `unlock`."""
 
@@ -158,8 +164,7 @@ class LogDir:
         return True
 
     def mark_clean_shutdown(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        self.files.replace(self.path / CLEAN_SHUTDOWN, content.encode())
+        self.files.replace(self.path / CLEAN_SHUTDOWN, clean_shutdown(broker_epoch))
 
     # Checkpoints
 

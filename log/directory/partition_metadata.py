@@ -52,6 +52,10 @@ def read_if_whole(files: Files, directory: Path) -> bytes | None:
         return None
 
 
+def content(topic_id: bytes) -> bytes:
+    """The file."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
 def write(files: Files, directory: Path, topic_id: bytes) -> None:
-    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
-    files.replace(directory / FILE_NAME, text.encode(), sync=False)  # the first flush does that
+    files.replace(directory / FILE_NAME, content(topic_id), sync=False)  # the first flush does that

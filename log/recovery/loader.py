@@ -85,6 +85,8 @@ def load(
     end = loader.open_cleanly() if clean else None
     if end is None:
         end = loader.recover()
+    if loader.segments.active.base_offset in loader.shared:
+        loader.segments.active.own()
     storage = Storage(directory, topic, partition, settings.files, settings.open_files)
     durability = Durability(
         storage,
@@ -154,6 +156,8 @@ class _Loader:
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.created = False
+        self.shared: set[int] = set()
+        """Base offsets of segments whose file has another name, too: a snapshot's (`capture`)."""
         self.segments = Segments()
         self.snapshots = Snapshots(directory, self.files)
         self.epochs = LeaderEpochCache(directory, self.files)
@@ -231,12 +235,15 @@ class _Loader:
     def _segment(self, base_offset: int, listed: set[str]) -> Segment:
         stem = names.segment_file_name(base_offset, "")
         path = f"{self.directory}/{stem}{names.LOG}"
+        found = os.stat(path)
+        if found.st_nlink > 1:
+            self.shared.add(base_offset)
         segment = Segment(
             self.directory,
             base_offset,
             self.files,
             self.settings.open_files,
-            size_bytes=os.stat(path).st_size,
+            size_bytes=found.st_size,
             created_ms=self.now_ms,
             index_interval_bytes=self.config.index_interval_bytes,
             index_bytes_max=self.config.segment_index_bytes,

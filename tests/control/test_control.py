@@ -165,7 +165,12 @@ def test_the_document_names_what_there_is(control: Control) -> None:
                 target = path.replace("{rule}", "7").replace("{trace}", "7")
                 body = BODIES.get(path, RULE)
                 status = ask(control, method.upper(), target, body).status
-                assert status == 409 if path in MOVES else status in (200, 201, 204, 404)
+                if path in MOVES:
+                    assert status == 409
+                elif path.startswith("/snapshots"):  # of no broker there are none
+                    assert status == 400
+                else:
+                    assert status in (200, 201, 204, 404)
     json.dumps(told)
 
 

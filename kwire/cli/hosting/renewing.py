@@ -1,18 +1,21 @@
-"""`kwire serve --renewable`: a broker that whoever started it may have anew, for its tests.
+"""`kwire serve --renewable`: brokers that whoever started it may have anew, for its tests.
 
 This process imports what a broker needs and forks it, so that the next one, with a folder of its
 own, is there in some 20 ms.  It takes orders on standard input, a line each, and answers each with
 a line on standard output:
 
-    start FOLDER    a broker with its data in FOLDER; one that runs is killed first.  The answer is
-                    `ready PID`, or `ended STATUS` where it does not start: the log says why
-    stop            end cleanly (SIGTERM); `ended STATUS`
-    kill            end at once (SIGKILL); `ended STATUS`
-    state           `ready PID`, or `ended STATUS` where it is not there, for what reason ever
+    start PORT CONTROL AHEAD_MS FOLDER
+                    the broker at that port, with its data in FOLDER; one that runs there is killed
+                    first.  CONTROL is its other port, or 0 for none, AHEAD_MS how far its clock is
+                    ahead of the world's.  The answer is `ready PID`, or `ended STATUS` where it
+                    does not start: the log says why
+    stop PORT       end cleanly (SIGTERM); `ended STATUS`
+    kill PORT       end at once (SIGKILL); `ended STATUS`
+    state PORT      `ready PID`, or `ended STATUS` where it is not there, for what reason ever
     remove FOLDER   remove it with all that is in it, which is not answered
 
 Statuses are exit statuses, negative where a signal ended it.  When standard input ends, because
-whoever holds its other end does, the broker is ended and the folder `--owns` is removed.
+whoever holds its other end does, the brokers are ended and the folder `--owns` is removed.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import select
 import shutil
 import signal
@@ -27,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kwire.cli.hosting.forking import fork
 
@@ -75,8 +79,21 @@ IN_TIME: Final = (
 """Modules that brokers import at their first use, in the order that tests come to need them: they
 are imported here while nothing else is asked for, and all later brokers have them."""
 
-Run = Callable[[Mapping[str, str], Callable[["Broker"], None]], None]
-"""Serve by these settings to the end, and call that when all is ready."""
+LISTENING: Final = ("listeners", "advertised.listeners")
+
+Run = Callable[["Place", Mapping[str, str], Callable[["Broker"], None]], None]
+"""Serve there by these settings to the end, and call that when all is ready."""
+
+
+class Place(NamedTuple):
+    """What one broker of several has of its own."""
+
+    port: int
+    control: int | None
+    """The port at which tests ask for faults, if they may."""
+    ahead_ms: int
+    """How far its clock is ahead."""
+    folder: str
 
 
 def serve_renewable(
@@ -87,15 +104,15 @@ def serve_renewable(
     for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
     later = (*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME)
-    renewable = Renewable(settings, run)
+    renewables = Renewables(settings, run)
     try:
         for order in orders(iter(later)):
-            if answer := renewable.obey(order):
+            if answer := renewables.obey(order):
                 os.write(1, f"{answer}\n".encode())
     except BrokenPipeError:
         log.info("nobody reads the answers any more: shutting down")
     finally:
-        renewable.end(signal.SIGKILL if owned is not None else signal.SIGTERM)
+        renewables.end(signal.SIGKILL if owned is not None else signal.SIGTERM)
         if owned is not None:
             shutil.rmtree(owned, ignore_errors=True)
 
@@ -115,53 +132,81 @@ def orders(modules: Iterator[str]) -> Iterator[str]:
             yield os.fsdecode(line)
 
 
-class Renewable:
-    """The broker of the moment."""
+class Renewables:
+    """The brokers of the moment, by their ports."""
 
     def __init__(self, settings: Mapping[str, str], run: Run) -> None:
         self._settings = settings
         self._run = run
         self._alive = os.pipe()
-        self._pid = 0
-        self._status = 0
+        self._brokers: dict[int, Renewable] = {}
+        """The first one is where the settings say; for others its port is replaced in them."""
 
     def obey(self, order: str) -> str:
         """The answer to an order, empty for none: see the module."""
-        word, _, folder = order.partition(" ")
-        if word == "start":
-            return self._start(folder)
+        word, _, rest = order.partition(" ")
         if word == "remove":
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(rest, ignore_errors=True)
             return ""
+        port, _, rest = rest.partition(" ")
+        broker = self._brokers.setdefault(int(port), Renewable(self._run, self._alive))
+        if word == "start":
+            control, ahead_ms, folder = rest.split(" ", 2)
+            place = Place(int(port), int(control) or None, int(ahead_ms), folder)
+            return broker.start(place, self._settings_at(place.port))
         if word in ("stop", "kill"):
-            self.end(signal.SIGTERM if word == "stop" else signal.SIGKILL)
-        return self._state()
+            broker.end(signal.SIGTERM if word == "stop" else signal.SIGKILL)
+        return broker.state()
 
-    def _state(self) -> str:
+    def _settings_at(self, port: int) -> dict[str, str]:
+        first = next(iter(self._brokers))
+        return {
+            name: re.sub(rf":{first}\b", f":{port}", value) if name in LISTENING else value
+            for name, value in self._settings.items()
+        }
+
+    def end(self, number: signal.Signals) -> None:
+        """Have all end."""
+        for broker in self._brokers.values():
+            broker.end(number)
+
+
+class Renewable:
+    """One of them; `alive` ends with the process that forks."""
+
+    def __init__(self, run: Run, alive: tuple[int, int]) -> None:
+        self._run = run
+        self._alive = alive
+        self._pid = 0
+        self._status = 0
+
+    def state(self) -> str:
+        """The answer to what it is about."""
         if self._pid:
             self._reap(os.WNOHANG)
         return f"ready {self._pid}" if self._pid else f"ended {self._status}"
 
-    def _start(self, folder: str) -> str:
+    def start(self, place: Place, settings: Mapping[str, str]) -> str:
+        """A new one, in the place of the one that is there; the answer."""
         self.end(signal.SIGKILL)
         gc.freeze()  # a collection would write to each object's page, and have it copied
         ready = os.pipe()
-        work = partial(self._serve, folder, ready[1])
+        work = partial(self._serve, place, settings, ready[1])
         self._pid = fork(work, "the broker", self._alive[0], (*self._alive, ready[0], 1))
         os.close(ready[1])
         is_ready = bool(os.read(ready[0], 1))  # it ends where the broker does
         os.close(ready[0])
         if not is_ready:
             self._reap(0)
-        return self._state()
+        return self.state()
 
-    def _serve(self, folder: str, ready: int) -> None:
+    def _serve(self, place: Place, settings: Mapping[str, str], ready: int) -> None:
         def tell(_: Broker) -> None:
             os.write(ready, b"x")
             os.close(ready)
 
         gc.enable()
-        self._run({**self._settings, "log.dirs": folder}, tell)
+        self._run(place, {**settings, "log.dirs": place.folder}, tell)
 
     def end(self, number: signal.Signals) -> None:
         """Have the broker end, if there is one, and wait for that."""

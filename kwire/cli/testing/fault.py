@@ -206,8 +206,11 @@ def clear(control: ControlClient) -> None:
 
 
 @command.command("move-leader")
-@click.option("--topic", required=True, metavar="NAME")
-@click.option("--partition", type=click.IntRange(min=0), default=0, metavar="N", show_default=True)
+@click.option("--topic", required=True, metavar="NAME", help="Whose partition is led.")
+@click.option(
+    "--partition", type=click.IntRange(min=0), default=0, metavar="N", show_default=True,
+    help="Which one of them.",
+)  # fmt: skip
 @click.option("--to", type=click.IntRange(min=0), metavar="BROKER", help="[the next one in sync]")
 @controlling
 def move_leader(control: ControlClient, topic: str, partition: int, to: int | None) -> None:

@@ -1,0 +1,226 @@
+"""`kwire snapshot`: keep what a broker holds at a moment, go back to it, begin others with it.
+
+A broker that was started with `--control` is asked; with `--data` the files are worked on, as of a
+broker that does not run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import update_wrapper
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
+from kwire.cli.testing.control import controlling
+from kwire.cli.values import iso_time, settings_option
+from kwire.snapshots.kept import SnapshotError, Snapshots, beside, description_of
+from kwire.snapshots.laying import lay_out
+from kwire.snapshots.laying import restore as restore_files
+from kwire.testing.control import ControlClient, ControlError
+
+R = TypeVar("R")
+
+LOOK_AGAIN_S: Final = 0.05
+RESTORED_WITHIN_S: Final = 120.0
+"""A broker ends within 10 s and begins in one; a machine at work on other things takes longer."""
+
+
+def of_data(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command `data`, and refusals as a sentence."""
+
+    @click.option(
+        "--data", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+        help="Of the broker with its data in this folder, whether it runs or not.",
+    )  # fmt: skip
+    @controlling
+    def run(*args: Any, **kwargs: Any) -> R:  # noqa: ANN401 - whatever the command takes
+        try:
+            return command(*args, **kwargs)
+        except SnapshotError as problem:
+            click.echo(f"kwire: {printable(str(problem))}", err=True)
+            raise SystemExit(EXIT_FAILURE) from problem
+
+    return update_wrapper(run, command)
+
+
+@click.group()
+def command() -> None:
+    """Keep what a broker holds at a moment, and go back to it, or begin others with it.
+
+    All of it: topics and records, groups, transactions, users and rules. The broker has to be
+    started for it: kwire serve --control 9644
+
+    \b
+      kwire snapshot take seeded
+      kwire snapshot fork seeded --port 9093        a second broker, from there on
+      kwire snapshot restore seeded                 the first one as it was
+
+    Snapshots are kept beside the data, in kwire-data-snapshots, up to 100 of them. Records that
+    were there already take no room of their own, until the broker deletes them.
+    """
+
+
+@command.command()
+@click.argument("name")
+@controlling
+def take(control: ControlClient, name: str) -> None:
+    """Keep what the broker holds now, as NAME.
+
+    \b
+      kwire snapshot take seeded
+    """
+    said = control.post("/snapshots", {"name": name})
+    size = bytes_text(said["size_bytes"])
+    click.echo(f"{said['path']}: {said['partitions']} partitions, {size}")
+
+
+@command.command("list")
+@json_option
+@of_data
+def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
+    """List the snapshots that are kept.
+
+    \b
+      kwire snapshot list
+      kwire snapshot list --data kwire-data --json
+    """
+    told = control.get("/snapshots")["snapshots"] if data is None else _told(data)
+    if as_json:
+        print_json(told)
+        return
+    rows = [
+        [
+            each["snapshot"],
+            iso_time(each["taken_ms"]),
+            each["partitions"],
+            bytes_text(each["size_bytes"]),
+        ]
+        for each in told
+    ]
+    print_table(["snapshot", "taken", "partitions", "size"], rows)
+
+
+def _told(data: Path) -> list[dict[str, Any]]:
+    kept = Snapshots(beside(data))
+    paths = {name: kept.find(name) for name in kept.names()}
+    return [
+        {"snapshot": name, "path": str(path), **description_of(path).public()}
+        for name, path in paths.items()
+    ]
+
+
+@command.command()
+@click.argument("name")
+@of_data
+def restore(control: ControlClient, name: str, data: Path | None) -> None:
+    """Have the broker go on with what snapshot NAME holds, and forget what came since.
+
+    It ends and begins again, at the same ports, without the faults and traces it had. With --data
+    it does not run: it begins so the next time.
+
+    \b
+      kwire snapshot restore seeded
+      kwire snapshot restore seeded --data kwire-data
+    """
+    if data is not None:
+        restore_files(Snapshots(beside(data)).find(name), [data])
+        return
+    before = control.post(f"/snapshots/{name}/restore")["restored"]
+    deadline = time.monotonic() + RESTORED_WITHIN_S
+    while not _is_restored(control, before):
+        if time.monotonic() > deadline:
+            raise ControlError(f"it was not there again within {RESTORED_WITHIN_S:g} s")
+        time.sleep(LOOK_AGAIN_S)
+
+
+def _is_restored(control: ControlClient, before: int) -> bool:
+    try:
+        return bool(control.get("/snapshots")["restored"] > before)
+    except ControlError:  # it is between its two lives
+        return False
+
+
+@command.command()
+@click.argument("name")
+@of_data
+def remove(control: ControlClient, name: str, data: Path | None) -> None:
+    """Keep snapshot NAME no longer. Brokers that were begun with it are none the worse.
+
+    \b
+      kwire snapshot remove seeded
+    """
+    if data is None:
+        control.delete(f"/snapshots/{name}")
+    else:
+        Snapshots(beside(data)).remove(name)
+
+
+@command.command()
+@click.argument("name")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, metavar="N", help="[a free one]")
+@click.option("--into", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep its data.")
+@click.option(
+    "--fork-control", type=click.IntRange(0, 65_535), metavar="PORT", help="As serve --control."
+)
+@settings_option("-s", "--set", "settings", help="A setting of its own, by Kafka's name.")
+@click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
+@of_data
+def fork(
+    control: ControlClient,
+    name: str,
+    port: int,
+    into: Path | None,
+    fork_control: int | None,
+    settings: tuple[tuple[str, str], ...],
+    exit_on_eof: bool,
+    data: Path | None,
+) -> None:
+    """Run a second broker that begins with what snapshot NAME holds, until Ctrl-C.
+
+    NAME is one of the broker's, or the folder of one. It has the settings of the broker that it was
+    taken of, but listens in plain at localhost, and its data is gone with it unless --into says
+    where.
+
+    \b
+      kwire snapshot fork seeded --port 9093
+      kwire snapshot fork kwire-data-snapshots/seeded --into other-data
+    """
+    from kwire.cli.serve import Hosting, developed, run, start_logging
+
+    path = _found(control, name, data)
+    said = description_of(path)
+    start_logging("info")
+    with ExitStack() as until_then:
+        if into is None:
+            into = Path(until_then.enter_context(tempfile.TemporaryDirectory(prefix="kwire-fork-")))
+        folders = [into / str(n) if said.log_dirs > 1 else into for n in range(said.log_dirs)]
+        lay_out(path, folders)
+        listener = {"listeners": f"PLAINTEXT://localhost:{port}"}
+        log_dirs = {"log.dirs": ",".join(map(str, folders))}
+        hosting = Hosting(exit_on_eof, fork_control, ahead_ms=said.ahead_ms)
+        run(
+            None,
+            developed({**said.settings, **listener, **log_dirs, **dict(settings)}),
+            {},
+            hosting,
+        )
+
+
+def _found(control: ControlClient, name: str, data: Path | None) -> Path:
+    """The folder of a snapshot, by its name or by itself."""
+    if Path(name).is_dir():
+        return Path(name)
+    if data is not None:
+        return Snapshots(beside(data)).find(name)
+    told = {each["snapshot"]: each["path"] for each in control.get("/snapshots")["snapshots"]}
+    if name not in told:
+        there = f"there are {', '.join(told)}" if told else "there are none"
+        raise SnapshotError(f"there is no snapshot {name!r}: {there}")
+    return Path(told[name])
