@@ -1,3 +1,19 @@
 """kwire: a broker that speaks Apache Kafka's wire protocol."""
 
+import sys
+
 __version__ = "0.1.0"
+
+
+class UnsupportedSystem(RuntimeError):
+    """No broker can run on this system; the message says how to have one all the same."""
+
+
+def check_system() -> None:
+    """Raises UnsupportedSystem on Windows: a broker forks, and locks files as POSIX has it."""
+    if sys.platform == "win32":
+        raise UnsupportedSystem(
+            "a broker of kwire runs on Linux and macOS, not on Windows itself: run it, and tests"
+            " that start it, in WSL (`wsl --install`, then pip install kwire there) or run it as a"
+            " container (docker/README.md); clients on Windows reach both at localhost"
+        )

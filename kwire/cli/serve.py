@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.output import say
@@ -150,6 +151,7 @@ def command(
       kwire serve --set listeners=PLAINTEXT://0.0.0.0:9092 \\
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
+    _check_system()
     if declared is not None and brokers is not None:
         raise click.UsageError("--apply is for one broker")
     if control and brokers is not None and control + brokers > PORTS:
@@ -184,6 +186,13 @@ def command(
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
+
+
+def _check_system() -> None:
+    try:
+        check_system()
+    except UnsupportedSystem as problem:
+        raise click.ClickException(str(problem)) from None
 
 
 def _declaration(source: Path | None) -> Declaration | None:

@@ -177,7 +177,7 @@ class PeerConnection:
         sent = 0
         while True:
             try:
-                sent += self._socket.send(memoryview(frame)[sent:], socket.MSG_NOSIGNAL)
+                sent += self._socket.send(memoryview(frame)[sent:], 0)
             except BlockingIOError:
                 await self._until(trio.lowlevel.wait_writable)
             if sent == len(frame):

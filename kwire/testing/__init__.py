@@ -18,6 +18,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+import kwire
+
 if TYPE_CHECKING:
     from kwire.testing.clock import Clock
     from kwire.testing.cluster import ClusterProcess
@@ -85,6 +87,7 @@ _MODULES: Final = {
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    kwire.check_system()
     found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = found
     return found

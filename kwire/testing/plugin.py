@@ -64,7 +64,7 @@ def kafka(
     Where a test has ended it, by a fault or by `kafka.kill()`, `kafka_topic` and `kafka_reset`
     have it run again.
     """
-    from kwire.testing.kafka import Kafka
+    from kwire.testing import Kafka
 
     with Kafka(kafka_settings, declared=kafka_declared) as broker:
         yield broker

@@ -48,7 +48,8 @@ def is_resident(fd: int, position: int, size_bytes: int) -> bool:
 
 def read_in(fd: int, position: int, size_bytes: int) -> None:
     """Bring the bytes into memory, and begin with those behind them; blocks, for a thread."""
-    os.posix_fadvise(fd, position, size_bytes + READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+    if hasattr(os, "posix_fadvise"):  # not on macOS
+        os.posix_fadvise(fd, position, size_bytes + READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
     end = position + size_bytes
     buffer = [bytearray(min(size_bytes, PROBE_EVERY_BYTES))]
     while position < end:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 from kwire.codecs.primitives import Buffer
 from kwire.log.directory.files import Files, OpenFile
-
-
-def path_of(fd: int) -> str:
-    return os.readlink(f"/proc/self/fd/{fd}")
+from tests.descriptors import path_of
 
 
 class FailingDisk(Files):

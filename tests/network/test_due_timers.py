@@ -7,6 +7,7 @@ member, and seven groups whose members' sessions had ended could be deleted.
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -45,7 +46,10 @@ from tests.inside import RawClient, running_broker
 SESSION_MS = 60_000
 START_S = 1_800_000_000
 
-both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
+needs_epoll = pytest.mark.skipif(not hasattr(select, "epoll"), reason="there is no epoll here")
+both_kinds = pytest.mark.parametrize(
+    "kind", [pytest.param(ReadySockets, marks=needs_epoll), WaitingSockets]
+)
 
 
 class Member(NamedTuple):
@@ -104,6 +108,7 @@ async def test_who_asks_after_a_session_has_ended_is_told_so(
         assert {each.error_code for each in reply.results} == {ErrorCode.NONE}
 
 
+@needs_epoll
 async def test_a_heartbeat_that_lies_in_the_socket_keeps_its_member(
     tmp_path: Path, clock: trio.testing.MockClock
 ) -> None:

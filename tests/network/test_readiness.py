@@ -26,7 +26,10 @@ from kwire.network.readiness import (
 from kwire.timers import Timers
 from tests.inside import PATIENCE_S, RawClient, running_broker, until
 
-both_kinds = pytest.mark.parametrize("kind", [ReadySockets, WaitingSockets])
+needs_epoll = pytest.mark.skipif(not hasattr(select, "epoll"), reason="there is no epoll here")
+both_kinds = pytest.mark.parametrize(
+    "kind", [pytest.param(ReadySockets, marks=needs_epoll), WaitingSockets]
+)
 Kind = type[ReadySockets] | type[WaitingSockets]
 
 
@@ -117,6 +120,7 @@ async def test_a_failure_is_raised_in_its_own_task(kind: Kind, peers: list[Peer]
         nursery.cancel_scope.cancel()
 
 
+@needs_epoll
 async def test_who_cannot_be_sent_to_is_told_so_in_its_own_task(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     failing, other, _ = peers
@@ -174,6 +178,7 @@ async def test_a_broker_serves_with_either(
             assert told.error_code == ErrorCode.NONE
 
 
+@needs_epoll
 def test_where_there_is_no_epoll_trio_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(ready_sockets(NoTimers())) is ReadySockets
     monkeypatch.delattr("select.epoll")
@@ -199,6 +204,7 @@ async def test_a_client_without_pause_leaves_the_others_their_turn(
         nursery.cancel_scope.cancel()
 
 
+@needs_epoll
 async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     for peer in peers:
@@ -217,6 +223,7 @@ async def test_replies_to_many_are_sent_after_all_are_answered(peers: list[Peer]
         nursery.cancel_scope.cancel()
 
 
+@needs_epoll
 async def test_who_cannot_be_sent_all_goes_on_alone(peers: list[Peer]) -> None:
     ready = ReadySockets(NoTimers())
     stuck, other, _ = peers
@@ -300,6 +307,7 @@ class WatchedEpoll:
         self._epoll.close()
 
 
+@needs_epoll
 async def test_nothing_blocks_the_loop(
     peers: list[Peer], monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -318,6 +326,7 @@ async def test_nothing_blocks_the_loop(
         nursery.cancel_scope.cancel()
 
 
+@needs_epoll
 async def test_the_next_request_is_looked_for_before_sleeping_as_long_as_it_pays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -350,6 +359,7 @@ def ready_to_read(peer: Peer) -> bool:
         return False
 
 
+@needs_epoll
 async def test_a_timer_that_was_put_off_is_not_fired(
     peers: list[Peer], autojump_clock: trio.testing.MockClock
 ) -> None:

@@ -33,6 +33,7 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.log import Log, LogError
 from kwire.log.upkeep.flush import Flush
+from tests.descriptors import path_of
 from tests.inside import PATIENCE_S, RawClient, running_broker
 
 TOPIC = "durable"
@@ -50,7 +51,7 @@ class SlowDisk:
         self.error: OSError | None = None
 
     def __call__(self, fd: int) -> None:
-        if self.open or not os.readlink(f"/proc/self/fd/{fd}").endswith(".log"):
+        if self.open or not path_of(fd).endswith(".log"):
             self._fsync(fd)
             return
         self.calls += 1

@@ -21,6 +21,7 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
 )
 from kwire.log.directory.files import Files, OpenFile
+from tests.descriptors import path_of
 from tests.inside import RawClient, running_broker
 
 TOPIC = "t"
@@ -37,7 +38,7 @@ class Room:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
         def pwrite(fd: int, data: bytes, position: int) -> int:
-            refuse(Path(f"/proc/self/fd/{fd}").readlink())
+            refuse(path_of(fd))
             return real_pwrite(fd, data, position)
 
         def open_(files: Files, path: Path | str) -> OpenFile:

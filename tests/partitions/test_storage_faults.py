@@ -33,8 +33,8 @@ from kwire.codecs.messages.produce import (
 from kwire.log import LogDirError
 from kwire.log.directory.files import Files, OpenFile
 from kwire.partitions.partition import Partition
+from tests.descriptors import path_of
 from tests.inside import PATIENCE_S, RawClient, running_broker
-from tests.log.failing_disk import path_of
 
 TOPIC = "t"
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

@@ -7,11 +7,14 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from kwire.testing.lines import HERE, Line, Way, process_of
 from kwire.testing.ports import free_port
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 
 PATIENCE_S = 60.0
 
@@ -158,6 +161,7 @@ def test_a_line_that_is_closed_ends_calls_and_opens_again(ends: Ends) -> None:
     assert far.recv(64) in (b"", b"lost")
 
 
+@needs_proc
 def test_whose_process_it_is_that_calls() -> None:
     with (
         subprocess.Popen(["cat"], stdin=subprocess.PIPE) as another,

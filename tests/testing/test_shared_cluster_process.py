@@ -15,6 +15,8 @@ from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, SharedClusterProcess
 from kwire.testing.cluster import membership
 
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
+
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 120.0
@@ -61,6 +63,7 @@ def test_a_broker_whose_start_fails(tmp_path: Path) -> None:
         cluster.wait_until_members([1, 2])
 
 
+@needs_proc
 def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
     with SharedClusterProcess(tmp_path, 2) as cluster:
         cluster.pause_holder()
@@ -76,6 +79,7 @@ def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
 QUICK = {"replica.lag.time.max.ms": "2000", "replica.socket.timeout.ms": "2000"}
 
 
+@needs_proc
 def test_a_broker_is_cut_off_and_found_again(tmp_path: Path) -> None:
     """Nobody dies of it, for all are connected to the metadata: the leader has it leave the ISR."""
     with (

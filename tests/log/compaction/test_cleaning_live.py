@@ -102,6 +102,7 @@ def workers_of(broker: BrokerProcess) -> list[int]:
     ]
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_a_topic_is_compacted_and_reads_the_same(broker_factory: BrokerFactory) -> None:
     broker = broker_factory(SETTINGS)
     create_topic(broker, "t")
@@ -121,6 +122,7 @@ def test_a_topic_is_compacted_and_reads_the_same(broker_factory: BrokerFactory) 
     assert consume(broker, "t") == last
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_a_dead_worker_is_replaced_and_ends_with_the_broker(broker_factory: BrokerFactory) -> None:
     slow = {"log.cleaner.io.max.bytes.per.second": "3000000"}
     broker = broker_factory(SETTINGS | slow)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,7 @@ class Disk(Files):
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]  # plain there
         status = os.fstat(fd)
-        if os.path.isdir(f"/proc/self/fd/{fd}"):
+        if stat.S_ISDIR(status.st_mode):
             self.certain = len(self.names) - 1
         else:
             self.content[status.st_ino] = os.pread(fd, status.st_size, 0)

@@ -12,8 +12,9 @@ import pytest
 
 from kwire.log import LogManager
 from kwire.log.directory.files import Files
+from tests.descriptors import path_of
 from tests.log.configs import DEFAULTS
-from tests.log.failing_disk import FailingDisk, path_of
+from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
     from tests.log.conftest import Append

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogError, LogManager, delete_records, truncate_to
 from kwire.log.directory.files import Files
 from kwire.log.upkeep import moving
+from tests.descriptors import open_files
 from tests.log.configs import DEFAULTS
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, kill
 from tests.log.directory.test_new_topic import OTHER_ID
@@ -259,8 +259,7 @@ def test_nobody_has_anything_of_a_copy_that_was_given_up(opened: Open, append: A
     manager.moves.cancel(KEY)
     with pytest.raises(LogError):
         append(copy)
-    held = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    assert not [path for path in held if path.startswith(f"{elsewhere}/t-")]
+    assert not [path for path in open_files() if path.startswith(f"{elsewhere}/t-")]
     assert append(log).first_offset == 3
 
 
