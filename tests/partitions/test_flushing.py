@@ -51,7 +51,8 @@ class SlowDisk:
         self.error: OSError | None = None
 
     def __call__(self, fd: int) -> None:
-        if self.open or not path_of(fd).endswith(".log"):
+        path = Path(path_of(fd))
+        if self.open or path.suffix != ".log" or not path.stem.isdigit():
             self._fsync(fd)
             return
         self.calls += 1
