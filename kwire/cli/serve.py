@@ -152,10 +152,8 @@ def command(
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
     _check_system()
-    if declared is not None and brokers is not None:
-        raise click.UsageError("--apply is for one broker")
-    if control and brokers is not None and control + brokers > PORTS:
-        raise click.UsageError(f"--control {control}: there are no {brokers} ports from it on")
+    if brokers is not None:
+        _check_several(brokers, declared, control)
     if max_versions and control is None:
         raise click.UsageError("--max-version takes --control")
     hosting = Hosting(exit_on_eof, control, _declaration(declared), _versions(max_versions))
@@ -186,6 +184,14 @@ def command(
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
+
+
+def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
+    """Raises UsageError where that is for one broker only."""
+    if declared is not None:
+        raise click.UsageError("--apply is for one broker")
+    if control and control + brokers > PORTS:
+        raise click.UsageError(f"--control {control}: there are no {brokers} ports from it on")
 
 
 def _check_system() -> None:
