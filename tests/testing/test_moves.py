@@ -1,17 +1,19 @@
-"""Leaders and coordinators that really move, in a cluster of brokers in a test's hands."""
+"""Leaders and coordinators that really move, in a cluster of brokers in a test's hands.
+
+What stock clients make of it in many a scenario is in scenarios/test_moving.py.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kwire.testing import ControlError, Kafka, KafkaCluster, Topic
 
@@ -100,74 +102,6 @@ def test_where_it_is_to_go_is_said(cluster: KafkaCluster, topic: Topic) -> None:
         cluster.move_leader(topic.name, to=9)
     with pytest.raises(ControlError, match="there is no nothing-0"):
         cluster.move_leader("nothing")
-
-
-def is_committed(reader: Consumer) -> bool:
-    """librdkafka tells its caller where the coordinator has moved, who may try again."""
-    try:
-        reader.commit(asynchronous=False)
-    except KafkaException as refusal:
-        error: KafkaError = refusal.args[0]
-        if not error.retriable():
-            raise
-        return False
-    return True
-
-
-def test_a_group_finds_its_coordinator_again(cluster: KafkaCluster, topic: Topic) -> None:
-    topic.seed(["a", "b", "c"])
-    reader = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": topic.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **QUIET,
-        }
-    )
-    reader.subscribe([topic.name])
-    assert read(reader, 3) == [b"a", b"b", b"c"]
-    reader.commit(asynchronous=False)
-    moved = cluster.move_coordinator(group=topic.name)
-    assert moved["from"] != moved["to"]
-    assert moved["group"] == topic.name
-    topic.seed(["d"])
-    assert read(reader, 1) == [b"d"], "the group goes on where it was"
-    deadline = time.monotonic() + WAIT_S
-    while not is_committed(reader):
-        assert time.monotonic() < deadline
-    reader.close()
-    assert cluster.lag(topic.name) == {topic.name: 0}
-
-
-def test_a_transaction_goes_on_at_another_coordinator(cluster: KafkaCluster, topic: Topic) -> None:
-    sender = producer(cluster, **{"transactional.id": topic.name})
-    sender.init_transactions(WAIT_S)
-    sender.begin_transaction()
-    sender.produce(topic.name, "a")
-    sender.flush(WAIT_S)
-    moved = cluster.move_coordinator(transactional_id=topic.name)
-    assert moved["transactional_id"] == topic.name
-    sender.commit_transaction(WAIT_S)
-    topic.assert_holds(["a"], committed=True, within_s=WAIT_S)
-
-
-def test_acks_of_all_that_wait_while_the_leader_moves(cluster: KafkaCluster, topic: Topic) -> None:
-    """Followers do not fetch, the record waits for them, and its leader is one no more."""
-    sender = producer(cluster)
-    before = cluster.leader_of(topic.name)
-    held = cluster.brokers[before].faults.add(
-        api="Fetch", client="broker-*-fetcher-*", topic=topic.name, delay_ms=1500, times=2
-    )
-    held.assert_happened(times=2, within_s=WAIT_S)
-    errors: list[KafkaError | None] = []
-    sender.produce(topic.name, "a", on_delivery=lambda error, _: errors.append(error))
-    sending = threading.Thread(target=sender.flush, args=(WAIT_S,))
-    sending.start()
-    cluster.move_leader(topic.name)
-    sending.join()
-    assert errors == [None]
-    topic.assert_holds(["a"])
 
 
 def test_a_broker_that_dies_now(cluster: KafkaCluster, topic: Topic) -> None:
