@@ -67,9 +67,10 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
     help=f"Write {', '.join(report.FILES)} (JUnit) there.",
 )  # fmt: skip
 @click.option(
-    "--short", is_flag=True, help="Of each API its first, last and first flexible version only."
-)
-@click.option("--seed", default=SEED, show_default=True, help="Of what is spoiled by chance.")
+    "--short", is_flag=True,
+    help="Each case at one version: its API's first, last or first flexible one, by the seed.",
+)  # fmt: skip
+@click.option("--seed", default=SEED, show_default=True, help="Of what is drawn by chance.")
 @click.option("--workers", default=WORKERS, show_default=True, help="Cases under way at once.")
 def run_command(
     bootstrap: str | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
@@ -51,7 +52,7 @@ class Suite:
             lambda verdict, total: progress(
                 f"{name_of(verdict.case.api_key)} v{verdict.version}", total
             ),
-            short=self._short,
+            drawn=random.Random(self._seed) if self._short else None,
         )
         return WirePart(Run(time.monotonic() - began, tuple(cells)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -109,18 +110,15 @@ class Runner:
         only: Sequence[Selection] = (),
         progress: Progress = lambda *_: None,
         *,
-        short: bool = False,
+        drawn: random.Random | None = None,
     ) -> list[Cell]:
         """All cells, in the order of keys and versions. Raises NotReady or OSError.
 
-        `short`: of each key the lowest version, the highest and the first flexible one.
+        `drawn`: each case at one version alone, drawn from its key's telling ones.
         """
         for broker in (self.subject, self.oracle):
             self._prepare(broker)
         cells = [c for c in self._versions() if not only or any(s.takes(*c) for s in only)]
-        if short:
-            cells = [cell for cell in cells if cell[1] in self._telling_versions(cell[0])]
-        verdicts: dict[tuple[int, int], list[Verdict]] = {cell: [] for cell in cells}
         jobs = [
             (case, version)
             for key, version in cells
@@ -128,6 +126,10 @@ class Runner:
             for case in self._cases.get(key, [])
             if case.applies_to(version)
         ]
+        if drawn:
+            jobs = self._one_of_each_case(jobs, drawn)
+            cells = sorted({(int(case.api_key), version) for case, version in jobs})
+        verdicts: dict[tuple[int, int], list[Verdict]] = {cell: [] for cell in cells}
         pool = ThreadPoolExecutor(self._workers)
         try:
             for done in as_completed([pool.submit(self._judge, *job) for job in jobs]):
@@ -154,6 +156,7 @@ class Runner:
         peer = Peer(broker.address)
         try:
             broker.coordinator_ready(peer, f"{self._prefix(broker)}-ready")
+            broker.producers_ready(peer, f"{self._prefix(broker)}-ready")
         finally:
             peer.close()
 
@@ -180,8 +183,22 @@ class Runner:
         }
         return sorted(found)
 
+    def _one_of_each_case(
+        self, jobs: Iterable[tuple[Case, int]], drawn: random.Random
+    ) -> list[tuple[Case, int]]:
+        """A telling version of each case, or where it applies to none of these, any."""
+        versions: dict[int, tuple[Case, list[int]]] = {}
+        for case, version in jobs:
+            versions.setdefault(id(case), (case, []))[1].append(version)
+        return [
+            (case, drawn.choice([v for v in all_of_it if v in telling] or all_of_it))
+            for case, all_of_it in versions.values()
+            for telling in [self._telling_versions(case.api_key)]
+        ]
+
     def _telling_versions(self, api_key: int) -> set[int]:
-        """Where most differs from the versions before and after."""
+        """Where most differs from the versions before and after: the lowest, the highest and the
+        first flexible one."""
         ranges = [b.served[api_key] for b in (self.subject, self.oracle) if api_key in b.served]
         lowest, highest = max(low for low, _ in ranges), min(high for _, high in ranges)
         return {lowest, highest, request_class(api_key).FLEXIBLE_SINCE or lowest}

@@ -56,7 +56,9 @@ class OneBroker(Protocol):
     def resume(self) -> None: ...
 
 
-@pytest.fixture(scope="module", params=["apache_kafka", "kwire"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("apache_kafka", marks=pytest.mark.long), "kwire"]
+)
 def three_brokers(
     request: pytest.FixtureRequest,
     zookeeper: ZooKeeperProcess,

@@ -43,10 +43,6 @@ def cluster(three_brokers: Brokers) -> Iterator[Cluster]:
         yield found
 
 
-ON_APACHE = pytest.mark.parametrize("three_brokers", ["apache_kafka"], indirect=True)
-"""kwire's followers do not obey a throttle: nothing would be held back by one."""
-
-
 @pytest.fixture
 def reassign(kwire: Kwire, three_brokers: Brokers) -> Kwire:
     """Runs the command on the three brokers."""
@@ -120,7 +116,6 @@ def test_a_plan_goes_through_a_file(
         assert f"no partition {unique}-5" in reassign("--plan", str(plan), status=1).stderr
 
 
-@ON_APACHE
 def test_a_throttle_slows_and_goes(
     reassign: Kwire, cluster: Cluster, three_brokers: Brokers, unique: str
 ) -> None:
@@ -147,7 +142,6 @@ def test_a_throttle_slows_and_goes(
         assert reassign("--cancel").stderr == "nothing is being moved\n"
 
 
-@ON_APACHE
 def test_who_gives_up_waiting_leaves_no_throttle(
     cluster: Cluster, three_brokers: Brokers, unique: str
 ) -> None:

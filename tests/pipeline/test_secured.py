@@ -77,6 +77,7 @@ def kwire(secured: SaslSsl, tmp_path: Path, *words: str) -> Result:
     return done
 
 
+@pytest.mark.long
 def test_jobs(secured: SaslSsl, topic: str, spark: SparkSession, tmp_path: Path) -> None:
     """An audit that fetches batches, an archive, and a replay of it by librdkafka."""
     archive = str(tmp_path / "archive")

@@ -127,6 +127,7 @@ def handed_over(stage: Stage, group: str, topic: Topic) -> None:
     stage.ask(join(group, "first", copying(topic)))
     stage.ask(join(group, "second", copying(topic)))
     told = stage.ask(heartbeat(group, "first", 2, ("0", [0, 1])))
+    assert told.active_tasks, f"the first member is not told which tasks it keeps: {told}"
     kept = [(each.subtopology_id, each.partitions) for each in told.active_tasks]
     stage.ask(heartbeat(group, "first", 2, *kept))
     stage.ask(heartbeat(group, "second", 3))

@@ -130,6 +130,7 @@ def test_aborted_records_are_left_out_and_gaps_are_no_loss(bench: Bench) -> None
     assert len(archive_rows(bench.directory.with_name("dirty"))) == 50
 
 
+@pytest.mark.long
 def test_batches_are_joined_to_files_of_the_size_that_is_asked_for(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     same_day = [row | {"timestamp": NOON_MS} for row in rows(4000, 2)]

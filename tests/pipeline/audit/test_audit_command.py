@@ -128,6 +128,7 @@ def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) ->
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Path) -> None:
     to = Planter(bootstrap)
     to.create("back", 1)

@@ -159,6 +159,7 @@ def _seq(record: Made) -> str:
     return dict(record.headers)["seq"]
 
 
+@pytest.mark.long
 def test_other_partitions_and_another_order_may_be_asked_for(
     spark: SparkSession, left: Planter
 ) -> None:
@@ -177,6 +178,7 @@ def test_other_partitions_and_another_order_may_be_asked_for(
     assert counts(strict)["missing"] == COUNT
 
 
+@pytest.mark.long
 def test_parts_may_be_left_out(spark: SparkSession, left: Planter) -> None:
     made = [replace(r, timestamp_ms=r.timestamp_ms + 1) for r in records(left.now_ms, COUNT)]
     left.create("later")

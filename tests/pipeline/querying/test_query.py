@@ -233,6 +233,7 @@ def test_records_that_do_not_parse_go_to_a_topic_of_their_own(bench: Bench, tmp_
     consumed(bench.bootstrap, bench.topic("dead"), len(BAD))
 
 
+@pytest.mark.long
 def test_what_is_skipped_is_counted(bench: Bench) -> None:
     """In the stream once a record, in a table that is read for each batch as it was the last time,
     and where SQL names a topic twice, once."""

@@ -185,6 +185,7 @@ def test_a_speed_keeps_the_pace(bench: Bench) -> None:
     assert bare(topic_rows(bench.bootstrap, bench.target)) == bare(bench.rows())
 
 
+@pytest.mark.long
 def test_a_replay_that_is_stopped_goes_on(bench: Bench) -> None:
     create_topic(bench.bootstrap, bench.topic, 2)
     # A quarter of an hour of records: it is stopped on its way, also where its tasks are slow.
