@@ -13,6 +13,9 @@ from typing import Any
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_topics import CreateTopicsRequest
+from kwire.codecs.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
 from kwire.codecs.messages.fetch import FetchRequest
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.list_offsets import (
@@ -89,6 +92,8 @@ class ClusterLink(Link):
                 return self._leader(topic.topic, topic.partitions[0].partition)
             case OffsetCommitRequest() | OffsetFetchRequest():
                 return self._coordinator(request.group_id)
+            case DescribeShareGroupOffsetsRequest():
+                return self._coordinator(request.groups[0].group_id)
             case CreateTopicsRequest():
                 return self._address_of(self._known().controller_id)
             case _:

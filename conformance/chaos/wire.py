@@ -108,6 +108,9 @@ class Link:
         if peer is not None:
             peer.close()
 
+    def forget(self) -> None:
+        """Who answers for what may be another one by now; a lone broker is not."""
+
     def ask(self, request: Message) -> Any:  # noqa: ANN401 - any response
         """The answer to a request."""
         assert request.API_KEY is not None

@@ -28,10 +28,16 @@ KEEP = Path("build/churn")
     help="Groups of this kind; may be given several times. All need Java, for streams.",
 )  # fmt: skip
 @click.option(
+    "--brokers", type=click.IntRange(min=1), default=1, show_default=True,
+    help="More than one: a cluster on one machine, of which one is killed at a time.",
+)  # fmt: skip
+@click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
     metavar="DIR", help="Where histories and the broker's log are kept if something is wrong.",
 )  # fmt: skip
-def main(minutes: float, seed: int | None, kinds: tuple[str, ...], keep: Path) -> None:
+def main(
+    minutes: float, seed: int | None, kinds: tuple[str, ...], brokers: int, keep: Path
+) -> None:
     """Members of groups of every protocol join, leave, are killed and paused; so is their broker.
 
     They work all the while, and nothing may be read again once its offset was committed, nor left
@@ -42,4 +48,5 @@ def main(minutes: float, seed: int | None, kinds: tuple[str, ...], keep: Path) -
     chosen = kinds or ALL_KINDS
     number = secrets.randbelow(1 << 31) if seed is None else seed
     head = f"seed {number}  {minutes:g} minutes  {', '.join(chosen)}"
-    sys.exit(0 if passes(head, partial(churn.run, number, minutes * 60, chosen), keep) else 1)
+    judge = partial(churn.run, number, minutes * 60, chosen, brokers=brokers)
+    sys.exit(0 if passes(head, judge, keep) else 1)

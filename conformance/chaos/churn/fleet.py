@@ -105,9 +105,9 @@ class Fleet:
             return self._streams.command(name)
         stage = self._stage
         history = self._directory / f"member-{name}.jsonl"
-        address, began_ns = stage.address, stage.recorder.began_ns
+        addresses, began_ns = stage.addresses, stage.recorder.began_ns
         return Member(
-            name, kind, self._topic, address, stage.plan, str(history), began_ns, self._number
+            name, kind, self._topic, addresses, stage.plan, str(history), began_ns, self._number
         ).command()
 
     def _slot(self) -> str:

@@ -31,6 +31,14 @@ def configure(link: Link, group: str, settings: dict[str, str]) -> None:
 
 def share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
     """By partition: how many records a share group is not done with. Raises Refused."""
+    try:
+        return _share_lags(link, group, topic)
+    except Refused:
+        link.forget()
+        raise
+
+
+def _share_lags(link: Link, group: str, topic: str) -> dict[str, int]:
     wanted = DescribeShareGroupOffsetsRequestGroup(group, None)
     [told] = link.ask(DescribeShareGroupOffsetsRequest([wanted])).groups
     check(told.error_code)

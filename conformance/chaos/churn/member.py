@@ -16,12 +16,20 @@ from pathlib import Path
 
 from kwire.conformance.chaos.churn.share_reader import ShareReader
 from kwire.conformance.chaos.history import Recorder
-from kwire.conformance.chaos.plan import RoundPlan
-from kwire.conformance.chaos.workloads.group_reader import PROTOCOLS, GroupReader
+from kwire.conformance.chaos.plan import RoundPlan, stream_of
+from kwire.conformance.chaos.workloads.group_reader import (
+    CONSUMER,
+    COOPERATIVE,
+    PROTOCOLS,
+    GroupReader,
+)
 from kwire.conformance.chaos.workloads.workload import Client, Stage
+from kwire.conformance.wire.peer import Address
 
-SHARE = "share"
-KINDS = (*PROTOCOLS, SHARE)
+SHARE, MIGRATING = "share", "migrating"
+KINDS = (*PROTOCOLS, MIGRATING, SHARE)
+"""Of groups.  Members of a migrating one come with the classic or with the consumer protocol, so
+that the group goes from one to the other and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Member:
     kind: str
     """One of KINDS, and its group's name."""
     topic: str
-    address: tuple[str, int]
+    addresses: tuple[Address, ...]
     plan: RoundPlan
     history: str
     """Its file."""
@@ -46,16 +54,23 @@ class Member:
     @classmethod
     def told(cls, text: str) -> Member:
         given = json.loads(text)
-        address, plan = tuple(given.pop("address")), RoundPlan(**given.pop("plan"))
-        return cls(address=address, plan=plan, **given)
+        addresses = tuple((host, port) for host, port in given.pop("addresses"))
+        return cls(addresses=addresses, plan=RoundPlan(**given.pop("plan")), **given)
 
     def client(self) -> Client:
         recorder = Recorder(Path(self.history), self.began_ns, self.number)
-        stage = Stage(self.plan, (self.address,), recorder)
+        stage = Stage(self.plan, self.addresses, recorder)
         if self.kind == SHARE:
             return ShareReader(self.name, stage, self.topic, self.kind)
         # Where an answer is lost librdkafka asks again; what is refused then may be done already.
-        return GroupReader(self.name, stage, self.topic, self.kind, self.kind, refused=frozenset())
+        refused = frozenset[int]()
+        return GroupReader(self.name, stage, self.topic, self.kind, self._protocol, refused)
+
+    @property
+    def _protocol(self) -> str:
+        if self.kind != MIGRATING:
+            return self.kind
+        return stream_of(self.plan.seed, f"{self.name}/protocol").choice([COOPERATIVE, CONSUMER])
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ class What(StrEnum):
     """kill -9, and its start some time later."""
 
 
-WEIGHTS = {What.JOIN: 5, What.LEAVE: 3, What.KILL: 3, What.PAUSE: 3, What.BROKER: 1}
+WEIGHTS = {What.JOIN: 5, What.LEAVE: 3, What.KILL: 3, What.PAUSE: 3, What.BROKER: 2}
 KIND_WEIGHTS = dict.fromkeys(KINDS, 4) | {STREAMS: 1}
 """An instance of Kafka Streams takes some seconds of a core to start."""
 

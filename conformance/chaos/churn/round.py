@@ -17,14 +17,14 @@ from kwire.conformance.chaos.checks.logs import LOG_CHECKS
 from kwire.conformance.chaos.checks.readers import READER_CHECKS
 from kwire.conformance.chaos.checks.shares import SHARE_CHECKS
 from kwire.conformance.chaos.churn import plan as planning
+from kwire.conformance.chaos.churn.brokers import Brokers, made
 from kwire.conformance.chaos.churn.fleet import Fleet
 from kwire.conformance.chaos.churn.groups import Looker, committed, configure, share_lags
 from kwire.conformance.chaos.churn.member import SHARE
 from kwire.conformance.chaos.churn.plan import STREAMS, Move, What, moves
 from kwire.conformance.chaos.churn.streams import COUNTS, WORDS, CountReader, Program, WordWriter
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type, Value
-from kwire.conformance.chaos.rounds import HISTORY_FILE, at_work, end_subject, patiently
-from kwire.conformance.chaos.subject import Subject, kwire
+from kwire.conformance.chaos.rounds import HISTORY_FILE, at_work, patiently
 from kwire.conformance.chaos.wire import LATEST, Link
 from kwire.conformance.chaos.workloads.group_reader import begin_group
 from kwire.conformance.chaos.workloads.producers import CountingProducer
@@ -50,6 +50,7 @@ SETTINGS = {
             "heartbeat.interval.ms": "500",
         }.items()
     },
+    "group.consumer.migration.policy": "bidirectional",
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.num.standby.replicas": "1",
     "group.share.min.record.lock.duration.ms": "1000",
@@ -84,16 +85,22 @@ class Verdict:
 
 
 def run(
-    seed: int, load_s: float, kinds: Sequence[str], directory: Path, *, moves_least: int = 0
+    seed: int,
+    load_s: float,
+    kinds: Sequence[str],
+    directory: Path,
+    *,
+    brokers: int = 1,
+    moves_least: int = 0,
 ) -> Verdict:
     """For `load_s`, and longer until so much has happened to members and broker.
 
-    Raises SubjectFailed, ClientHangs; JavaMissing and others for Streams.
+    Raises SubjectFailed, BrokerStartError, ClientHangs; JavaMissing and others for Streams.
     """
     began = time.monotonic()
     recorder = Recorder(directory / HISTORY_FILE)
-    subject = kwire(directory, SETTINGS)
-    stage = Stage(planning.round_plan(seed, load_s), (subject.address,), recorder)
+    subject = made(directory, SETTINGS, brokers)
+    stage = Stage(planning.round_plan(seed, load_s), subject.addresses, recorder)
     streams = Program.compiled(directory, stage.bootstrap) if STREAMS in kinds else None
     fleet = Fleet(stage, directory, TOPIC, streams)
     try:
@@ -128,9 +135,9 @@ def _given(history: History, f: str) -> int:
 
 
 class _Round:
-    def __init__(self, stage: Stage, subject: Subject, fleet: Fleet, kinds: Sequence[str]) -> None:
+    def __init__(self, stage: Stage, brokers: Brokers, fleet: Fleet, kinds: Sequence[str]) -> None:
         self._stage = stage
-        self._subject = subject
+        self._brokers = brokers
         self._fleet = fleet
         self._kinds = kinds
         self._groups = [kind for kind in kinds if kind not in (SHARE, STREAMS)]
@@ -155,7 +162,7 @@ class _Round:
                 )
                 self._fleet.end()
             patiently(stage, "conclude", lambda: self._concluded(link))
-        end_subject(stage, self._subject)
+        self._brokers.end(stage)
 
     def _writers(self) -> list[Client]:
         most = int(self._stage.plan.rate_max * (self._stage.plan.load_s + 60))
@@ -197,7 +204,7 @@ class _Round:
 
     def _make(self, move: Move) -> None:
         if move.what is What.BROKER:
-            self._kill_broker(move.duration_s)
+            self._kill_broker(move)
             return
         fleet, members = self._fleet, self._fleet.of(move.kind)
         if not members or (move.what is What.JOIN and fleet.room(move.kind)):
@@ -211,14 +218,11 @@ class _Round:
         else:
             fleet.leave(member)
 
-    def _kill_broker(self, down_s: float) -> None:
-        begun = self._stage.recorder.invoke(NEMESIS, "fault", kind="kill", duration_s=down_s)
-        status = self._subject.ended()
-        self._subject.kill()
-        time.sleep(down_s)
-        self._subject.start()
-        ended: Value = {} if status is None else {"ended": status}
-        self._stage.recorder.end(begun, Type.OK, **ended)
+    def _kill_broker(self, move: Move) -> None:
+        asked = {"kind": "kill", "duration_s": move.duration_s}
+        begun = self._stage.recorder.invoke(NEMESIS, "fault", **asked)
+        told = self._brokers.kill_one(move.which, move.duration_s)
+        self._stage.recorder.end(begun, Type.OK, **told)
 
     # -- the end
 
@@ -248,6 +252,7 @@ class _Round:
 
     def _concluded(self, link: Link) -> bool:
         recorder = self._stage.recorder
+        link.forget()
         for index in self._partitions:
             read = partial(read_log, link, TOPIC, index)
             attempt(recorder, JUDGE, "read_log", read, partition=f"{TOPIC}-{index}")
