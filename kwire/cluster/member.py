@@ -108,6 +108,7 @@ class Member:
     async def _register(self) -> None:
         image = await self._store.register(self._broker.registration)
         self._host.broker_epoch = image.brokers[self._broker.node_id].epoch
+        self._session_lost = trio.Event()  # one lost meanwhile was before this registration
 
     # -- what the store tells
 

@@ -157,8 +157,9 @@ class ClusterStore(MetadataStore, Protocol):
     async def register(self, broker: BrokerImage) -> ClusterImage:
         """See MetadataStore: its epoch is that of the broker in the image.
 
-        To be called again after SessionLost.  Waits while the registration of an earlier process of
-        this broker has not expired; a StoreError names the broker that has this id for good.
+        To be called again after SessionLost; one that is told before this has returned is of an
+        earlier session than the registration's.  Waits while the registration of an earlier process
+        of this broker has not expired; a StoreError names the broker that has this id for good.
         """
 
     async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:

@@ -57,7 +57,6 @@ from kwire.metadata.changes import (
 from kwire.metadata.delta import ClusterDelta, delta_of
 from kwire.metadata.image import (
     NO_CONTROLLER,
-    TOPIC_RESOURCE,
     BrokerImage,
     ClusterImage,
     ResourceKey,
@@ -199,7 +198,7 @@ class ZooKeeperStore:
         # delta, and not in truth.
         kept = {
             key: after.configs[key]
-            for key in map(_configs_of, delta.deleted)
+            for key in reading.topic_keys(delta.deleted)
             if key in after.configs
         }
         if kept:
@@ -274,7 +273,10 @@ class ZooKeeperStore:
         except (Refused, OutcomeUnknown) as problem:
             log.info("the registration is tried again: %s", problem)
             return None, owner
-        return results[-1].czxid, None
+        made = results[-1]
+        if session.state is State.NONE or made.ephemeralOwner != session.id:
+            return None, owner  # its session is over
+        return made.czxid, None
 
     async def log_dir_failed(self) -> None:
         session = self.session
@@ -489,10 +491,6 @@ def _written_for(changes: Iterable[Change]) -> Iterator[str]:
             yield znodes.config_path((change.resource, change.name))
         elif isinstance(change, ChangeAcls):
             yield from (acl_znodes.acl_path(change.pattern), acl_znodes.change_path(change.pattern))
-
-
-def _configs_of(topic: str) -> ResourceKey:
-    return TOPIC_RESOURCE, topic
 
 
 def _nothing(image: ClusterImage) -> ClusterDelta:

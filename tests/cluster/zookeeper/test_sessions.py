@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -148,6 +148,28 @@ async def test_a_session_that_zookeeper_ended_takes_office_and_registration_alon
         assert await store.campaign()
         assert topics_of(store.image) == {"t": TOPIC}
         assert store.image.controller_epoch == before.controller_epoch + 1
+
+
+async def test_a_registration_whose_session_ended_before_it_was_told_is_made_again(
+    zookeeper: ZooKeeperProcess, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = zookeeper.connect(f"/{unique}")
+    async with opened(connect) as store, opened(connect, 2) as other:
+        write, made = store.session.multi, list[object]()
+
+        async def write_and_expire(operations: Sequence[object]) -> list[object]:
+            results = await write(operations)
+            if not made:
+                made.append(results[-1].czxid)
+                await trio.to_thread.run_sync(expire, store, zookeeper)
+                await store.told(SessionLost)
+            return results
+
+        monkeypatch.setattr(store.session, "multi", write_and_expire)
+        image = await store.register(broker(1))
+        assert image.brokers[1].epoch != made[0]
+        await other.shows(lambda known: known.brokers.get(1) == image.brokers[1])
+        assert untroubled(store)
 
 
 async def test_a_session_that_must_have_ended_by_the_clock_is_lost_without_zookeeper(

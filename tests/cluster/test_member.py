@@ -1,0 +1,102 @@
+"""A member whose session ends, and ends again before it is registered anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from kwire.cluster.member import Member
+from kwire.cluster.store import SessionLost, StoreEvent, Watcher
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from kwire.metadata.changes import Change
+from kwire.metadata.image import BrokerImage, ClusterImage, ResourceKey
+from tests.inside import running_broker
+
+
+class Store:
+    """A ClusterStore of one member; each session registers it with an epoch of its own."""
+
+    has_way_back = True
+
+    def __init__(self) -> None:
+        self.on_event: Callable[[StoreEvent], None] | None = None
+        self.session = 1
+        self.reachable = trio.Event()
+        self.reachable.set()
+        self.image = ClusterImage("c")
+
+    def lose_session(self) -> None:
+        self.session += 1
+        assert self.on_event is not None
+        self.on_event(SessionLost())
+
+    async def register(self, broker: BrokerImage) -> ClusterImage:
+        await self.reachable.wait()
+        known = BrokerImage(broker.id, broker.endpoints, epoch=self.session)
+        self.image = self.image.with_broker(known)
+        return self.image
+
+    async def load(self) -> ClusterImage:
+        return self.image
+
+    async def read_configs(self, keys: Iterable[ResourceKey]) -> ClusterImage:
+        return self.image
+
+    async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        return self.image
+
+    async def campaign(self) -> bool:
+        return False
+
+    async def has_topics(self) -> bool:
+        return False
+
+    async def drop_reassignments(self, places: Iterable[tuple[str, int]]) -> None:
+        pass
+
+    async def log_dir_failed(self) -> None:
+        pass
+
+    async def resign(self) -> None:
+        pass
+
+    async def allocate_producer_ids(self, count: int) -> range:
+        return range(count)
+
+    def watch(self, watcher: Watcher) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+async def test_a_session_lost_before_the_registration_was_made_is_not_lost_once_more(
+    tmp_path: Path,
+) -> None:
+    """Else the broker takes what its controller says for what was meant for an earlier one."""
+    async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
+        store = Store()
+        member = Member(broker, store, nursery)
+        await member.join()
+        store.reachable = trio.Event()
+        for _ in range(2):
+            store.lose_session()
+            await trio.testing.wait_all_tasks_blocked()
+        store.reachable.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert store.image.brokers[broker.node_id].epoch == 3
+        request = UpdateMetadataRequest(controller_epoch=1, broker_epoch=3)
+        assert broker.replication is not None
+        answer = broker.replication.update_metadata(request)
+        assert answer.error_code == ErrorCode.NONE
+
+        store.lose_session()
+        await trio.testing.wait_all_tasks_blocked()
+        answer = broker.replication.update_metadata(request)
+        assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert store.image.brokers[broker.node_id].epoch == 4
+        nursery.cancel_scope.cancel()
