@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 import signal
 import threading
 import time
@@ -29,6 +30,8 @@ THE_ZOOKEEPER = 0
 HOLDER = "holder"
 ZOOKEEPER_TIMEOUT_S = 3.0
 POLL_S = 0.02
+STANDS_STILL, GOES_ON = (0.2, 1.3), (0.02, 0.8)
+"""Of a ZooKeeper that stutters, in lengths of a session."""
 
 
 class Nemesis:
@@ -212,6 +215,29 @@ class Nemesis:
 
         return undo
 
+    def _have_zookeeper_stutter(self, fault: Fault, victim: int) -> Undo | None:
+        zookeeper, over = self._ground.zookeeper, threading.Event()
+        if zookeeper.ended is not None or not self._take(ZOOKEEPER):
+            return None
+        rng = random.Random(fault.duration_s)
+
+        def stutter() -> None:
+            while not over.is_set():
+                zookeeper.pause()
+                over.wait(self._session_s * rng.uniform(*STANDS_STILL))
+                zookeeper.resume()
+                over.wait(self._session_s * rng.uniform(*GOES_ON))
+
+        stuttering = threading.Thread(target=stutter)
+        stuttering.start()
+
+        def undo() -> None:
+            over.set()
+            stuttering.join()
+            self._give_back(ZOOKEEPER)
+
+        return undo
+
     def _restart_zookeeper(self, fault: Fault, victim: int) -> Undo | None:
         if not self._take(ZOOKEEPER):
             return None
@@ -361,6 +387,7 @@ class Nemesis:
         FaultKind.ZOOKEEPER_ONE_WAY: _zookeeper_one_way,
         FaultKind.ZOOKEEPER_RESTART: _restart_zookeeper,
         FaultKind.ZOOKEEPER_PAUSE: _pause_zookeeper,
+        FaultKind.ZOOKEEPER_STUTTER: _have_zookeeper_stutter,
         FaultKind.EXPIRE: _no_zookeeper,
         FaultKind.RESIGN: _resign,
         FaultKind.DISK: _fill_disk,

@@ -44,6 +44,9 @@ class FaultKind(StrEnum):
     """What a broker says does not reach ZooKeeper."""
     ZOOKEEPER_RESTART = "zookeeper restart"
     ZOOKEEPER_PAUSE = "zookeeper pause"
+    ZOOKEEPER_STUTTER = "zookeeper stutter"
+    """ZooKeeper stands still again and again, for about as long as a session lasts: sessions end
+    before brokers are registered in them."""
     EXPIRE = "expire"
     """No ZooKeeper for longer than a session lasts."""
     RESIGN = "resign"
@@ -69,6 +72,7 @@ DURATION_S = {
     FaultKind.ZOOKEEPER_ONE_WAY: (0.2, 4.0),
     FaultKind.ZOOKEEPER_RESTART: (0.0, 1.0),
     FaultKind.ZOOKEEPER_PAUSE: (0.2, 3.0),
+    FaultKind.ZOOKEEPER_STUTTER: (1.0, 8.0),
     FaultKind.EXPIRE: (0.3, 1.5),  # beyond the session's timeout
     FaultKind.RESIGN: (0.0, 0.0),
     FaultKind.DISK: (0.3, 2.0),

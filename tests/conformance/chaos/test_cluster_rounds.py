@@ -36,6 +36,16 @@ def test_a_round_of_cuts_and_kills(tmp_path: Path) -> None:
 @pytest.mark.java
 @pytest.mark.long
 @pytest.mark.slow
+def test_a_round_in_which_sessions_end_before_brokers_are_registered_in_them(
+    tmp_path: Path,
+) -> None:
+    said = run_round(tmp_path, 61000, "plain", "zookeeper stutter")
+    assert said.endswith("1 rounds, 0 with violations \n")
+
+
+@pytest.mark.java
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["bank", "chain"])
 def test_a_round_of_transactions(tmp_path: Path, workload: str) -> None:
     said = run_round(tmp_path, 2, workload)
