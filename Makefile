@@ -28,7 +28,7 @@ BASE_IMAGE ?= python:3.12-slim
 IMAGE ?= kwire
 
 .PHONY: help run cluster test test-long ready check collected pytest format generated env env-dev \
-	lock image conformance access clients chaos chaos-cluster churn hostile simulate crash mutants bench \
+	lock image conformance access clients suite chaos chaos-cluster churn hostile simulate crash mutants bench \
 	bench-cluster opening demo clean
 
 help: ## this list
@@ -79,6 +79,9 @@ conformance: env-dev ## kwire against Apache Kafka: the same bytes, the same ans
 
 clients: env-dev ## the test suites of public clients, from their sources
 	$(VENV_PYTHON) -m kwire.conformance.clients $(ARGS)
+
+suite: env-dev ## a suite of 212 tests by stock clients, on kwire.testing and on Apache Kafka; ARGS='--workers 8 --rounds 100'
+	$(VENV_PYTHON) -m kwire.conformance.suite $(ARGS)
 
 chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--workload bank --seed N'
 	$(VENV_PYTHON) -m kwire.conformance.chaos $(ARGS)

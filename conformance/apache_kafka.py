@@ -349,6 +349,16 @@ class ApacheKafka(Startable):
         if process is not None:
             end(process)
 
+    def kill(self) -> None:
+        """End it at once (SIGKILL); `spawn` has it go on with its data.
+
+        On ZooKeeper no start succeeds until the session of the one before has expired.
+        """
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
 
 class ZooKeeperBroker(ApacheKafka):
     """A broker of a cluster on ZooKeeper, with its data in `directory`.
@@ -401,13 +411,6 @@ class ZooKeeperBroker(ApacheKafka):
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL).  Until ZooKeeper's session of it expires, no start succeeds."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
 
 
 def archive_classes() -> None:

@@ -1,0 +1,97 @@
+"""The broker of the suite: of kwire.testing, or Apache Kafka, started once (KWIRE_SUITE_ON=apache).
+
+The suite is not for every change: it shows what a suite of stock clients takes on either, and that
+workers side by side have each their own (`make suite`).
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kwire.conformance.apache_kafka import ApacheKafka
+from kwire.testing import Kafka
+from tests.suite.clients import BY_NAME, TIMEOUT_S, Client
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
+
+
+class Subject(ABC):
+    """A broker that clients use, and that can be lost."""
+
+    bootstrap: str
+
+    @abstractmethod
+    def lose(self) -> None:
+        """It is killed, and comes back with its data."""
+
+
+class Ours(Subject):
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self.bootstrap = kafka.bootstrap
+
+    def lose(self) -> None:
+        self._kafka.kill()
+        self._kafka.start()
+
+
+class Theirs(Subject):
+    def __init__(self, node: ApacheKafka) -> None:
+        self._node = node
+        self.bootstrap = node.bootstrap
+
+    def lose(self) -> None:
+        self._node.kill()
+        self._node.spawn()
+        self._node.wait_until_up()
+
+
+@pytest.fixture(scope="session")
+def subject(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Subject]:
+    if os.environ.get("KWIRE_SUITE_ON") != "apache":
+        yield Ours(request.getfixturevalue("kafka"))
+        return
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as node:
+        yield Theirs(node)
+
+
+@pytest.fixture
+def bootstrap(subject: Subject) -> str:
+    return subject.bootstrap
+
+
+@pytest.fixture(params=BY_NAME)
+def client(request: pytest.FixtureRequest, bootstrap: str) -> Client:
+    return BY_NAME[request.param](bootstrap)
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def partitions() -> int:
+    """Of the test's topic; tests have it vary."""
+    return 1
+
+
+@pytest.fixture
+def topic(admin: AdminClient, unique: str, partitions: int) -> str:
+    admin.create_topics([NewTopic(unique, partitions, 1)])[unique].result(TIMEOUT_S)
+    return unique

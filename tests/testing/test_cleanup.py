@@ -1,0 +1,157 @@
+"""Whatever ends the process of the tests, no broker, port or folder is left of its broker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from kwire.testing import BrokerStartError, Kafka
+from kwire.testing.process import answers
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 120
+
+TESTS = """
+import os, sys, time
+from kwire.testing import Kafka
+
+kafka = Kafka()
+kafka.start()
+kafka.create_topic("t").seed(["v"])
+forking = os.popen(f"ps -o ppid= -p {kafka.pid}").read().strip()
+print(forking, kafka.pid, kafka.port, kafka.control_port, flush=True)
+if sys.argv[1:] == ["exit"]:
+    os._exit(3)
+time.sleep(600)
+"""
+
+
+class Left(NamedTuple):
+    """What a process of tests has started, with its broker's."""
+
+    tests: subprocess.Popen[bytes]
+    forking: int
+    broker: int
+    port: int
+    control_port: int
+
+
+Start = Callable[..., Left]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts such a process, which makes its folders below `tmp_path`."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(*arguments: str) -> Left:
+        command = [sys.executable, "-c", TESTS, *arguments]
+        environ = {**os.environ, "TMPDIR": str(tmp_path)}
+        tests = subprocess.Popen(command, stdout=subprocess.PIPE, env=environ)
+        started.append(tests)
+        assert tests.stdout is not None
+        forking, broker, port, control_port = map(int, tests.stdout.readline().split())
+        return Left(tests, forking, broker, port, control_port)
+
+    yield run
+    for tests in started:
+        tests.kill()
+        tests.wait()
+        assert tests.stdout is not None
+        tests.stdout.close()
+
+
+def parent_of(pid: int) -> int:
+    listed = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, check=True)
+    return int(listed.stdout)
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def nothing_is_left(left: Left, tmp_path: Path) -> None:
+    until(lambda: not is_there(left.forking) and not is_there(left.broker))
+    assert list(tmp_path.iterdir()) == []
+    for port in (left.port, left.control_port):
+        with socket.create_server(("127.0.0.1", port)):
+            """It can be had."""
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGABRT"])
+def test_a_signal(start: Start, tmp_path: Path, name: str) -> None:
+    """A CI's timeout sends SIGTERM, then SIGKILL; a closed terminal SIGHUP."""
+    left = start()
+    left.tests.send_signal(signal.Signals[name])
+    left.tests.wait()
+    nothing_is_left(left, tmp_path)
+
+
+def test_an_exit_that_runs_nothing_more(start: Start, tmp_path: Path) -> None:
+    left = start("exit")
+    assert left.tests.wait() == 3
+    nothing_is_left(left, tmp_path)
+
+
+def test_a_debugger_that_holds_it_and_kills_it(start: Start, tmp_path: Path) -> None:
+    left = start()
+    left.tests.send_signal(signal.SIGSTOP)
+    assert answers("127.0.0.1", left.port, PATIENCE_S), "who looks around still needs it"
+    left.tests.kill()
+    left.tests.wait()
+    nothing_is_left(left, tmp_path)
+
+
+def test_a_broker_that_is_held_when_its_tests_are_killed(start: Start, tmp_path: Path) -> None:
+    left = start()
+    os.kill(left.broker, signal.SIGSTOP)
+    left.tests.kill()
+    left.tests.wait()
+    nothing_is_left(left, tmp_path)
+
+
+def test_all_are_killed_at_once(start: Start, tmp_path: Path) -> None:
+    """The folder is left, for nobody was there to remove it, and goes with the next one's start."""
+    left = start()
+    for pid in (left.forking, left.broker, left.tests.pid):
+        os.kill(pid, signal.SIGKILL)
+    left.tests.wait()
+    until(lambda: not is_there(left.forking) and not is_there(left.broker))
+    after = start("exit")
+    after.tests.wait()
+    nothing_is_left(after, tmp_path)
+
+
+def test_the_process_that_forks_is_killed() -> None:
+    """Its broker ends with it, and the tests hear of it at their next order."""
+    with Kafka() as kafka:
+        broker, folder = kafka.pid, kafka.data_dir.parent
+        os.kill(parent_of(broker), signal.SIGKILL)
+        until(lambda: not is_there(broker))
+        with pytest.raises(BrokerStartError, match="has ended"):
+            kafka.reset()
+        assert not folder.exists()
+        kafka.stop()
+        kafka.start()
+        kafka.create_topic("t").seed(["v"])
