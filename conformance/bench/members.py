@@ -8,6 +8,7 @@ out evenly, and has everybody keep what they may.
 
 from __future__ import annotations
 
+import random
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +95,12 @@ class Crowd:
         self.topic_id = topic_id
         self.partitions = partitions
         self.members: list[Member] = []
+        self.phases = random.Random(partitions)
+        """When in the time between two heartbeats each member sends its own.
+
+        A rebalance is over for all at once.  Members that counted from there would go on together,
+        and how long the next one takes would follow from when in their beat it begins.
+        """
         self.settled = trio.Event()
         self.rushing: type[Message] | None = None
         """The request that members send one after another, rather than a heartbeat now and then."""
@@ -142,6 +149,7 @@ class Member(ABC):
         self.crowd = crowd
         self.address = address
         self.member_id = ""
+        self._phase = crowd.phases.random()
         self.epoch = 0
         """Its generation, in the classic protocol."""
         self.has: frozenset[int] = frozenset()
@@ -185,9 +193,10 @@ class Member(ABC):
         return kind.decode(reply, version, REPLY_HEADER_BYTES)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; or, where the members rush, send what they are to send, again and again."""
+        """Sleep until its turn; or, where the members rush, send what they are to send."""
         crowd = self.crowd
-        with trio.move_on_after(seconds):
+        turns = trio.current_time() / seconds
+        with trio.move_on_after(((self._phase - turns) % 1 or 1) * seconds):
             await crowd.stirred.wait()
         while crowd.rushing is OffsetCommitRequest:
             await self._commit()
