@@ -97,6 +97,17 @@ def of_another(stage: Stage) -> None:
     stage.send(acknowledge(group, "a", 1, topic, (0, 5, [ACCEPT])))
 
 
+@case("records that others are done with")
+def done(stage: Stage) -> None:
+    """Before the start offset all is well, whoever says it; behind it nothing is."""
+    group, topic = reading(stage)
+    stage.send(acknowledge(group, "a", 1, topic, (0, 1, [ACCEPT]), (4, 4, [ACCEPT])))
+    stage.send(fetch(group, "b", 0, topic))
+    for epoch, (said, kind) in enumerate(((0, ACCEPT), (1, REJECT), (4, ACCEPT), (2, ACCEPT)), 1):
+        stage.send(acknowledge(group, "b", epoch, topic, (said, said, [kind])))
+    stage.send(acknowledge(group, "b", 5, topic, (0, 2, [ACCEPT])))
+
+
 @case("locks that are renewed", since=2)
 def renewed(stage: Stage) -> None:
     group, topic = reading(stage)

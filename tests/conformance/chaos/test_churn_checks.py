@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.conformance.chaos.checks import violations
-from kwire.conformance.chaos.checks.answers import everybody_is_answered
+from kwire.conformance.chaos.checks.answers import errors_are_kafkas, everybody_is_answered
 from kwire.conformance.chaos.checks.counts import COUNT_CHECKS
 from kwire.conformance.chaos.checks.shares import SHARE_CHECKS
 from kwire.conformance.chaos.history import Type
@@ -56,9 +56,9 @@ def test_what_is_done_with_twice() -> None:
     deliver(script, (0, 1))
     deliver(script, (0, 2), to="n")
     say(script, (0, 2, "accept"), member="n")
-    say(script, (0, 1, "accept"), type_=FAIL)
-    assert kinds(script) == set(), "who was paused is refused"
-    say(script, (0, 1, "reject"))
+    say(script, (0, 1, "accept"))
+    assert kinds(script) == set(), "who was paused speaks of a record before the start offset"
+    say(script, (0, 2, "reject"), member="o")
     assert kinds(script) == {"done twice"}
 
 
@@ -123,6 +123,16 @@ def test_counts(updates: dict[str, list[int]], found: int) -> None:
     script.do("judge", "words", {}, counts={"a": 2, "b": 1})
     script.do("judge", "counted", {}, updates=updates)
     assert len(violations(script.history, COUNT_CHECKS)) == found
+
+
+def test_a_broker_that_starts_may_be_silent_for_long() -> None:
+    script = Script()
+    fault = script.begin("nemesis", "fault", kind="kill")
+    script.do("o", "committed", {"group": GROUP}, INFO, error="SILENT")
+    script.end(fault)
+    assert violations(script.history, [errors_are_kafkas]) == []
+    script.do("o", "committed", {"group": GROUP}, INFO, error="SILENT")
+    assert len(violations(script.history, [errors_are_kafkas])) == 1
 
 
 def test_nobody_waits_for_who_was_killed() -> None:
