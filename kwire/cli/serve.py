@@ -108,8 +108,9 @@ log = logging.getLogger("kwire.serve")
     "--max-version",
     "max_versions",
     multiple=True,
-    metavar="API=N",
-    help="Look like an older broker: clients are told of no higher version. With --control.",
+    metavar="RELEASE|API=N",
+    help="Look like an older broker: one of release 2.1, 2.8 ..., or with no higher version of an "
+    "API. With --control.",
 )
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
 @click.option("--container", is_flag=True, hidden=True, help="As the container image does.")

@@ -1,13 +1,19 @@
-"""An older broker's versions: how high the requests are that clients are told of, API by API."""
+"""An older broker's versions: how high the requests are that clients are told of, API by API.
+
+A release tells of all of them; a client may be told of some APIs alone, too.  Features that go by
+newer requests than clients are told of are not told, either.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.messages.api_versions import ApiVersionsResponse
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kwire.control.releases import CHANGES, versions_of
 from kwire.faults.rules import BadRule, api_name, api_of
 from kwire.routes import ROUTES, UnsupportedRequest
 
@@ -17,20 +23,66 @@ if TYPE_CHECKING:
     from kwire.routes import Binding
 
 
+NOT_SERVED: Final = -1
+"""In the place of a highest version."""
+
+TOLD_WITH_REFUSAL_SINCE: Final = 3
+"""Brokers with this version of ApiVersions say up to which, where they refuse one (KIP-511)."""
+
+TAKEN_BY_FEATURES: Final = {
+    "transaction.version": (ApiKey.PRODUCE, 12),
+    "group.version": (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1),
+    "share.version": (ApiKey.SHARE_FETCH, 1),
+    "streams.version": (ApiKey.STREAMS_GROUP_HEARTBEAT, 0),
+    "metadata.version": (ApiKey.DESCRIBE_CLUSTER, 0),
+}
+"""What a client that goes by a feature asks: who is told of one and not of the other fails."""
+
+
 def read_max_versions(said: Iterable[str]) -> dict[int, int]:
-    """API key -> highest version, of `Produce=7`.  Raises BadRule."""
+    """API key -> highest version, of `Produce=7` and of a release, as `2.8`.  Raises BadRule.
+
+    Where both are said the release gives way.
+    """
+    release: dict[int, int] = {}
     found = {}
-    served = {int(route.api_key): route for route in ROUTES}
     for each in said:
-        name, _, number = each.partition("=")
-        key = int(api_of(name))
-        if key not in served or key == ApiKey.API_VERSIONS:
-            raise BadRule(f"{api_name(key)} is served in all its versions or not at all")
-        low, high = served[key].min_version, served[key].max_version
-        if not number.isdigit() or not low <= int(number) <= high:
-            raise BadRule(f"{each!r}: {api_name(key)} is served from version {low} to {high}")
-        found[key] = int(number)
+        if each[:1].isdigit():
+            if release:
+                raise BadRule(f"{each!r}: a broker is of one release")
+            release = of_release(each)
+        else:
+            key, version = _of_api(each)
+            found[key] = version
+    return {**release, **found}
+
+
+def of_release(release: str) -> dict[int, int]:
+    """What a release of Apache Kafka tells of, of all that is served.  Raises BadRule.
+
+    It is one by its first two numbers, or by more.
+    """
+    name = ".".join(release.split(".")[:2])
+    if name not in CHANGES:
+        raise BadRule(f"there is no release {release!r} here: there are {', '.join(CHANGES)}")
+    told = versions_of(name)
+    found = {}
+    for route in ROUTES:
+        high = told.get(route.api_key, NOT_SERVED)
+        found[int(route.api_key)] = high if high >= route.min_version else NOT_SERVED
     return found
+
+
+def _of_api(said: str) -> tuple[int, int]:
+    name, _, number = said.partition("=")
+    key = int(api_of(name))
+    served = {int(route.api_key): route for route in ROUTES}
+    if key not in served or key == ApiKey.API_VERSIONS:
+        raise BadRule(f"{api_name(key)} is served in all its versions or not at all")
+    low, high = served[key].min_version, served[key].max_version
+    if not number.isdigit() or not low <= int(number) <= high:
+        raise BadRule(f"{said!r}: {api_name(key)} is served from version {low} to {high}")
+    return key, int(number)
 
 
 class MaxVersions:
@@ -49,13 +101,26 @@ class MaxVersions:
         Raises UnsupportedRequest, as of an API or a version that there is not.
         """
         high = self._by_key.get(binding.api_key)
-        if high is not None and binding.api_version > high:
+        is_beyond = high is not None and binding.api_version > high
+        if binding.api_key == ApiKey.API_VERSIONS:
+            return self._refusing(binding) if is_beyond else self._lowering(binding)
+        if is_beyond:
             name = api_name(binding.api_key)
-            raise UnsupportedRequest(
-                f"{name} version {binding.api_version} is not served: only up to {high}"
-            )
-        if binding.api_key != ApiKey.API_VERSIONS:
-            return binding
+            up_to = "" if high == NOT_SERVED else f": only up to {high}"
+            raise UnsupportedRequest(f"{name} version {binding.api_version} is not served{up_to}")
+        return binding
+
+    def _refusing(self, binding: Binding) -> Binding:
+        """ApiVersions of a version that is not there is answered in version 0."""
+        high = self._by_key[binding.api_key]
+        told = [ApiVersion(binding.api_key, 0, high)] if high >= TOLD_WITH_REFUSAL_SINCE else []
+
+        def handle(broker: Broker, request: Any, context: Context) -> ApiVersionsResponse:  # noqa: ANN401 - a Handle
+            return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=told)
+
+        return replace(binding, handle=handle, write=ApiVersionsResponse.WRITERS[0])
+
+    def _lowering(self, binding: Binding) -> Binding:
         serve = binding.handle
 
         def handle(broker: Broker, request: Any, context: Context) -> ApiVersionsResponse:  # noqa: ANN401 - a Handle
@@ -68,7 +133,17 @@ class MaxVersions:
     def _lowered(self, response: ApiVersionsResponse) -> ApiVersionsResponse:
         """Another response: its list is one that all connections share."""
         lowered = [
-            replace(each, max_version=self._by_key.get(each.api_key, each.max_version))
+            replace(each, max_version=min(each.max_version, high))
             for each in response.api_keys
+            if (high := self._by_key.get(each.api_key, each.max_version)) != NOT_SERVED
         ]
-        return replace(response, api_keys=lowered)
+        return replace(
+            response,
+            api_keys=lowered,
+            supported_features=[f for f in response.supported_features if self._has(f.name)],
+            finalized_features=[f for f in response.finalized_features if self._has(f.name)],
+        )
+
+    def _has(self, feature: str) -> bool:
+        key, version = TAKEN_BY_FEATURES[feature]
+        return self._by_key.get(key, version) >= version

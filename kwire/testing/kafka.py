@@ -121,8 +121,8 @@ class Kafka(Contents, Startable):
     """See the module.  `settings` are broker settings by Kafka's names; `port` is a free one.
 
     `declared` is what each fresh broker has from the start, as `apply` takes it; with `snapshot`
-    it begins with what that holds instead.  With `max_versions`, as {"Produce": 7}, it looks like
-    an older broker to its clients.
+    it begins with what that holds instead.  With `max_versions`, as "2.8" or {"Produce": 7}, it
+    looks like an older broker to its clients: of that release, or in these APIs alone.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class Kafka(Contents, Startable):
         *,
         port: int = 0,
         declared: AnyPath | Mapping[str, object] | None = None,
-        max_versions: Mapping[str, int] | None = None,
+        max_versions: str | Mapping[str, int] | None = None,
         snapshot: Snapshot | AnyPath | None = None,
     ) -> None:
         self.declared = declared
         self.snapshot_taken = None if snapshot is None else as_snapshot(snapshot)
         """What each fresh broker begins with, instead of with nothing."""
-        self.max_versions = dict(max_versions or {})
+        self.max_versions = max_versions or {}
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.control_port = free_port() if find_spec("h11") is not None else None
@@ -173,7 +173,10 @@ class Kafka(Contents, Startable):
         """The process that forks brokers: see kwire.cli.hosting.renewing."""
         listener = f"PLAINTEXT://{HOST}:{self.port}"
         settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
-        options = [f"--max-version={api}={number}" for api, number in self.max_versions.items()]
+        wanted = self.max_versions
+        of_apis = () if isinstance(wanted, str) else wanted.items()
+        options = [f"--max-version={wanted}"] if isinstance(wanted, str) else []
+        options += [f"--max-version={api}={number}" for api, number in of_apis]
         if self.control_port is not None:
             options.append(f"--control={self.control_port}")
         self._forker = Forker([*options, *(f"--set={name}={settings[name]}" for name in settings)])

@@ -1,0 +1,137 @@
+"""Write kwire/control/releases.py: what each release of Apache Kafka tells its clients of.
+
+    python tools/releases.py
+
+Maven fetches the releases' kafka-clients from Maven Central, and tools/Releases.java asks each for
+its ApiKeys: of releases up to 3.2 those of a broker on ZooKeeper, from 3.3 on, when KRaft was ready
+for production, of a broker on KRaft.  Takes Java 17 and Maven.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+TARGET: Final = ROOT / "kwire" / "control" / "releases.py"
+PROGRAM: Final = ROOT / "tools" / "Releases.java"
+
+RELEASES: Final = (
+    "2.1.1", "2.2.2", "2.3.1", "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2",
+    "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2", "4.0.1", "4.1.1",
+    "4.2.0", "4.3.1",
+)  # fmt: skip
+ZOOKEEPER_SCOPED: Final = ("2.8", "3.0", "3.1", "3.2")
+"""Those before know no scopes."""
+OF_KRAFT_ALONE: Final = {"2.7": {52, 53, 54, 55}}
+"""In its list, and switched off."""
+LOGGING: Final = "1.7.36"
+
+HEAD: Final = '''"""Which versions each release of Apache Kafka tells its clients of, API by API.
+
+Made by tools/releases.py of the releases' own ApiKeys; up to 3.2 as a broker on ZooKeeper says it,
+from 3.3 on as one on KRaft.  What a broker did not list is not here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+CHANGES: Final = {
+'''
+
+TAIL: Final = '''}
+"""By release, what is different from the one before: `key:highest`, and `-key` where it went."""
+
+
+@cache
+def versions_of(release: str) -> dict[int, int]:
+    """API key -> highest version.  KeyError if there is no such release."""
+    versions: dict[int, int] = {}
+    for each, changes in CHANGES.items():
+        for change in changes.split():
+            if change.startswith("-"):
+                del versions[int(change[1:])]
+            else:
+                key, _, highest = change.partition(":")
+                versions[int(key)] = int(highest)
+        if each == release:
+            return versions
+    raise KeyError(release)
+'''
+
+
+def fetch(folder: Path) -> None:
+    """The jars, into that folder."""
+    wanted = [("org.apache.kafka", "kafka-clients", each) for each in RELEASES]
+    items = "".join(
+        f"<artifactItem><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version></artifactItem>"
+        for group, name, version in [*wanted, ("org.slf4j", "slf4j-api", LOGGING)]
+    )
+    plugin = (
+        "<plugin><groupId>org.apache.maven.plugins</groupId>"
+        "<artifactId>maven-dependency-plugin</artifactId><configuration>"
+        f"<outputDirectory>{folder}</outputDirectory><artifactItems>{items}</artifactItems>"
+        "</configuration></plugin>"
+    )
+    (folder / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>x</groupId><artifactId>x</artifactId><version>1</version>"
+        f"<build><plugins>{plugin}</plugins></build></project>"
+    )
+    subprocess.run(["mvn", "-q", "-B", "dependency:copy"], cwd=folder, check=True)
+
+
+def ask(folder: Path, release: str) -> dict[int, int]:
+    """API key -> highest version, as that release has it."""
+    name = release.rpartition(".")[0]
+    modern = name >= "3.3"
+    scope = ["BROKER"] if modern else ["ZK_BROKER"] if name in ZOOKEEPER_SCOPED else []
+    path = f"{folder}/kafka-clients-{release}.jar:{folder}/slf4j-api-{LOGGING}.jar"
+    command = ["java", "-cp", path, str(PROGRAM), *scope]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    rows = (line.split() for line in done.stdout.splitlines())
+    off = OF_KRAFT_ALONE.get(name, set())
+    return {int(key): int(high) for key, _, high in rows if int(key) not in off}
+
+
+def changes(before: dict[int, int], after: dict[int, int]) -> str:
+    """What is different, as the module writes it."""
+    new = [f"{key}:{high}" for key, high in sorted(after.items()) if before.get(key) != high]
+    return " ".join([*new, *(f"-{key}" for key in sorted(before.keys() - after.keys()))])
+
+
+def entry(release: str, text: str) -> str:
+    """A line of the dict, or several."""
+    words, lines = text.split(), [""]
+    for word in words:
+        if len(lines[-1]) + len(word) > 85:
+            lines.append("")
+        lines[-1] += f"{word} "
+    lines[-1] = lines[-1].rstrip()
+    if len(lines) == 1:
+        return f'    "{release}": "{lines[0]}",\n'
+    inner = "".join(f'        "{line}"\n' for line in lines)
+    return f'    "{release}": (\n{inner}    ),\n'
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    fetch(folder)
+    before: dict[int, int] = {}
+    written = HEAD
+    for release in RELEASES:
+        after = ask(folder, release)
+        written += entry(release.rpartition(".")[0], changes(before, after))
+        before = after
+    TARGET.write_text(written + TAIL)
+    subprocess.run([sys.executable, "-m", "ruff", "format", str(TARGET)], check=True)
+
+
+if __name__ == "__main__":
+    main()
