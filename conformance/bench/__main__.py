@@ -38,6 +38,8 @@ from kwire.conformance.bench.sizes import SIZES, measured
 from kwire.conformance.bench.stock import STOCK
 from kwire.conformance.bench.transactions import TRANSACTION_ROWS
 from kwire.conformance.java import JavaMissing
+from kwire.conformance.suite import __main__ as suite
+from kwire.conformance.suite import fresh
 
 CLIENTS = frozenset(client.key for client in STOCK)
 TRANSACTIONS = frozenset(row.key for row in TRANSACTION_ROWS)
@@ -50,7 +52,7 @@ PARTS = (
 )
 OPEN_FILES = 16_384  # connections on both ends, and 10,000 partitions
 TOUCH_BYTES_MAX = 8 << 30  # twice what the largest turn writes
-OTHER_PROGRAMS = (spark, steady, encrypted, shares, rebalancing)
+OTHER_PROGRAMS = (spark, steady, encrypted, shares, rebalancing, fresh, suite)
 """Each writes a section of the report, which a whole run of this one keeps."""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 FILE_COLUMNS = 190  # a table into a file or pipe is not squeezed into 80
