@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-LANGUAGES = ("python", "java", "go")
+LANGUAGES = {
+    "python": [pytest.mark.slow],
+    "java": [pytest.mark.slow, pytest.mark.java, pytest.mark.long],
+    "go": [pytest.mark.slow, pytest.mark.long],
+}
 
-
-def by_all(*quick: str) -> pytest.MarkDecorator:
-    """Clients of Python, Java and Go; those of Java and Go before a release, but for `quick`."""
-    return pytest.mark.parametrize(
-        "clients", [_played_by(each, quick) for each in LANGUAGES], indirect=True
-    )
-
-
-def _played_by(language: str, quick: tuple[str, ...]) -> object:
-    marks = [pytest.mark.slow]
-    if language == "java":
-        marks.append(pytest.mark.java)
-    if language != "python" and language not in quick:
-        marks.append(pytest.mark.long)
-    return pytest.param(language, marks=marks)
+by_all = pytest.mark.parametrize(
+    "clients",
+    [pytest.param(language, marks=marks) for language, marks in LANGUAGES.items()],
+    indirect=True,
+)
+"""Clients of Python, Java and Go; to compile those of Java and Go takes longer than many tests do,
+so they play before a release."""

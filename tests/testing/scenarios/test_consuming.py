@@ -50,7 +50,7 @@ def refusal_of(consumer: Client) -> Refused | None:
     return None
 
 
-@by_all("java")
+@by_all
 def test_a_truncated_fetch(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     fault = kafka.faults.add(api="Fetch", topic=topic.name, truncate=30, times=2)
@@ -59,7 +59,7 @@ def test_a_truncated_fetch(clients: Clients, kafka: Kafka, topic: Topic) -> None
     fault.assert_happened(times=2)
 
 
-@by_all()
+@by_all
 def test_fetches_that_are_late_or_lost(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Java's consumer that has lost its only broker begins anew (KIP-899): it joins again, and goes
     on from what it has committed."""
@@ -81,7 +81,7 @@ def test_fetches_that_are_late_or_lost(clients: Clients, kafka: Kafka, topic: To
     kafka.wait_until_consumed("g")
 
 
-@by_all()
+@by_all
 def test_the_coordinator_moves_amid_a_commit(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     consumer = clients.consumer(kafka, topic.name, "g")
@@ -92,7 +92,7 @@ def test_the_coordinator_moves_amid_a_commit(clients: Clients, kafka: Kafka, top
     assert kafka.lag("g") == {topic.name: 0}
 
 
-@by_all()
+@by_all
 def test_the_reply_to_a_commit_is_lost(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     consumer = clients.consumer(kafka, topic.name, "g")
@@ -103,7 +103,7 @@ def test_the_reply_to_a_commit_is_lost(clients: Clients, kafka: Kafka, topic: To
     assert kafka.lag("g") == {topic.name: 0}
 
 
-@by_all()
+@by_all
 def test_the_coordinator_is_loaded_anew(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Really, from a disk that is slow: the group goes on where it was."""
     topic.seed(VALUES)
@@ -121,7 +121,7 @@ def test_the_coordinator_is_loaded_anew(clients: Clients, kafka: Kafka, topic: T
     assert kafka.lag("g") == {topic.name: 0}
 
 
-@by_all("java")
+@by_all
 def test_a_session_that_expires_by_the_clock(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Who was away for too long is told so when it commits; the next one begins where it was."""
     topic.seed(VALUES)
@@ -140,7 +140,7 @@ def test_a_session_that_expires_by_the_clock(clients: Clients, kafka: Kafka, top
     assert kafka.lag("g") == {topic.name: 0}
 
 
-@by_all()
+@by_all
 def test_records_that_are_gone(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Where it wants to go on there is nothing any more: it is reset to what there is."""
     topic.seed(VALUES)
@@ -151,7 +151,7 @@ def test_records_that_are_gone(clients: Clients, kafka: Kafka, topic: Topic) -> 
     assert other.poll(2) == VALUES[8:]
 
 
-@by_all()
+@by_all
 def test_an_offset_out_of_range(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     error = "OFFSET_OUT_OF_RANGE"
@@ -161,7 +161,7 @@ def test_an_offset_out_of_range(clients: Clients, kafka: Kafka, topic: Topic) ->
     fault.assert_happened(times=1)
 
 
-@by_all()
+@by_all
 def test_a_coordinator_that_nobody_finds(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     script: list[dict[str, object]] = [
@@ -174,7 +174,7 @@ def test_a_coordinator_that_nobody_finds(clients: Clients, kafka: Kafka, topic: 
     fault.assert_happened(times=3)
 
 
-@by_all()
+@by_all
 def test_no_beginning_is_told(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     fault = kafka.faults.add("leader-moved", api="ListOffsets", topic=topic.name, times=2)
@@ -182,7 +182,7 @@ def test_no_beginning_is_told(clients: Clients, kafka: Kafka, topic: Topic) -> N
     fault.assert_happened(times=2)
 
 
-@by_all()
+@by_all
 def test_committed_offsets_that_are_not_told(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """It goes on behind what was committed, and not at the beginning.
 
@@ -205,7 +205,7 @@ def test_committed_offsets_that_are_not_told(clients: Clients, kafka: Kafka, top
     fault.assert_happened(times=len(script))
 
 
-@by_all()
+@by_all
 def test_a_group_that_is_joined_with_trouble(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.seed(VALUES)
     faults = [
@@ -219,7 +219,7 @@ def test_a_group_that_is_joined_with_trouble(clients: Clients, kafka: Kafka, top
         fault.assert_happened(times=1)
 
 
-@by_all()
+@by_all
 def test_what_is_not_committed_is_not_read(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """A transaction whose end is lost hides what is behind it, until it is tried again."""
     producer = clients.producer(kafka, transactional_id="x")

@@ -17,7 +17,7 @@ from tests.testing.scenarios.test_consuming import VALUES, commit
 WAIT_S = 120
 
 
-@by_all("go")
+@by_all
 def test_the_leader_moves_between_records(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -28,7 +28,7 @@ def test_the_leader_moves_between_records(
     orders.assert_holds(["0", "1", "2", "3"])
 
 
-@by_all()
+@by_all
 def test_the_leader_moves_amid_acks_of_all(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -46,7 +46,7 @@ def test_the_leader_moves_amid_acks_of_all(
     orders.assert_holds(["a", "b"])
 
 
-@by_all()
+@by_all
 def test_the_leader_moves_under_a_stream_of_records(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_leader_moves_under_a_stream_of_records(
     orders.assert_holds(values)
 
 
-@by_all()
+@by_all
 def test_a_consumer_follows_the_leader(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -75,7 +75,7 @@ def test_a_consumer_follows_the_leader(
     assert cluster.lag(orders.name) == {orders.name: 0}
 
 
-@by_all()
+@by_all
 def test_the_coordinator_moves_amid_commits(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_coordinator_moves_amid_commits(
     assert cluster.lag(group) == {orders.name: 0}
 
 
-@by_all()
+@by_all
 def test_the_coordinator_moves_amid_a_transaction(
     clients: Clients, cluster: KafkaCluster, orders: Topic
 ) -> None:
@@ -112,7 +112,7 @@ def test_the_coordinator_moves_amid_a_transaction(
     orders.assert_holds(["a", "b"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_the_leader_is_killed(clients: Clients, cluster: KafkaCluster, orders: Topic) -> None:
     producer = clients.producer(cluster)
     assert producer.send(orders.name, "a") == [0]
@@ -125,7 +125,7 @@ def test_the_leader_is_killed(clients: Clients, cluster: KafkaCluster, orders: T
     orders.assert_holds(["a", "b", "c"])
 
 
-@by_all()
+@by_all
 def test_the_leader_stands_still(clients: Clients, cluster: KafkaCluster, orders: Topic) -> None:
     """For less than its session: who waits for it is served when it goes on."""
     producer = clients.producer(cluster)
@@ -140,7 +140,7 @@ def test_the_leader_stands_still(clients: Clients, cluster: KafkaCluster, orders
     orders.assert_holds(["a", "b"])
 
 
-@by_all()
+@by_all
 def test_the_coordinator_is_killed(clients: Clients, cluster: KafkaCluster, orders: Topic) -> None:
     group = orders.name
     orders.seed(VALUES)

@@ -13,7 +13,7 @@ from tests.testing.scenarios.scenario import by_all
 WAIT_S = 120
 
 
-@by_all()
+@by_all
 def test_no_leader_any_more(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add("leader-moved", api="Produce", topic=topic.name, times=2)
     assert clients.producer(kafka).send(topic.name, "a") == [0]
@@ -21,7 +21,7 @@ def test_no_leader_any_more(clients: Clients, kafka: Kafka, topic: Topic) -> Non
     topic.assert_holds(["a"])
 
 
-@by_all("java", "go")
+@by_all
 def test_a_reply_lost_after_the_append(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """The retry is known by its sequence number, and told the first one's offset."""
     fault = kafka.faults.add("lost-reply", api="Produce", topic=topic.name, times=1)
@@ -30,7 +30,7 @@ def test_a_reply_lost_after_the_append(clients: Clients, kafka: Kafka, topic: To
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_duplicate_after_a_retry(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Of a producer that is not idempotent."""
     kafka.faults.add("lost-reply", api="Produce", topic=topic.name, times=1)
@@ -38,7 +38,7 @@ def test_a_duplicate_after_a_retry(clients: Clients, kafka: Kafka, topic: Topic)
     topic.assert_holds(["a", "a"])
 
 
-@by_all()
+@by_all
 def test_an_error_that_is_a_lie(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     lie = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     kafka.faults.add(api="Produce", topic=topic.name, error=lie, carried_out=True, times=1)
@@ -46,7 +46,7 @@ def test_an_error_that_is_a_lie(clients: Clients, kafka: Kafka, topic: Topic) ->
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_truncated_reply(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add(api="Produce", topic=topic.name, truncate=9, times=1)
     assert clients.producer(kafka).send(topic.name, "a") == [0]
@@ -54,7 +54,7 @@ def test_a_truncated_reply(clients: Clients, kafka: Kafka, topic: Topic) -> None
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_throttled_producer(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     producer = clients.producer(kafka)
     fault = kafka.faults.add(api="Produce", topic=topic.name, throttle_ms=700, times=1)
@@ -65,7 +65,7 @@ def test_a_throttled_producer(clients: Clients, kafka: Kafka, topic: Topic) -> N
     fault.assert_happened(times=1)
 
 
-@by_all()
+@by_all
 def test_nobody_answers(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add(api="Produce", topic=topic.name, silence=True, times=1)
     assert clients.producer(kafka, request_timeout_ms=1500).send(topic.name, "a") == [0]
@@ -73,7 +73,7 @@ def test_nobody_answers(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_full_disk(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     producer = clients.producer(kafka)
     with kafka.faults.add("full-disk", topic=topic.name) as full:
@@ -85,7 +85,7 @@ def test_a_full_disk(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_no_room_for_a_new_segment(clients: Clients, kafka: Kafka) -> None:
     topic = kafka.create_topic("t", configs={"segment.bytes": "1048576"})
     full = kafka.faults.add(disk="full", on="roll", topic="t", times=2)
@@ -96,7 +96,7 @@ def test_no_room_for_a_new_segment(clients: Clients, kafka: Kafka) -> None:
     topic.assert_holds(values)
 
 
-@by_all()
+@by_all
 def test_a_slow_disk(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     slow = kafka.faults.add(disk="slow", on="append", topic=topic.name, delay_ms=800, times=1)
     start = time.monotonic()
@@ -106,7 +106,7 @@ def test_a_slow_disk(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_disk_that_fails(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """The broker has no other one, and stops; it is started again with its data."""
     producer = clients.producer(kafka)
@@ -119,7 +119,7 @@ def test_a_disk_that_fails(clients: Clients, kafka: Kafka, topic: Topic) -> None
     topic.assert_holds(["a", "b"])
 
 
-@by_all()
+@by_all
 @pytest.mark.parametrize("carried_out", [False, True])
 def test_the_broker_dies(clients: Clients, kafka: Kafka, topic: Topic, carried_out: bool) -> None:
     """Before or after it has written what it was sent."""
@@ -133,14 +133,14 @@ def test_the_broker_dies(clients: Clients, kafka: Kafka, topic: Topic, carried_o
     topic.assert_holds(["a", "b"])
 
 
-@by_all()
+@by_all
 def test_metadata_that_is_stale(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     fault = kafka.faults.add("stale-metadata", topic=topic.name, times=2)
     assert clients.producer(kafka).send(topic.name, "a") == [0]
     fault.assert_happened(times=2)
 
 
-@by_all()
+@by_all
 def test_a_record_that_is_too_large(clients: Clients, kafka: Kafka) -> None:
     """It is named, and those after it are written."""
     topic = kafka.create_topic("t", configs={"max.message.bytes": "1000"})
@@ -150,7 +150,7 @@ def test_a_record_that_is_too_large(clients: Clients, kafka: Kafka) -> None:
     topic.assert_holds(["a"])
 
 
-@by_all()
+@by_all
 def test_a_topic_that_may_not_be_written(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     error = "TOPIC_AUTHORIZATION_FAILED"
     fault = kafka.faults.add(api="Produce", topic=topic.name, error=error)
@@ -159,7 +159,7 @@ def test_a_topic_that_may_not_be_written(clients: Clients, kafka: Kafka, topic: 
     assert topic.records() == []
 
 
-@by_all()
+@by_all
 def test_several_in_flight_of_which_the_first_fails(
     clients: Clients, kafka: Kafka, topic: Topic
 ) -> None:
@@ -174,7 +174,7 @@ def test_several_in_flight_of_which_the_first_fails(
     topic.assert_holds(["first", *values])
 
 
-@by_all()
+@by_all
 def test_no_producer_id_at_first(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     error = "COORDINATOR_LOAD_IN_PROGRESS"
     fault = kafka.faults.add(api="InitProducerId", error=error, times=2)
@@ -182,7 +182,7 @@ def test_no_producer_id_at_first(clients: Clients, kafka: Kafka, topic: Topic) -
     fault.assert_happened(times=2)
 
 
-@by_all()
+@by_all
 def test_a_record_that_is_given_up(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Nobody leads its partition for longer than the caller would wait."""
     kafka.faults.add("leader-moved", api="Produce", topic=topic.name)
@@ -194,7 +194,7 @@ def test_a_record_that_is_given_up(clients: Clients, kafka: Kafka, topic: Topic)
     assert topic.records() == []
 
 
-@by_all()
+@by_all
 def test_another_controller(clients: Clients, kafka: Kafka) -> None:
     """Java's administrator asks again by itself, and others are told."""
     fault = kafka.faults.add(api="CreateTopics", error="NOT_CONTROLLER", times=1)

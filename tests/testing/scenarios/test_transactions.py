@@ -26,7 +26,7 @@ def begun(clients: Clients, kafka: Kafka, topic: Topic, *values: str, **settings
     return producer
 
 
-@by_all("go")
+@by_all
 def test_a_fenced_producer(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Really: by another one with its transactional id."""
     first = begun(clients, kafka, topic, "lost")
@@ -36,7 +36,7 @@ def test_a_fenced_producer(clients: Clients, kafka: Kafka, topic: Topic) -> None
     topic.assert_holds(["kept"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_a_producer_that_is_told_it_is_fenced(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     producer = begun(clients, kafka, topic, "lost")
     kafka.faults.add(api="EndTxn", transactional_id=topic.name, error="PRODUCER_FENCED")
@@ -44,7 +44,7 @@ def test_a_producer_that_is_told_it_is_fenced(clients: Clients, kafka: Kafka, to
     topic.assert_holds([], committed=True)
 
 
-@by_all()
+@by_all
 def test_the_reply_to_a_commit_is_lost(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     producer = begun(clients, kafka, topic, "a", "b")
     fault = kafka.faults.add("lost-reply", api="EndTxn", transactional_id=topic.name, times=1)
@@ -53,7 +53,7 @@ def test_the_reply_to_a_commit_is_lost(clients: Clients, kafka: Kafka, topic: To
     topic.assert_holds(["a", "b"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_the_transaction_before_is_not_over(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     producer = clients.producer(kafka, transactional_id=topic.name)
     producer.do("init")
@@ -66,7 +66,7 @@ def test_the_transaction_before_is_not_over(clients: Clients, kafka: Kafka, topi
     topic.assert_holds(["a"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_a_transaction_that_took_too_long(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """By the clock: nobody waits for a minute."""
     producer = begun(clients, kafka, topic, "a", transaction_timeout_ms=60_000)
@@ -84,7 +84,7 @@ def test_a_transaction_that_took_too_long(clients: Clients, kafka: Kafka, topic:
     topic.assert_holds(["b"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_its_coordinator_loads(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     loading = kafka.faults.add(
         "coordinator-loading", api="InitProducerId", transactional_id=topic.name, times=2
@@ -99,7 +99,7 @@ def test_its_coordinator_loads(clients: Clients, kafka: Kafka, topic: Topic) -> 
     topic.assert_holds(["a"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_its_coordinator_is_loaded_anew(clients: Clients, kafka: Kafka, topic: Topic) -> None:
     """Really, from a disk that is slow."""
     producer = begun(clients, kafka, topic, "a")
@@ -109,7 +109,7 @@ def test_its_coordinator_is_loaded_anew(clients: Clients, kafka: Kafka, topic: T
     topic.assert_holds(["a"], committed=True, within_s=WAIT_S)
 
 
-@by_all()
+@by_all
 def test_an_aborted_transaction_is_followed_by_another(
     clients: Clients, kafka: Kafka, topic: Topic
 ) -> None:
