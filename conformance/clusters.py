@@ -26,6 +26,23 @@ from kwire.testing.ports import free_port
 Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
 
 
+AUTHORIZER = "authorizer.class.name"
+AUTHORIZERS_ON_ZOOKEEPER = {
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer": (
+        "kafka.security.authorizer.AclAuthorizer"
+    )
+}
+"""Where rules are kept in ZooKeeper another class reads them."""
+
+
+def _on_zookeeper(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings of brokers on ZooKeeper that do what these do without."""
+    found = dict(settings)
+    if (named := found.get(AUTHORIZER)) is not None:
+        found[AUTHORIZER] = AUTHORIZERS_ON_ZOOKEEPER.get(named, named)
+    return found
+
+
 @contextlib.contextmanager
 def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
     """`kwire serve --brokers COUNT` with `more` settings, but for their ids."""
@@ -38,7 +55,7 @@ def kwire(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]
 @contextlib.contextmanager
 def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
     """Brokers of kwire and a ZooKeeper, with `more` settings."""
-    settings = SETTINGS | dict(more)
+    settings = SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with (
         ZooKeeperProcess(directory / "zookeeper") as zookeeper,
@@ -52,7 +69,7 @@ def kwire_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> 
 @contextlib.contextmanager
 def apache_on_zookeeper(directory: Path, count: int, more: Mapping[str, str]) -> Iterator[str]:
     """Brokers of Apache Kafka 3.9.2 and a ZooKeeper, with `more` settings."""
-    settings = replicated(count) | SETTINGS | dict(more)
+    settings = replicated(count) | SETTINGS | _on_zookeeper(more)
     first_id = int(settings.pop("node.id", "1"))
     with ZooKeeperProcess(directory / "zookeeper") as zookeeper:
         connect = zookeeper.connect("/suites")

@@ -55,7 +55,13 @@ def test_a_cluster_from_an_id_on(
     zookeeper_libs: Path,
     apache_kafka_libs: Path,
 ) -> None:
-    with start(tmp_path, 2, {"node.id": "0", "num.partitions": "4"}) as bootstrap:
+    settings = {
+        "node.id": "0",
+        "num.partitions": "4",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with start(tmp_path, 2, settings) as bootstrap:
         assert members(bootstrap) == [frozenset({first, first + 1})] * 2
 
 
