@@ -341,18 +341,24 @@ async def test_new_certificates_in_the_file(
         stream = await connect_tls(broker, context)
         return str(stream.getpeercert()["serialNumber"])
 
+    def taken_over() -> None:
+        """The file is never seen half written."""
+        (tmp_path / "new.pem").rename(tmp_path / "own.pem")
+
     with trio.fail_after(PATIENCE_S):
         async with tls_broker(tmp_path, authority) as broker:
             old = await connect_tls(broker, context)
             before = await serial_number(broker)
-            (tmp_path / "broken.pem").write_text("nothing")
-            (tmp_path / "broken.pem").rename(tmp_path / "own.pem")  # never seen half written
+            (tmp_path / "new.pem").write_text("nothing")
+            taken_over()
             await trio.sleep(0.1)
             assert await serial_number(broker) == before
-            authority.issue("somebody-else").write_pem(tmp_path / "own.pem")
+            authority.issue("somebody-else").write_pem(tmp_path / "new.pem")
+            taken_over()
             await trio.sleep(0.1)
             assert await serial_number(broker) == before
-            authority.issue().write_pem(tmp_path / "own.pem")
+            authority.issue().write_pem(tmp_path / "new.pem")
+            taken_over()
             while await serial_number(broker) == before:
                 """A look at the file is due soon."""
             await old.send_all(API_VERSIONS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow
-from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kwire.pipeline.exactly_once import Bounds, Plan, Writer, Written
@@ -137,12 +137,18 @@ class Target:
         """Apache Kafka writes the marker of a transaction after it has said that it is ended."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
+        deadline = time.monotonic() + PATIENCE_S
+
         def end(isolation: IsolationLevel) -> int:
             asked = {place: OffsetSpec.latest()}
-            [future] = admin.list_offsets(asked, isolation_level=isolation).values()
-            return int(future.result(PATIENCE_S).offset)
+            while True:
+                [future] = admin.list_offsets(asked, isolation_level=isolation).values()
+                try:
+                    return int(future.result(PATIENCE_S).offset)
+                except KafkaException as error:  # who made the topic is not yet heard by its leader
+                    if time.monotonic() > deadline or not error.args[0].retriable():
+                        raise
 
-        deadline = time.monotonic() + PATIENCE_S
         while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED):
             assert time.monotonic() < deadline, f"a transaction of {place} is still open"
 

@@ -22,9 +22,11 @@ pytestmark = pytest.mark.slow
 PATIENCE_S = 120
 
 TESTS = """
-import os, sys, time
+import os, signal, sys, time
 from kwire.testing import Kafka
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where these tests run under nohup
+signal.signal(signal.SIGINT, signal.default_int_handler)  # or in the background
 kafka = Kafka()
 kafka.start()
 kafka.create_topic("t").seed(["v"])
