@@ -70,6 +70,15 @@ class ClusterAdmin:
         except KafkaException as failed:
             raise PipelineError(f"{kafka.bootstrap}: {failed.args[0].str()}") from failed
 
+    def close(self) -> None:
+        """Let the client go; nothing may be asked after that.
+
+        Spark keeps the functions of a query as long as the process runs, and with them what they
+        know: a client that is not let go would ask for its cluster as long.
+        """
+        if hasattr(self, "_admin"):
+            del self._admin
+
     @cached_property
     def id(self) -> str:
         """The cluster's id; its address where it has none."""

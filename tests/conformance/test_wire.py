@@ -68,7 +68,7 @@ def test_the_replies_are_those_of_apache_kafka(drawn: Run) -> None:
 
 
 def test_all_that_is_served_is_green(drawn: Run) -> None:
-    """Where a key's drawn version has no form for the request of its only case, nothing is known."""
+    """Nothing is known of a key's version that has no form for the only request drawn for it."""
     green = {cell.api_key for cell in drawn.cells if cell.state is State.GREEN}
     assert green == {route.api_key for route in ROUTES}
     assert {cell.why for cell in drawn.cells if cell.state is State.GREY} <= {"no case"}

@@ -88,7 +88,7 @@ async def asking(broker: ZooKeeperBroker, topic: str) -> AsyncIterator[tuple[Pee
 
     with trio.fail_after(PATIENCE_S):
         while (code := await made()) is ErrorCode.INVALID_REPLICATION_FACTOR:
-            await trio.sleep(0.05)  # its controller does not count the broker among the living yet
+            """Its controller does not count the broker among the living yet."""
     assert code is NONE
     producer = Producer(peer, topic)
     await producer.init()

@@ -55,7 +55,7 @@ class Mirroring:
         self._spark = spark
         self._lock = threading.Lock()  # the batches' thread and ours both look at topics
         source, target = ClusterAdmin(asked.source), ClusterAdmin(asked.target)
-        self._source = source
+        self._source, self._target = source, target
         self._topics = TopicSync(asked, source, target, self.done)
         self._map = OffsetMap(target, asked.map_topic)
         self._groups = GroupSync(asked, self._topics, self._map)
@@ -186,6 +186,14 @@ class Mirroring:
         self._is_writing = False
 
     def _follow(self) -> None:
+        """Follow the query to its end, and let the clusters go."""
+        try:
+            self._follow_groups()
+        finally:
+            self._source.close()
+            self._target.close()
+
+    def _follow_groups(self) -> None:
         """Have groups follow, while the query runs and once more when it has ended."""
         self._sync_groups()
         while not self._has_ended(self.asked.sync_s):

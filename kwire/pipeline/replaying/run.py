@@ -61,7 +61,11 @@ def replay(
     `told` hears every second how far it is.  Ctrl-C, SIGTERM or `stop` end it; the next call goes
     on.  Raises PipelineError, also where the target's topics cannot take what is asked for.
     """
-    return _Run(spark, asked).run(told or (lambda step: None), stop or threading.Event())
+    run = _Run(spark, asked)
+    try:
+        return run.run(told or (lambda step: None), stop or threading.Event())
+    finally:
+        run.cluster.close()
 
 
 class _Run:

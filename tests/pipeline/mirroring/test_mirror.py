@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from kwire.pipeline import Mirror, Mirrored, Rename
 from kwire.pipeline.errors import PipelineError, QueryFailed
 from kwire.pipeline.exactly_once import Bounds
 from kwire.testing import BrokerProcess
+from tests.conftest import threads
 from tests.pipeline.archiving.archives import delete_records
 from tests.pipeline.mirroring import mirrors
 from tests.pipeline.mirroring.mirrors import numbered
@@ -356,6 +358,7 @@ def test_the_example_of_its_help(pair: Pair) -> None:
     mirrors.commit(pair.source, pair.topic, pair.topic, 0)
     command = ["pipeline", "mirror", pair.topic, "-b", pair.source, "--to", pair.target]
     options = ["--json", "--groups", pair.topic, "--name", pair.topic]
+    before = list(threads()).count("rdk:main")
     done = CliRunner().invoke(app, [*command, *options], prog_name="kwire")
     assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)
@@ -364,4 +367,6 @@ def test_the_example_of_its_help(pair: Pair) -> None:
     assert (mirrored["records"], mirrored["topics"]) == (30, [pair.topic])
     assert [group["group"] for group in mirrored["groups"]] == [pair.topic]
     assert "starting Spark" in done.stderr
+    gc.collect()
+    assert list(threads()).count("rdk:main") == before, "a client goes on asking"
     pair.assert_same()
