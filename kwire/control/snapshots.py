@@ -25,6 +25,7 @@ from kwire.snapshots.kept import (
     beside,
     describe,
     description_of,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Snapshotting:
                 raise
         except (OSError, LogError) as problem:
             raise SnapshotError(f"it cannot be written: {problem}") from problem
-        return self.told(name, path)
+        return told(path)
 
     def _capturable(self, broker: Broker) -> LocalStore:
         store = broker.store
@@ -132,15 +133,9 @@ class Snapshotting:
         )
         describe(path, description)
 
-    def told(self, name: str, path: Path) -> dict[str, Any]:
-        """What anybody may know of a snapshot.  SnapshotError if it is none."""
-        return {"snapshot": name, "path": str(path), **description_of(path).public()}
-
     def to_json(self, folder: str | None = None) -> dict[str, Any]:
         """All of them, and how often the broker was restored."""
-        kept = self.kept(folder)
-        told = [self.told(name, kept.find(name)) for name in kept.names()]
-        return {"snapshots": told, "restored": self.restored}
+        return {"snapshots": self.kept(folder).told(), "restored": self.restored}
 
     async def restore(self, name: str, folder: str | None = None) -> None:
         """Have the broker end, and begin again with what a snapshot holds.  SnapshotError."""

@@ -75,6 +75,11 @@ def description_of(path: Path) -> Description:
         raise SnapshotError(f"{path / DESCRIPTION} cannot be understood: {problem!r}") from None
 
 
+def told(path: Path) -> dict[str, Any]:
+    """What anybody may know of the snapshot in that folder.  SnapshotError if it is none."""
+    return {"snapshot": path.name, "path": str(path), **description_of(path).public()}
+
+
 def beside(log_dir: Path) -> Path:
     """Where the snapshots of a broker are kept whose (first) log directory is that."""
     path = log_dir.absolute()
@@ -102,6 +107,10 @@ class Snapshots:
         close = get_close_matches(name, names, n=1)
         hint = f": did you mean {close[0]}?" if close else f", and {self._what_is_there(names)}"
         raise SnapshotError(f"there is no snapshot {name!r}{hint}")
+
+    def told(self) -> list[dict[str, Any]]:
+        """What anybody may know of all of them.  SnapshotError where one cannot be understood."""
+        return [told(self.find(name)) for name in self.names()]
 
     def _what_is_there(self, names: list[str]) -> str:
         return f"those of {self.folder} are {', '.join(names)}" if names else "no other either"

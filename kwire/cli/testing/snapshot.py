@@ -91,7 +91,10 @@ def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
       kwire snapshot list
       kwire snapshot list --data kwire-data --json
     """
-    told = control.get("/snapshots")["snapshots"] if data is None else _told(data)
+    if data is None:
+        told = control.get("/snapshots")["snapshots"]
+    else:
+        told = Snapshots(beside(data)).told()
     if as_json:
         print_json(told)
         return
@@ -105,15 +108,6 @@ def list_(control: ControlClient, as_json: bool, data: Path | None) -> None:
         for each in told
     ]
     print_table(["snapshot", "taken", "partitions", "size"], rows)
-
-
-def _told(data: Path) -> list[dict[str, Any]]:
-    kept = Snapshots(beside(data))
-    paths = {name: kept.find(name) for name in kept.names()}
-    return [
-        {"snapshot": name, "path": str(path), **description_of(path).public()}
-        for name, path in paths.items()
-    ]
 
 
 @command.command()
