@@ -6,7 +6,6 @@ from 3.3 on as one on KRaft.  What a broker did not list is not here.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Final
 
 CHANGES: Final = {
@@ -43,19 +42,3 @@ CHANGES: Final = {
     "4.3": "35:5",
 }
 """By release, what is different from the one before: `key:highest`, and `-key` where it went."""
-
-
-@cache
-def versions_of(release: str) -> dict[int, int]:
-    """API key -> highest version.  KeyError if there is no such release."""
-    versions: dict[int, int] = {}
-    for each, changes in CHANGES.items():
-        for change in changes.split():
-            if change.startswith("-"):
-                del versions[int(change[1:])]
-            else:
-                key, _, highest = change.partition(":")
-                versions[int(key)] = int(highest)
-        if each == release:
-            return versions
-    raise KeyError(release)

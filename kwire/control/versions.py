@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kwire.control.releases import CHANGES, versions_of
+from kwire.control.releases import CHANGES
 from kwire.faults.rules import BadRule, api_name, api_of
 from kwire.routes import ROUTES, UnsupportedRequest
 
@@ -55,6 +55,21 @@ def read_max_versions(said: Iterable[str]) -> dict[int, int]:
             key, version = _of_api(each)
             found[key] = version
     return {**release, **found}
+
+
+def versions_of(release: str) -> dict[int, int]:
+    """API key -> highest version.  KeyError if there is no such release."""
+    versions: dict[int, int] = {}
+    for each, changes in CHANGES.items():
+        for change in changes.split():
+            if change.startswith("-"):
+                del versions[int(change[1:])]
+            else:
+                key, _, highest = change.partition(":")
+                versions[int(key)] = int(highest)
+        if each == release:
+            return versions
+    raise KeyError(release)
 
 
 def of_release(release: str) -> dict[int, int]:
