@@ -187,14 +187,14 @@ class Runner:
         self, jobs: Iterable[tuple[Case, int]], drawn: random.Random
     ) -> list[tuple[Case, int]]:
         """A telling version of each case, or where it applies to none of these, any."""
-        versions: dict[int, tuple[Case, list[int]]] = {}
+        versions: dict[Case, list[int]] = {}
         for case, version in jobs:
-            versions.setdefault(id(case), (case, []))[1].append(version)
-        return [
-            (case, drawn.choice([v for v in all_of_it if v in telling] or all_of_it))
-            for case, all_of_it in versions.values()
-            for telling in [self._telling_versions(case.api_key)]
-        ]
+            versions.setdefault(case, []).append(version)
+        chosen = []
+        for case, played in versions.items():
+            telling = self._telling_versions(case.api_key).intersection(played)
+            chosen.append((case, drawn.choice(sorted(telling) or played)))
+        return chosen
 
     def _telling_versions(self, api_key: int) -> set[int]:
         """Where most differs from the versions before and after: the lowest, the highest and the
