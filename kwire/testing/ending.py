@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from typing import Final
@@ -22,3 +23,12 @@ def end(
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+def lives(pid: int) -> bool:
+    """Whether there is such a process, one that has ended and was not waited for too."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

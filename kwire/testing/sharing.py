@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Final
 
 from kwire.testing.cluster import agreed_controller, membership
-from kwire.testing.ending import PATIENCE_S, end
+from kwire.testing.ending import PATIENCE_S, end, lives
 from kwire.testing.host import Host
 from kwire.testing.lifetime import Startable
 from kwire.testing.lines import Wiring
@@ -83,19 +83,19 @@ class SharedBroker:
     @property
     def ended(self) -> int | None:
         """-1 for a process that has ended by itself; None if it runs, or is being started."""
-        if not self.running or self.pid == self._killed_pid or _lives(self.pid):
+        if not self.running or self.pid == self._killed_pid or lives(self.pid):
             return None
         return -1
 
     def pause(self) -> None:
         """Stand still (SIGSTOP): connections stay open and nothing is answered."""
         self._await_start()
-        if _lives(self.pid):
+        if lives(self.pid):
             os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        if _lives(self.pid):
+        if lives(self.pid):
             os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
@@ -140,7 +140,7 @@ class SharedBroker:
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGCONT)  # it may be paused
             os.kill(pid, number)
-            while _lives(pid):
+            while lives(pid):  # its parent waits for it at once when it ends
                 if time.monotonic() > deadline:
                     os.kill(pid, signal.SIGKILL)
                 time.sleep(POLL_S)
@@ -159,7 +159,7 @@ class SharedBroker:
     def wait_until_up(self) -> None:
         """Return once it replies to a request.  Raises BrokerStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not (_lives(self.pid) and answers("127.0.0.1", self.port)):
+        while not (lives(self.pid) and answers("127.0.0.1", self.port)):
             if time.monotonic() > deadline:
                 raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
@@ -379,15 +379,6 @@ class SharedClusterProcess(Startable):
             process.stdin.close()
             if self._wiring is not None:
                 self._wiring.close()
-
-
-def _lives(pid: int) -> bool:
-    """Whether there is such a process; its parent waits for it at once when it ends."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _free_ports(count: int) -> int:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.groups.java import partition_for
+from kwire.testing.ending import lives
 from tests.cli.test_several import WAIT_S, Several, until
 
 pytestmark = pytest.mark.slow
@@ -42,16 +43,8 @@ def several(cluster: Several, unique: str) -> Iterator[Several]:
         made.result(WAIT_S)
     committed(cluster, unique)  # makes the groups' topic, which takes all three
     yield cluster
-    for broker in [each for each, pid in cluster.pids.items() if not is_alive(pid)]:
+    for broker in [each for each, pid in cluster.pids.items() if not lives(pid)]:
         start_again(cluster, broker)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def coordinator_of(cluster: Several, topic: str, key: str) -> int:

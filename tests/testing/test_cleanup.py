@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from kwire.testing import BrokerStartError, Kafka
+from kwire.testing.ending import lives
 from kwire.testing.process import answers
 
 pytestmark = pytest.mark.slow
@@ -78,14 +79,6 @@ def parent_of(pid: int) -> int:
     return int(listed.stdout)
 
 
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -94,7 +87,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def nothing_is_left(left: Left, tmp_path: Path) -> None:
-    until(lambda: not is_there(left.forking) and not is_there(left.broker))
+    until(lambda: not lives(left.forking) and not lives(left.broker))
     assert list(tmp_path.iterdir()) == []
     for port in (left.port, left.control_port):
         with socket.create_server(("127.0.0.1", port)):
@@ -139,7 +132,7 @@ def test_all_are_killed_at_once(start: Start, tmp_path: Path) -> None:
     for pid in (left.forking, left.broker, left.tests.pid):
         os.kill(pid, signal.SIGKILL)
     left.tests.wait()
-    until(lambda: not is_there(left.forking) and not is_there(left.broker))
+    until(lambda: not lives(left.forking) and not lives(left.broker))
     after = start("exit")
     after.tests.wait()
     nothing_is_left(after, tmp_path)
@@ -150,7 +143,7 @@ def test_the_process_that_forks_is_killed() -> None:
     with Kafka() as kafka:
         broker, folder = kafka.pid, kafka.data_dir.parent
         os.kill(parent_of(broker), signal.SIGKILL)
-        until(lambda: not is_there(broker))
+        until(lambda: not lives(broker))
         with pytest.raises(BrokerStartError, match="has ended"):
             kafka.reset()
         assert not folder.exists()

@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from kwire.client.fetcher import ConsumedRecord
 from kwire.testing import BrokerStartError, Kafka, Record
+from kwire.testing.ending import lives
 
 pytestmark = pytest.mark.slow  # each starts a process, or uses one that was started
 
@@ -185,11 +186,3 @@ def test_nothing_is_left_of_a_test_process_that_is_killed() -> None:
                 time.sleep(0.02)
         finally:
             os.killpg(parent.pid, signal.SIGKILL)
-
-
-def lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
