@@ -11,10 +11,10 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 from kwire.testing.control import ControlClient
+from kwire.testing.lifetime import Removable
 from kwire.testing.values import NotARecord
 from kwire.testing.values import Path as AnyPath
 
@@ -47,7 +47,7 @@ def asserted(fault: Happening, times: int | None, within_s: float) -> list[Happe
     raise AssertionError(f"{fault!r} was to befall {wanted}, and befell {len(found)}{told}")
 
 
-class Fault:
+class Fault(Removable):
     """One rule at a broker; it ends with its `with` block."""
 
     def __init__(self, control: ControlClient, number: int, said: Mapping[str, Any]) -> None:
@@ -77,17 +77,6 @@ class Fault:
         """
         __tracebackhide__ = True  # pytest shows the line of the test
         return asserted(self, times, within_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 class Faults:

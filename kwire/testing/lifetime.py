@@ -37,6 +37,25 @@ class Startable(ABC):
         self.stop()
 
 
+class Removable(ABC):
+    """A context manager of what is there already: removed at the end of the block."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Have it be no more."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
 class ServerProcess(Startable):
     """One server over its whole life, through as many processes as it is started."""
 

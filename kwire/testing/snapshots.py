@@ -13,17 +13,16 @@ from __future__ import annotations
 import uuid
 import weakref
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kwire.snapshots.kept import Snapshots, description_of
 from kwire.snapshots.laying import lay_out
 from kwire.testing.control import ControlClient
 from kwire.testing.folders import Folder
+from kwire.testing.lifetime import Removable
 from kwire.testing.values import Path as AnyPath
 
 
-class Snapshot:
+class Snapshot(Removable):
     """One, in the folder `path`; see the module."""
 
     def __init__(self, path: Path) -> None:
@@ -70,17 +69,6 @@ class Snapshot:
     def remove(self) -> None:
         """Keep it no longer; brokers that were made of it are none the worse.  SnapshotError."""
         Snapshots(self.path.parent).remove(self.path.name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 def as_snapshot(given: Snapshot | AnyPath) -> Snapshot:

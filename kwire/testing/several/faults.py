@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kwire.testing.faults import Fault, Faults, Happened, asserted
+from kwire.testing.lifetime import Removable
 
 
-class SpreadFault:
+class SpreadFault(Removable):
     """One rule at each of several brokers, which counts at each of them; it ends with its block."""
 
     def __init__(self, at: Mapping[int, Fault]) -> None:
@@ -33,17 +33,6 @@ class SpreadFault:
         """Have it hold no longer.  Raises ControlError."""
         for fault in self.at.values():
             fault.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.remove()
 
 
 class SpreadFaults:
