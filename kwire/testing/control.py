@@ -18,6 +18,11 @@ class ControlUnanswered(ControlError):
     """The connection was lost before there was an answer."""
 
 
+def said(**fields: object) -> dict[str, Any]:
+    """Those that are said at all, for a request's body."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 class ControlClient:
     """The control at an address, as `http://127.0.0.1:9644`; each question has its connection."""
 

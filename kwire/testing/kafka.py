@@ -25,7 +25,7 @@ from typing import Final, ParamSpec, Self, TypeVar
 
 from kwire.snapshots.kept import SnapshotError
 from kwire.testing.clock import Clock
-from kwire.testing.control import ControlClient, ControlError
+from kwire.testing.control import ControlClient, ControlError, said
 from kwire.testing.faults import Faults
 from kwire.testing.lifetime import Startable
 from kwire.testing.ports import free_port
@@ -297,9 +297,7 @@ class Kafka(Contents, Startable):
     ) -> None:
         """Have the coordinator of a group, or of a transactional id, let go of it and load it anew:
         it answers COORDINATOR_LOAD_IN_PROGRESS meanwhile.  Raises ControlError."""
-        asked = {"group": group, "transactional_id": transactional_id}
-        said = {name: value for name, value in asked.items() if value is not None}
-        self.control.post("/coordinators", said)
+        self.control.post("/coordinators", said(group=group, transactional_id=transactional_id))
 
     # -- async with, on asyncio and on trio
 
@@ -354,16 +352,15 @@ class Kafka(Contents, Startable):
         Raises ControlError.
         """
         apis = list(api) if isinstance(api, Sequence) and not isinstance(api, str) else api
-        which = {
-            "api": apis,
-            "topic": topic,
-            "partition": partition,
-            "client": client,
-            "group": group,
-            "transactional_id": transactional_id,
-        }
-        said = {name: value for name, value in which.items() if value is not None}
-        return Trace(self.control, said)
+        which = said(
+            api=apis,
+            topic=topic,
+            partition=partition,
+            client=client,
+            group=group,
+            transactional_id=transactional_id,
+        )
+        return Trace(self.control, which)
 
 
 def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:

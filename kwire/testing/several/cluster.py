@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kwire.testing.clock import Clock
-from kwire.testing.control import ControlClient
+from kwire.testing.control import ControlClient, said
 from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
 from kwire.testing.kafka import HOST, Contents
@@ -183,8 +183,7 @@ class KafkaCluster(Contents, Startable):
     def _moved(self, path: str, **asked: str | int | None) -> Moved:
         """Any broker that runs can be asked."""
         running = next(each for each in self.brokers.values() if each.running)
-        said = {name: value for name, value in asked.items() if value is not None}
-        moved: Moved = running.control.post(path, said)
+        moved: Moved = running.control.post(path, said(**asked))
         (part,) = moved["partitions"]
         self._wait_until_told(
             part["topic"], part["partition"], lambda leader: leader == moved["to"]
