@@ -313,13 +313,13 @@ class Cluster:
     def _stop(self) -> None:
         """One broker after the other, which the others take over from; the holder is the last.
 
-        Who takes too long is killed.
+        Who takes too long is killed; who ends by itself while another is waited for is left out.
         """
         for broker_id in sorted(self._pids, reverse=True):
-            self._end(broker_id)
+            if (pid := self._pids.get(broker_id)) is not None:
+                self._end(broker_id, pid)
 
-    def _end(self, broker_id: int) -> None:
-        pid = self._pids[broker_id]
+    def _end(self, broker_id: int, pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while broker_id in self._pids and time.monotonic() < deadline:

@@ -188,6 +188,20 @@ def test_a_clean_stop_is_one_and_everything_is_there_again(
         again.close()
 
 
+def test_a_broker_dies_while_another_is_stopped(several: Several) -> None:
+    several.wait_for("brokers are ready")
+    pids = several.pids
+    os.kill(pids[3], signal.SIGSTOP)  # the first that is told to stop, and waited for
+    several.process.terminate()
+    several.wait_for("SIGTERM: shutting down")
+    os.kill(pids[2], signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{pids[2]}").exists())
+    os.kill(pids[3], signal.SIGCONT)
+    assert several.end() == 0
+    assert "Traceback" not in several.said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
+
+
 def test_nothing_outlives_it(several: Several) -> None:
     several.wait_for("brokers are ready")
     pids = several.pids.values()
