@@ -89,6 +89,8 @@ class Member:
         a new controller tells all of who is a member first."""
         self._expects_topics = False
         self._is_leaving = False
+        self._handing_over = trio.CancelScope()
+        """Cancelled where no controller could decide any more who takes over."""
         self._is_only_one = False
         """Whether no other broker is a member."""
         broker.member, broker.replication, broker.peers = self, self._replication, self._host.peers
@@ -181,6 +183,8 @@ class Member:
         while True:
             await self._session_lost.wait()
             self._session_lost = trio.Event()
+            if not self._store.has_way_back:
+                self._handing_over.cancel()
             if self._is_leaving:
                 return
             log.warning("the cluster has seen this broker go: it leads nothing until it is back")
@@ -367,7 +371,8 @@ class Member:
         """Have others lead what this broker leads, as far as they can, and give up the office."""
         self._is_leaving = True
         if self._broker.config.controlled_shutdown_enable:
-            await self._shut_down()
+            with self._handing_over:
+                await self._shut_down()
         if self.term is not None:
             self.term.end()
             self.term = None

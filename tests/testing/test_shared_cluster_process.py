@@ -70,6 +70,7 @@ def test_the_process_that_holds_the_metadata_is_lost(tmp_path: Path) -> None:
         cluster.resume_holder()
         cluster.lose_holder()
         assert cluster.running == []
+        assert "nobody else could take" not in cluster.log, "nobody is asked to take over"
         with pytest.raises(BrokerStartError, match="is not running"):
             cluster.brokers[1].spawn()
         cluster.start()
