@@ -75,9 +75,13 @@ class Line:
         listener.close()
 
     def cut(self, caller: int, *ways: Way) -> None:
-        """Pass on nothing more of what this caller says, nor of what he is told; or one of them."""
+        """Pass on nothing more of what this caller says, nor of what he is told; or one of them.
+
+        A line that is closed has nothing to be cut, and opens whole.
+        """
         with self._changed:
-            self._cuts.update((caller, way) for way in ways or BOTH_WAYS)
+            if self._listener is not None:
+                self._cuts.update((caller, way) for way in ways or BOTH_WAYS)
 
     def mend(self, caller: int, *ways: Way) -> None:
         """Undo one such `cut`; what was held is passed on.  One that `close` has ended is none."""
