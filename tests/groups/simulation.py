@@ -34,6 +34,7 @@ from kwire.groups.classic.state import ClassicState
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
+from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer
 from tests.coordinator.simulation import Simulation
 
@@ -77,9 +78,15 @@ class Waiting(NamedTuple):
 class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
     """Drives one GroupMachine; a `conformance.group_script.Target`."""
 
-    def __init__(self, limits: GroupLimits, kind: type[GroupMachine] = GroupMachine) -> None:
-        super().__init__(kind(limits))
+    def __init__(
+        self,
+        limits: GroupLimits,
+        kind: type[GroupMachine] = GroupMachine,
+        surroundings: Surroundings = NOWHERE,
+    ) -> None:
+        super().__init__(kind(limits, surroundings))
         self.limits = limits
+        self.surroundings = surroundings
         self.waiting: dict[Parked, Waiting] = {}
         """Requests without a reply."""
         self._answered: list[tuple[str, AnyMessage]] = []
@@ -128,7 +135,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
 
     def reloaded(self) -> GroupMachine:
         """A second machine that has read the log."""
-        return self.replay_into(GroupMachine(self.limits))
+        return self.replay_into(GroupMachine(self.limits, self.surroundings))
 
     def check_timers(self) -> None:
         """Whoever may vanish is waited for with a timer, and nobody else, in groups that are."""

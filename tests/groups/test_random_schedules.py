@@ -26,6 +26,7 @@ from kwire.groups.classic.state import ClassicState
 from kwire.groups.effects import Effects
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
+from kwire.groups.surroundings import NOWHERE, Surroundings
 from tests.groups.simulation import GroupSimulation, classic_groups
 
 CLIENTS = ["a", "b", "c", "s1", "s2"]
@@ -45,8 +46,8 @@ OF_CLASSIC = ("join", "sync", "heartbeat", "leave")
 class PureMachine(GroupMachine):
     """A machine that checks after each decision that nothing has changed yet."""
 
-    def __init__(self, limits: GroupLimits) -> None:
-        super().__init__(limits)
+    def __init__(self, limits: GroupLimits, surroundings: Surroundings = NOWHERE) -> None:
+        super().__init__(limits, surroundings)
         for owner, names in ((self, OPERATIONS), (self.classic, OF_CLASSIC)):
             for name in names:
                 setattr(owner, name, self._checked(name, getattr(owner, name)))

@@ -1,0 +1,420 @@
+"""Scenarios of groups whose coordinator assigns, in assigned_scripts/: all that a request brings.
+
+Under each line stand the replies, whole; then the records that were appended (`+`), the timers that
+were set or ended (`@`) and what the operator is told (`#`).  Fields are those of the messages; one
+that is as it is by default is left out, and times count from the beginning.  After each line a
+second machine that has read the log knows the same groups.
+
+    topic NAME PARTITIONS    untopic NAME
+    settings KIND NAME=VALUE ...    limits NAME=VALUE ...
+    consumer|share|streams MEMBER [joins] [FIELD=VALUE ...]
+    describe-consumer|describe-share|describe-streams [GROUP]    listed
+    answered [badly]    alter TOPIC:PARTITION=OFFSET ...    forget TOPIC ...    forgotten    known
+    restart    append ERROR|ok
+
+and the lines of `conformance.group_script`.  Heartbeats are of the epoch that the member was told
+last, and as its client id the member's name; `epoch=` and `group=` say another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import streams_group_heartbeat as streams
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.conformance.group_script import GroupScript
+from kwire.coordinator.effects import TimerKey
+from kwire.groups.consumer import validation as of_consumers
+from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.group import Group
+from kwire.groups.limits import GroupLimits, MigrationPolicy
+from kwire.groups.share import validation as of_shares
+from kwire.groups.share.decision import Initialization
+from kwire.groups.share.offsets import Deletion
+from kwire.groups.streams import validation as of_streams
+from kwire.groups.surroundings import FixedSurroundings
+from kwire.metadata.image import ClusterImage
+from tests.groups import telling
+from tests.groups.consumer.test_heartbeat import AT_ONCE as CONSUMER
+from tests.groups.images import deleted, put
+from tests.groups.share.simulation import AT_ONCE as SHARE
+from tests.groups.simulation import GroupSimulation
+from tests.groups.streams.simulation import AT_ONCE as STREAMS
+from tests.groups.streams.simulation import copying, counting
+
+SCRIPTS = sorted((Path(__file__).parent / "assigned_scripts").glob("*.txt"))
+GROUP_ID = "G"
+LIMITS = GroupLimits(group_initial_rebalance_delay_ms=0)
+ASSIGNORS = ("uniform", "range")
+
+CheckScript = Callable[[Path, Callable[[str], list[str]]], None]
+Words = dict[str, str]
+
+
+class Waiting:
+    """A request without a reply."""
+
+    reply: Any = None
+
+    def resolve(self, reply: object) -> None:
+        assert self.reply is None, "one reply each"
+        self.reply = reply
+
+    def refuse(self, error: ErrorCode) -> object:
+        return f"not written: {error.name}"
+
+
+class Watched(GroupSimulation):
+    """The simulation, and what became of its timers since it was looked at last."""
+
+    def __init__(self, limits: GroupLimits, surroundings: FixedSurroundings) -> None:
+        self.timer_lines: list[str] = []
+        super().__init__(limits, surroundings=surroundings)
+
+    def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
+        for key, timer, delay_ms in timers:
+            name = "/".join(map(str, key))
+            if timer is not None:
+                self.timer_lines.append(f"@ {name} in {delay_ms}")
+            elif self.awaits(key):
+                self.timer_lines.append(f"@ {name} ended")
+            super().set_timers([(key, timer, delay_ms)])
+
+
+class AssignedScript:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, str] = {}
+        self.epochs: dict[str, int] = {}
+        """What members were told last."""
+        self.asked: list[Initialization] = []
+        self.deletion: Deletion | None = None
+        image = ClusterImage(cluster_id="c")
+        self.surroundings = FixedSurroundings(image, CONSUMER, SHARE, STREAMS)
+        self._start(LIMITS)
+
+    def _start(self, limits: GroupLimits) -> None:
+        self.simulation = Watched(limits, self.surroundings)
+        self.script = GroupScript(self.simulation, GROUP_ID)
+        self.simulation.timer_lines.clear()
+
+    def run(self, line: str) -> list[str]:
+        command, *words = line.split()
+        own = getattr(self, "_" + command.replace("-", "_"), None)
+        if own is None:
+            lines = self.script.run(line)
+        else:
+            plain = [word for word in words if "=" not in word]
+            lines = own(plain, dict(word.split("=", 1) for word in words if "=" in word)) or []
+        lines += self.script.replies()
+        self._check_log()
+        return [*lines, *self._happened()]
+
+    def _happened(self) -> list[str]:
+        simulation = self.simulation
+        lines = ["+ " + telling.record(each, self.names) for each in simulation.records]
+        lines += simulation.timer_lines
+        lines += ["# " + note for note in simulation.notes]
+        for each in (simulation.records, simulation.timer_lines, simulation.notes):
+            each.clear()
+        return lines
+
+    def _check_log(self) -> None:
+        """What the log says is what there is, but for what is lost with the broker."""
+        machine = self.simulation.machine
+        again = self.simulation.reloaded()
+        assert durable(again.groups) == durable(machine.groups)
+
+    def _say(self, reply: object) -> str:
+        return reply if isinstance(reply, str) else telling.told(reply, self.names)
+
+    # -- the cluster
+
+    def _topic(self, words: list[str], _: Words) -> None:
+        surroundings = self.surroundings
+        surroundings.image, topic_id = put(surroundings.image, words[0], int(words[1]))
+        self.names[topic_id] = words[0]
+
+    def _untopic(self, words: list[str], _: Words) -> None:
+        surroundings, name = self.surroundings, words[0]
+        topic_id = surroundings.image.topics[name].id
+        surroundings.image = deleted(surroundings.image, name)
+        simulation = self.simulation
+        simulation.happen(simulation.machine.topics_deleted([(name, topic_id)], simulation.now_ms))
+
+    def _settings(self, words: list[str], given: Words) -> None:
+        attribute = {"consumer": "consumer_settings"}.get(words[0], words[0])
+        before = getattr(self.surroundings, attribute)
+        values = {n: int(v) if v.isdigit() else v for n, v in given.items()}
+        setattr(self.surroundings, attribute, replace(before, **values))
+
+    def _limits(self, _: list[str], given: Words) -> None:
+        values: dict[str, Any] = {name: int(value) for name, value in given.items()}
+        if "group_consumer_migration_policy" in values:
+            policy = MigrationPolicy(values["group_consumer_migration_policy"])
+            values["group_consumer_migration_policy"] = policy
+        self._start(replace(LIMITS, **values))
+
+    def _restart(self, _: list[str], __: Words) -> None:
+        self.asked.clear()
+        self.simulation.restart(self.simulation.limits)
+
+    def _append(self, words: list[str], _: Words) -> None:
+        self.simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
+
+    # -- heartbeats
+
+    def _fields(self, kind: str, words: list[str], given: Words) -> dict[str, Any]:
+        member, group_id = words[0], given.pop("group", GROUP_ID)
+        epoch = self.epochs.get(f"{group_id}/{member}", 0)
+        if words[1:] == ["joins"]:
+            epoch, given = 0, JOINS[kind] | given
+        values = {
+            "group_id": group_id,
+            "member_id": given.pop("id", member),
+            "member_epoch": int(given.pop("epoch", epoch)),
+        }
+        for name, text in given.items():
+            field, read = FIELDS[name]
+            values[field] = read(self, text)
+        return values
+
+    def _heard(self, member: str, fields: dict[str, Any], reply: object) -> list[str]:
+        response: Any = getattr(reply, "response", reply)
+        if getattr(response, "error_code", 1) == ErrorCode.NONE:
+            self.epochs[f"{fields['group_id']}/{member}"] = max(response.member_epoch, 0)
+        return [f"{member}: {self._say(response)}"]
+
+    def _consumer(self, words: list[str], given: Words) -> list[str]:
+        member, version = words[0], int(given.pop("v", 1))
+        caller = ConsumerCaller(given.pop("client", member), given.pop("host", "/host"))
+        fields = self._fields("consumer", words, given)
+        request = ConsumerGroupHeartbeatRequest(**fields)
+        refusal = of_consumers.refused(request, version, ASSIGNORS)
+        if refusal is not None:
+            return self._heard(member, fields, refusal.response())
+        ticket, simulation = Waiting(), self.simulation
+        effects = simulation.machine.consumer.heartbeat(
+            request, caller, f"new-{member}", ticket, simulation.now_ms
+        )
+        simulation.happen(effects, ticket)
+        return self._heard(member, fields, ticket.reply)
+
+    def _share(self, words: list[str], given: Words) -> list[str]:
+        member = words[0]
+        caller = given.pop("client", member), given.pop("host", "/host")
+        fields = self._fields("share", words, given)
+        request = ShareGroupHeartbeatRequest(**fields)
+        refusal = of_shares.refused(request)
+        if refusal is not None:
+            return self._heard(member, fields, refusal.response())
+        ticket, simulation = Waiting(), self.simulation
+        effects = simulation.machine.share.heartbeat(request, *caller, ticket, simulation.now_ms)
+        simulation.happen(effects, ticket)
+        lines = self._heard(member, fields, ticket.reply)
+        initialization = getattr(ticket.reply, "initialization", None)
+        if initialization is not None:
+            self.asked.append(initialization)
+            places = self._places(initialization.topics.partitions)
+            group = f"{initialization.group_id} in epoch {initialization.group_epoch}"
+            lines.append(f"> the share coordinator: {group} reads {places}")
+        return lines
+
+    def _streams(self, words: list[str], given: Words) -> list[str]:
+        member = words[0]
+        caller = given.pop("client", member), given.pop("host", "/host")
+        fields = self._fields("streams", words, given)
+        request = streams.StreamsGroupHeartbeatRequest(**fields)
+        refusal = of_streams.refused_topics(request.topology) or of_streams.refused(request)
+        if refusal is not None:
+            return self._heard(member, fields, refusal.response())
+        ticket, simulation = Waiting(), self.simulation
+        effects = simulation.machine.streams.heartbeat(request, *caller, ticket, simulation.now_ms)
+        simulation.happen(effects, ticket)
+        lines = self._heard(member, fields, ticket.reply)
+        to_create = getattr(ticket.reply, "to_create", {})
+        return lines + [f"> to be made: {each}" for each in to_create.values()]
+
+    # -- looking
+
+    def _described(self, words: list[str], kind: Any) -> list[str]:  # noqa: ANN401 - of groups
+        return [self._say(kind.describe(words[0] if words else GROUP_ID))]
+
+    def _describe_consumer(self, words: list[str], _: Words) -> list[str]:
+        return self._described(words, self.simulation.machine.consumer)
+
+    def _describe_share(self, words: list[str], _: Words) -> list[str]:
+        return self._described(words, self.simulation.machine.share)
+
+    def _describe_streams(self, words: list[str], _: Words) -> list[str]:
+        return self._described(words, self.simulation.machine.streams)
+
+    def _listed(self, _: list[str], given: Words) -> list[str]:
+        states, types = (_list(given.get(name, "")) for name in ("states", "types"))
+        return [self._say(each) for each in self.simulation.machine.list_groups(states, types)]
+
+    # -- what share groups tell the share coordinator
+
+    def _places(self, partitions: Any) -> str:  # noqa: ANN401 - a mapping of any integers
+        return " ".join(f"{self.names[t]}:{sorted(these)}" for t, these in partitions.items())
+
+    def _answered(self, words: list[str], _: Words) -> None:
+        asked, ticket, share = self.asked.pop(0), Waiting(), self.simulation.machine.share
+        say = share.not_initialized if words == ["badly"] else share.initialized
+        self.simulation.happen(say(asked.group_id, asked.topics, ticket), ticket)
+
+    def _alter(self, words: list[str], given: Words) -> list[str]:
+        wanted: dict[str, list[tuple[int, int]]] = {}
+        for place, offset in given.items():
+            topic, _, partition = place.partition(":")
+            wanted.setdefault(topic, []).append((int(partition), int(offset)))
+        ticket, simulation = Waiting(), self.simulation
+        group_id = words[0] if words else GROUP_ID
+        share, now_ms = simulation.machine.share, simulation.now_ms
+        simulation.happen(share.alter_offsets(group_id, wanted, ticket, now_ms), ticket)
+        decided = ticket.reply
+        offsets = " ".join(f"{self.names[t]}:{p}={at}" for (t, p), at in decided.offsets.items())
+        if decided.offsets:
+            self.asked.append(Initialization(group_id, decided.group_epoch, decided.topics))
+        return [self._say(decided.response), f"> epoch {decided.group_epoch} {offsets}"]
+
+    def _forget(self, words: list[str], given: Words) -> list[str]:
+        ticket, simulation = Waiting(), self.simulation
+        share = simulation.machine.share
+        group_id = given.get("group", GROUP_ID)
+        simulation.happen(share.delete_offsets(group_id, words, ticket), ticket)
+        self.deletion = ticket.reply
+        assert self.deletion is not None
+        places = self._places(self.deletion.topics.partitions)
+        return [self._say(self.deletion.response), f"> the share coordinator forgets {places}"]
+
+    def _forgotten(self, _: list[str], __: Words) -> None:
+        assert self.deletion is not None
+        ticket, share = Waiting(), self.simulation.machine.share
+        effects = share.offsets_deleted(GROUP_ID, self.deletion.topics, ticket)
+        self.simulation.happen(effects, ticket)
+
+    def _known(self, words: list[str], _: Words) -> list[str]:
+        """What the share coordinator keeps, and what it may keep of a group that nobody is in."""
+        share, group_id = self.simulation.machine.share, words[0] if words else GROUP_ID
+        kept, left = share.offsets_known(group_id), share.state_to_forget(group_id)
+        may = "nothing may be forgotten" if left is None else self._places(left.partitions)
+        return [f"kept: {self._places(kept.partitions)}", f"to forget: {may}"]
+
+
+def durable(groups: dict[str, Group]) -> dict[str, Any]:
+    """Groups without what no record says."""
+    found = {}
+    for group_id, group in groups.items():
+        session = getattr(group, "session", None)
+        if session is not None:
+            group = replace(group, session=type(session)())  # type: ignore[type-var] # streams'
+        found[group_id] = group if group.type_name != "classic" else group.type_name
+    return found
+
+
+# -- what requests say
+
+
+def _list(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split("+")]
+
+
+def _owned(script: AssignedScript, text: str) -> list[TopicPartitions]:
+    topics = script.surroundings.image.topics
+    places = (each.partition(":") for each in _list(text))
+    return [TopicPartitions(topics[name].id, _numbers(these)) for name, _, these in places]
+
+
+def _tasks(__: AssignedScript, text: str) -> list[streams.TaskIds]:
+    places = (each.partition(":") for each in _list(text))
+    return [streams.TaskIds(name, _numbers(these)) for name, _, these in places]
+
+
+def _topology(__: AssignedScript, text: str) -> streams.Topology:
+    name, _, epoch = text.partition(":")
+    return {"copying": copying, "counting": counting, "mixed": mixed}[name](int(epoch or 0))
+
+
+def mixed(epoch: int = 0) -> streams.Topology:
+    """Of everything that a topology may say."""
+    topic = streams.TopicInfo("changes", 0, 2, [streams.KeyValue("b", "2"), streams.KeyValue("a")])
+    return streams.Topology(
+        epoch,
+        [
+            streams.Subtopology(
+                "x",
+                source_topics=["t", "u"],
+                state_changelog_topics=[topic],
+                repartition_sink_topics=["middle"],
+                copartition_groups=[streams.CopartitionGroup(source_topics=[0, 1])],
+            ),
+            streams.Subtopology(
+                "y",
+                source_topics=["u"],
+                repartition_source_topics=[streams.TopicInfo("middle", 3, 1)],
+            ),
+        ],
+    )
+
+
+def _endpoint(__: AssignedScript, text: str) -> streams.Endpoint:
+    host, _, port = text.partition(":")
+    return streams.Endpoint(host, int(port))
+
+
+def _tags(__: AssignedScript, text: str) -> list[streams.KeyValue]:
+    pairs = (each.partition(":") for each in _list(text))
+    return [streams.KeyValue(key, value) for key, _, value in pairs]
+
+
+Read = Callable[[AssignedScript, str], Any]
+
+FIELDS: dict[str, tuple[str, Read]] = {
+    "instance": ("instance_id", lambda _, text: text),
+    "rack": ("rack_id", lambda _, text: text),
+    "timeout": ("rebalance_timeout_ms", lambda _, text: int(text)),
+    "topics": ("subscribed_topic_names", lambda _, text: _list(text)),
+    "pattern": ("subscribed_topic_regex", lambda _, text: text),
+    "assignor": ("server_assignor", lambda _, text: text),
+    "owned": ("topic_partitions", _owned),
+    "endpoints": ("endpoint_information_epoch", lambda _, text: int(text)),
+    "topology": ("topology", _topology),
+    "active": ("active_tasks", _tasks),
+    "standby": ("standby_tasks", _tasks),
+    "warmup": ("warmup_tasks", _tasks),
+    "process": ("process_id", lambda _, text: text),
+    "endpoint": ("user_endpoint", _endpoint),
+    "tags": ("client_tags", _tags),
+    "offsets": ("task_offsets", lambda _, text: []),
+    "ends": ("task_end_offsets", lambda _, text: []),
+    "shutdown": ("shutdown_application", lambda _, text: bool(int(text))),
+}
+"""What a field is called in a line, what in the messages."""
+
+JOINS = {
+    "consumer": {"timeout": "60000", "owned": ""},
+    "share": {},
+    "streams": {"timeout": "60000", "active": "", "standby": "", "warmup": ""},
+}
+"""What `joins` stands for, beside epoch 0."""
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script(path: Path, check_script: CheckScript) -> None:
+    check_script(path, AssignedScript().run)
