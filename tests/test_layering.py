@@ -18,6 +18,7 @@ FOLDERS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
 ROOMS = {
     **FOLDERS,
     "kwire.client": "kwire/client",
+    "kwire.comparing": "kwire/comparing",
     "kwire.coordinator": "kwire/coordinator",
     "kwire.declared": "kwire/declared",
     "kwire.faults": "kwire/faults",
@@ -40,12 +41,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kwire.txn": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
     "kwire.share": {"kwire.codecs", "kwire.metadata", "kwire.coordinator", "kwire.groups"},
     "kwire.client": {"kwire", "kwire.codecs", "kwire.security.sasl"},  # CLOSED says what of them
-    "kwire.conformance": {"kwire.codecs", "kwire.testing"},
+    "kwire.comparing": {"kwire.codecs"},
+    "kwire.conformance": {"kwire.codecs", "kwire.comparing", "kwire.testing"},
     "kwire.declared": {"kwire.metadata"},
     "kwire.faults": {"kwire.codecs"},
     "kwire.security.sasl": set(),
     "kwire.snapshots": set(),
-    "kwire.testing": {"kwire.client", "kwire.codecs", "kwire.declared", "kwire.snapshots"},
+    "kwire.testing": {
+        "kwire.client",
+        "kwire.codecs",
+        "kwire.comparing",
+        "kwire.declared",
+        "kwire.snapshots",
+    },
     "kwire.tracing": {"kwire.codecs", "kwire.faults"},
     "kwire": {
         "kwire.client",
@@ -105,6 +113,7 @@ CLOSED: dict[str, set[str]] = {
 
 PURE = {
     "kwire.codecs",
+    "kwire.comparing",
     "kwire.coordinator",
     "kwire.faults",
     "kwire.groups",

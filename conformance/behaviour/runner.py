@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
+from kwire.comparing.differences import Difference, differences
+from kwire.comparing.normal import Tree
 from kwire.conformance.behaviour.scenario import Scenario
 from kwire.conformance.behaviour.stage import Entry, ScenarioStage
 from kwire.conformance.wire.broker import Broker, NotReady, common_versions
-from kwire.conformance.wire.compare import Difference, differences
-from kwire.conformance.wire.normal import Tree
 from kwire.conformance.wire.peer import Peer
 
 PAIRS = 4

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.wire.broker import NotReady
 from kwire.conformance.wire.compare import outcome_tree
-from kwire.conformance.wire.normal import Normaliser, Tree
 from kwire.conformance.wire.stage import Stage
 
 POLL_S = 0.05

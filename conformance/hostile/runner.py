@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
+from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.hostile.allowed import Excuse, excuse_of
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.stage import SILENCE_S, HostileStage
 from kwire.conformance.wire.broker import Broker, NotReady, common_versions
 from kwire.conformance.wire.compare import StepDifference, shown, step_differences
-from kwire.conformance.wire.normal import Normaliser, Tree
 from kwire.conformance.wire.peer import Peer, Silent
 from kwire.conformance.wire.stage import Step, delete_topics
 

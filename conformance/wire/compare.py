@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import NamedTuple
 
-from kwire.conformance.wire.normal import Normaliser, Tree, plain
+from kwire.comparing.differences import Difference, differences
+from kwire.comparing.normal import Normaliser, Tree, plain
 from kwire.conformance.wire.peer import Reply, Unreadable
 from kwire.conformance.wire.stage import Step
-
-ABSENT = "(nothing)"
-
-
-class Difference(NamedTuple):
-    """Where two trees part: `path` in the form topics[0].error_code, and what is there."""
-
-    path: str
-    left: Tree
-    right: Tree
 
 
 class StepDifference(NamedTuple):
@@ -26,20 +16,6 @@ class StepDifference(NamedTuple):
 
     number: int
     difference: Difference
-
-
-def differences(left: Tree, right: Tree, path: str = "") -> Iterator[Difference]:
-    """The places where two trees differ, in the order of the fields."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        names = [*left, *(name for name in right if name not in left)]
-        for name in names:
-            below = f"{path}.{name}" if path else name
-            yield from differences(left.get(name, ABSENT), right.get(name, ABSENT), below)
-    elif isinstance(left, list) and isinstance(right, list):
-        for index, (a, b) in enumerate(zip_longest(left, right, fillvalue=ABSENT)):
-            yield from differences(a, b, f"{path}[{index}]")
-    elif left != right or type(left) is not type(right):  # True == 1 in Python
-        yield Difference(path, left, right)
 
 
 def outcome_tree(step: Step, normaliser: Normaliser) -> Tree:

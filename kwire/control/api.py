@@ -181,8 +181,13 @@ def _happened(control: Control, query: Mapping[str, str]) -> Reply:
 
 
 def _begin_trace(control: Control, asked: Asked) -> Reply:
+    said = _read(asked)
+    keeps_bytes = said.pop("bytes", False) if isinstance(said, dict) else False
+    if not isinstance(keeps_bytes, bool):
+        raise Refused(400, f"bytes is true or false, and not {keeps_bytes!r}")
     try:
-        return Reply(201, {"trace": control.traces.begin(read_which(_read(asked)))})
+        number = control.traces.begin(read_which(said), keeps_bytes=keeps_bytes)
+        return Reply(201, {"trace": number})
     except (BadRule, TooMany) as problem:
         raise Refused(400, str(problem)) from None
 

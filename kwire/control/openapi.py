@@ -90,7 +90,7 @@ def _traces(number: dict[str, Any]) -> dict[str, Any]:
                 **_operation("beginTrace", "See these requests from now on", 201, _any()),
                 "requestBody": {
                     "required": True,
-                    "content": _content({"$ref": "#/components/schemas/Which"}),
+                    "content": _content({"$ref": "#/components/schemas/Traced"}),
                 },
             },
         },
@@ -218,7 +218,7 @@ def _schemas() -> dict[str, Any]:
     }
     return {
         "Rule": _object(rule, additionalProperties=False),
-        "Which": _object(which, additionalProperties=False),
+        "Traced": _object({**which, "bytes": flag}, additionalProperties=False),
         "Advance": _object(
             {"advance_ms": number}, required=["advance_ms"], additionalProperties=False
         ),

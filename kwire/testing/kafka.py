@@ -345,9 +345,11 @@ class Kafka(Contents, Startable):
         client: str | None = None,
         group: str | None = None,
         transactional_id: str | None = None,
+        keep_bytes: bool = False,
     ) -> Trace:
         """See these requests and their answers, all if nothing is said; use it in a `with` block.
 
+        With `keep_bytes` what `save` has written can be sent again (kwire.testing.replaying).
         Those of this object's own helpers are seen only where `client` names them.
         Raises ControlError.
         """
@@ -359,6 +361,7 @@ class Kafka(Contents, Startable):
             client=client,
             group=group,
             transactional_id=transactional_id,
+            bytes=keep_bytes or None,
         )
         return Trace(self.control, which)
 

@@ -11,11 +11,12 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Message, Records, Struct
 from kwire.codecs.uuids import uuid_text
 
-SECRETS: Final = frozenset(
-    {"auth_bytes", "hmac", "salt", "salted_password", "subscription_metadata", "metrics"}
-)
-"""Fields that are not shown: passwords and tokens, and what is long and says nothing here."""
+SECRETS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+"""Fields that are not shown: passwords and tokens."""
 HIDDEN: Final = "(hidden)"
+LONG: Final = frozenset({"subscription_metadata", "metrics"})
+"""Fields that are long and say nothing here."""
+LEFT_OUT: Final = "(left out)"
 SECRET_WORDS: Final = ("password", "secret", "jaas", "key.passwd")
 """A config of such a name has a value that is not shown."""
 
@@ -32,13 +33,28 @@ def described(message: Struct) -> dict[str, Any]:
 
 
 def _hidden(message: Struct, name: str) -> str | None:
-    if name in SECRETS:
-        return HIDDEN
+    if name in LONG:
+        return LEFT_OUT
+    return HIDDEN if _is_secret(message, name) else None
+
+
+def _is_secret(message: Struct, name: str) -> bool:
     if name == "value":
         of = str(getattr(message, "name", "")).lower()
-        if any(word in of for word in SECRET_WORDS):
-            return HIDDEN
-    return None
+        return any(word in of for word in SECRET_WORDS)
+    return name in SECRETS
+
+
+def has_secrets(message: Struct) -> bool:
+    """Whether there is something in a message that is not shown because nobody may know it."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if value and _is_secret(message, name):
+            return True
+        inner = value if isinstance(value, list) else [value]
+        if any(has_secrets(each) for each in inner if isinstance(each, Struct)):
+            return True
+    return False
 
 
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - of any field

@@ -12,25 +12,42 @@ An event is told once its request is answered, or is certain never to be:
     request, response   the messages (kwire.tracing.describe); no response where there was none
     errors          the errors that the response tells, each once
     fault, ending   the rule that befell it, and what there was instead of an answer
+
+A trace that keeps bytes has besides, so that its requests can be sent again:
+
+    begun, ended    the event's places in the one order of all requests and answers
+    requestBytes    the request as it came, from its header on, in base64
+    responseBytes   the response without its header
+    withheld        instead of either: of which of them, why it was not kept
 """
 
 from __future__ import annotations
 
+import base64
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 
-from kwire.codecs.primitives import Message
+from kwire.codecs.primitives import Buffer, Frame, Message
 from kwire.faults.machine import Asked, is_about
 from kwire.faults.rules import Which, api_name
-from kwire.tracing.describe import described, errors_in
+from kwire.tracing.describe import described, errors_in, has_secrets
 
 EVENTS_MAX: Final = 10_000
 """How many events a trace keeps until they are asked for; the oldest go first, and are counted."""
 TRACES_MAX: Final = 100
 """How many traces there may be: each costs every request that it is about."""
 
+KEPT_MESSAGE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of a request or response that is kept as bytes: four times what a partition takes at once
+(message.max.bytes), and what a consumer of few partitions fetches."""
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of all messages that a trace keeps until they are asked for: some seconds of a busy broker, in
+which whoever follows a trace asks many times.  The oldest events go first, and are counted."""
+
+SECRET: Final = "it holds secrets"
 Event = dict[str, Any]
 
 
@@ -43,13 +60,20 @@ class Trace:
     """The events that one asker wants to see."""
 
     which: Which
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_MAX))
+    keeps_bytes: bool = False
+    """Whether the events have what is said at the head of the module."""
+    events: deque[Event] = field(default_factory=deque)
     seen: int = 0
+    _kept_bytes: int = 0
 
-    def add(self, event: Event) -> None:
-        """Keep an event, under its number."""
+    def add(self, event: Event, kept: Mapping[str, Any]) -> None:
+        """Keep an event, under its number; `kept` are those of its fields that take room."""
         self.seen += 1
-        self.events.append({"number": self.seen, **event})
+        more = kept if self.keeps_bytes else {}
+        self.events.append({"number": self.seen, **event, **more})
+        self._kept_bytes += _room(more)
+        while len(self.events) > EVENTS_MAX or self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept_bytes -= _room(self.events.popleft())
 
     def after(self, number: int) -> dict[str, Any]:
         """The events behind that one, and how many of those are no longer there."""
@@ -58,14 +82,47 @@ class Trace:
         return {"events": found, "dropped": max(0, forgotten - number)}
 
 
+def _room(event: Mapping[str, Any]) -> int:
+    """How many bytes what is kept of it takes."""
+    return sum(len(event.get(name, "")) for name in ("requestBytes", "responseBytes"))
+
+
+class Kept:
+    """What those traces have of a request that keep bytes."""
+
+    def __init__(self, begun: int, request: Message, frame: Buffer) -> None:
+        self.fields: Event = {"begun": begun}
+        self._add("request", request, len(frame), lambda: frame)
+
+    def response(self, response: Message, version: int) -> None:
+        """It is answered."""
+        out = Frame()
+        response.write(out, version)
+        self._add("response", response, out.wire_size, out.tobytes)
+
+    def _add(self, what: str, message: Message, size: int, data: Callable[[], Buffer]) -> None:
+        if has_secrets(message):
+            self._withhold(what, SECRET)
+        elif size > KEPT_MESSAGE_BYTES_MAX:
+            self._withhold(what, f"its {size} bytes are more than {KEPT_MESSAGE_BYTES_MAX}")
+        else:
+            self.fields[f"{what}Bytes"] = base64.b64encode(data()).decode()
+
+    def _withhold(self, what: str, why: str) -> None:
+        self.fields.setdefault("withheld", {})[what] = why
+
+
 class Seen:
     """A request on its way to being an event of the traces that want it."""
 
-    def __init__(self, traces: list[Trace], event: Event, elapsed_s: Callable[[], float]) -> None:
+    def __init__(
+        self, traces: list[Trace], event: Event, kept: Kept | None, clocks: Clocks
+    ) -> None:
         self._traces = traces
         self._event = event
-        self._elapsed_s = elapsed_s
-        self._start_s = elapsed_s()
+        self._kept = kept
+        self._clocks = clocks
+        self._start_s = clocks.elapsed_s()
         self.befallen = False
         """Whether a fault decides when it is over."""
 
@@ -74,23 +131,36 @@ class Seen:
         if response is not None:
             self._event["response"] = described(response)
             self._event["errors"] = list(dict.fromkeys(errors_in(response)))
+            if self._kept is not None:
+                self._kept.response(response, self._event["version"])
         if not self.befallen:
             self.over()
 
     def over(self, **more: object) -> None:
         """It is done with; `more` says how, where that was not by an answer."""
-        elapsed_s = self._elapsed_s() - self._start_s
+        elapsed_s = self._clocks.elapsed_s() - self._start_s
         self._event |= {"durationMs": round(elapsed_s * 1000, 3), **more}
+        kept: Event = {}
+        if self._kept is not None:
+            kept = self._kept.fields | {"ended": next(self._clocks.places)}
         for trace in self._traces:
-            trace.add(self._event)
+            trace.add(self._event, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The time in ms since 1970, a clock that only goes on, and places in the order of all."""
+
+    now_ms: Callable[[], int]
+    elapsed_s: Callable[[], float]
+    places: Iterator[int] = field(default_factory=lambda: count(1))
 
 
 class Traces:
     """All traces of a broker; `now_ms` is the time, and `elapsed_s` a clock that only goes on."""
 
     def __init__(self, now_ms: Callable[[], int], elapsed_s: Callable[[], float]) -> None:
-        self._now_ms = now_ms
-        self._elapsed_s = elapsed_s
+        self._clocks = Clocks(now_ms, elapsed_s)
         self._traces: dict[int, Trace] = {}
         self._last = 0
 
@@ -98,12 +168,12 @@ class Traces:
         """Whether anybody wants to see anything."""
         return bool(self._traces)
 
-    def begin(self, which: Which) -> int:
+    def begin(self, which: Which, *, keeps_bytes: bool = False) -> int:
         """See these requests from now on; the number of the trace.  Raises TooMany."""
         if len(self._traces) >= TRACES_MAX:
             raise TooMany(f"there are {TRACES_MAX} traces already: end one first")
         self._last += 1
-        self._traces[self._last] = Trace(which)
+        self._traces[self._last] = Trace(which, keeps_bytes)
         return self._last
 
     def to_json(self) -> list[dict[str, int]]:
@@ -117,13 +187,15 @@ class Traces:
         """See them no longer, and forget what was seen; whether there was such a trace."""
         return self._traces.pop(number, None) is not None
 
-    def see(self, asked: Asked, connection: str, correlation_id: int) -> Seen | None:
-        """A request has come; None where nobody wants to see it."""
+    def see(
+        self, asked: Asked, connection: str, correlation_id: int, frame: Buffer = b""
+    ) -> Seen | None:
+        """A request has come, in this frame; None where nobody wants to see it."""
         wanted = [trace for trace in self._traces.values() if is_about(trace.which, asked)]
         if not wanted:
             return None
         event = {
-            "timeMs": self._now_ms(),
+            "timeMs": self._clocks.now_ms(),
             "connection": connection,
             "client": asked.client_id,
             "api": api_name(asked.api_key),
@@ -133,4 +205,7 @@ class Traces:
             "request": described(asked.request),
             "errors": [],
         }
-        return Seen(wanted, event, self._elapsed_s)
+        kept = None
+        if any(trace.keeps_bytes for trace in wanted):
+            kept = Kept(next(self._clocks.places), asked.request, frame)
+        return Seen(wanted, event, kept, self._clocks)

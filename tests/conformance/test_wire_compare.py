@@ -32,9 +32,10 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.primitives import Message
 from kwire.codecs.uuids import uuid_text
+from kwire.comparing.differences import Difference, differences
+from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.wire import allowed
-from kwire.conformance.wire.compare import Difference, differences, step_differences
-from kwire.conformance.wire.normal import Normaliser, Tree
+from kwire.conformance.wire.compare import step_differences
 from kwire.conformance.wire.peer import Closed, Outcome, Reply, Silent
 from kwire.conformance.wire.runner import Selection
 from kwire.conformance.wire.stage import Step

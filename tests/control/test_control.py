@@ -79,6 +79,8 @@ def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
     assert ask(control, "DELETE", "/traces/1") == Reply(204)
     assert ask(control, "DELETE", "/traces/1").status == 404
     assert ask(control, "GET", "/traces/1").status == 404
+    assert ask(control, "POST", "/traces", {"bytes": True}) == Reply(201, {"trace": 2})
+    assert ask(control, "POST", "/traces", {"bytes": 1}).status == 400
     refused = ask(control, "POST", "/traces", {"apis": "Produce"})
     assert refused == Reply(400, {"error": "unknown field 'apis': did you mean api?"})
 

@@ -26,10 +26,11 @@ from kwire.codecs.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from kwire.codecs.messages.push_telemetry import PushTelemetryRequest
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.uuids import uuid_text
 from kwire.routes import ROUTES
-from kwire.tracing.describe import described, errors_in
+from kwire.tracing.describe import described, errors_in, has_secrets
 
 ID = bytes(15) + b"\1"
 
@@ -107,6 +108,12 @@ def test_secrets_are_not_shown() -> None:
     assert "czNjcmV0" not in text  # the same in base64
     assert text.count("(hidden)") == 4
     assert '"value": "b"' in text
+
+
+def test_what_is_long_is_left_out() -> None:
+    request = PushTelemetryRequest(metrics=b"m" * 100)
+    assert described(request)["metrics"] == "(left out)"
+    assert not has_secrets(request)
 
 
 @pytest.mark.parametrize("api_key", [int(route.api_key) for route in ROUTES])

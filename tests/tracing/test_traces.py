@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.codecs.primitives import Message
 from kwire.faults.machine import HELPERS, Asked
 from kwire.faults.rules import Which, read_which
-from kwire.tracing.traces import EVENTS_MAX, TRACES_MAX, Seen, TooMany, Traces
+from kwire.tracing import traces as module
+from kwire.tracing.traces import EVENTS_MAX, TRACES_MAX, Seen, TooMany, Trace, Traces
 
 
 class Clock:
@@ -87,7 +96,7 @@ def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
     trace = traces.get(traces.begin(Which()))
     assert trace is not None
     for number in range(EVENTS_MAX + 5):
-        trace.add({"n": number})
+        trace.add({"n": number}, {})
     found = trace.after(0)
     assert (len(found["events"]), found["dropped"]) == (EVENTS_MAX, 5)
     assert found["events"][0]["number"] == 6
@@ -104,3 +113,70 @@ def test_there_are_not_endlessly_many(traces: Traces) -> None:
         traces.begin(Which())
     with pytest.raises(TooMany, match="100 traces already"):
         traces.begin(Which())
+
+
+def kept(traces: Traces) -> Trace:
+    found = traces.get(traces.begin(Which(), keeps_bytes=True))
+    assert found is not None
+    return found
+
+
+def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame") -> Seen:
+    assert request.API_KEY is not None
+    asked = Asked(request.API_KEY, version, "c", request, lambda _: None)
+    seen = traces.see(asked, "here", 9, memoryview(frame))
+    assert seen is not None
+    return seen
+
+
+def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
+    plain, trace = traces.get(traces.begin(Which())), kept(traces)
+    first = ask(traces, HeartbeatRequest(), 4)
+    second = ask(traces, HeartbeatRequest(), 4)
+    response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    second.answered(response)
+    first.answered(None)
+    later, earlier = trace.after(0)["events"]
+    assert (earlier["begun"], later["begun"]) == (1, 2)
+    assert (later["ended"], earlier["ended"]) == (3, 4)
+    assert base64.b64decode(later["requestBytes"]) == b"frame"
+    assert base64.b64decode(later["responseBytes"]) == response.encode(4)
+    assert "responseBytes" not in earlier
+    assert plain is not None
+    assert all("requestBytes" not in event for event in plain.after(0)["events"])
+
+
+def test_secrets_are_not_kept(traces: Traces) -> None:
+    trace = kept(traces)
+    ask(traces, SaslAuthenticateRequest(auth_bytes=b"s3cret"), 2, b"s3cret").answered(None)
+    asked = ask(traces, CreateDelegationTokenRequest(), 3)
+    asked.answered(CreateDelegationTokenResponse(hmac=b"s3cret"))
+    login, token = trace.after(0)["events"]
+    assert login["withheld"] == {"request": "it holds secrets"}
+    assert token["withheld"] == {"response": "it holds secrets"}
+    assert "requestBytes" in token
+    assert not {"requestBytes", "responseBytes"} & login.keys()
+    assert base64.b64encode(b"s3cret").decode() not in str([login, token])
+
+
+def test_what_is_large_is_not_kept(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_MESSAGE_BYTES_MAX", 5)
+    trace = kept(traces)
+    for frame in (b"five!", b"longer"):
+        ask(traces, HeartbeatRequest(), 4, frame).answered(None)
+    small, large = trace.after(0)["events"]
+    assert "withheld" not in small
+    assert large["withheld"] == {"request": "its 6 bytes are more than 5"}
+    assert "requestBytes" not in large
+
+
+def test_the_oldest_go_where_all_that_is_kept_is_much(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 40)
+    trace = kept(traces)
+    for _ in range(12):
+        ask(traces, HeartbeatRequest(), 4, b"three").answered(None)  # eight in base64
+    found = trace.after(0)
+    assert [event["number"] for event in found["events"]] == [8, 9, 10, 11, 12]
+    assert found["dropped"] == 7

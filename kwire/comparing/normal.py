@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
 from kwire.codecs.primitives import ZERO_UUID, Message, Struct
 from kwire.codecs.uuids import uuid_text
-from kwire.conformance.wire.allowed import ITEMS, TEXTS, Rule, rules_of
+from kwire.comparing.rules import ITEMS, TEXTS, Rule, rules_of
 
 Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
 
