@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_groups import ListedGroup
@@ -30,13 +30,15 @@ from kwire.codecs.primitives import ZERO_UUID
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups import offsets, txn_offsets
 from kwire.groups.classic.kind import Classic
+from kwire.groups.classic.records import GROUP_METADATA
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.group import Group
 from kwire.groups.kind import Groups, Kind
 from kwire.groups.limits import GroupLimits
 from kwire.groups.offsets import Offsets
-from kwire.groups.record_format import KeyedRecord
+from kwire.groups.record_format import VERSION, KeyedRecord
 from kwire.groups.records import (
+    OFFSET_COMMIT,
     SHARE_GROUP,
     STREAMS_GROUP,
     OffsetCommit,
@@ -57,6 +59,12 @@ UNKNOWN_GROUP_IS_NOT_FOUND_SINCE = 9  # OffsetCommit
 
 class GroupMachine:
     """See the module."""
+
+    replaced_keys: ClassVar[tuple[bytes, ...]] = (
+        VERSION.pack(OFFSET_COMMIT),
+        VERSION.pack(GROUP_METADATA),
+    )
+    """Of a committed offset, and of a classic group as it stands; other kinds' build on another."""
 
     def __init__(self, limits: GroupLimits, surroundings: Surroundings = NOWHERE) -> None:
         self.limits = limits

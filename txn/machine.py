@@ -12,6 +12,7 @@ gives the outbox what was not completed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.describe_transactions import TopicData
@@ -24,7 +25,7 @@ from kwire.txn.init_producer_id import Initialization
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.listing import TransactionFilter
 from kwire.txn.producer_ids import ProducerIds
-from kwire.txn.records import TransactionRecord, decode
+from kwire.txn.records import KEY_PREFIX, TransactionRecord, decode
 from kwire.txn.timers import AbortTimer, ExpiryTimer, Timer
 from kwire.txn.transaction import (
     EPOCH_BUMP,
@@ -46,6 +47,9 @@ class TransactionMachine:
     `outbox` is a ticket of the runtime's kind that is resolved with Markers, many times.  Producer
     ids are taken from `producer_ids`, which whoever calls an operation keeps in stock.
     """
+
+    replaced_keys: ClassVar[tuple[bytes, ...]] = (KEY_PREFIX,)
+    """Each record says all of its transactional id."""
 
     def __init__(
         self, limits: TransactionLimits, producer_ids: ProducerIds, outbox: Ticket

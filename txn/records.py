@@ -39,7 +39,7 @@ _TAIL = struct.Struct(">qqBBBqBBh")
 the client's transaction version."""
 _SHORT = 127
 """Whose length and one more fits into a single byte."""
-_KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
+KEY_PREFIX = _VERSION.pack(TRANSACTION_LOG)
 _VALUE_PREFIX = _VERSION.pack(VALUE_VERSION)
 
 
@@ -55,7 +55,7 @@ class TransactionRecord:
     transaction: Transaction | None
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        key = _KEY_PREFIX + TransactionLogKey(self.transactional_id).encode(0)
+        key = KEY_PREFIX + TransactionLogKey(self.transactional_id).encode(0)
         if self.transaction is None:
             return key, None
         value = _plain_value(self.transaction)

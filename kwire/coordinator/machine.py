@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from kwire.coordinator.effects import Effects
 
@@ -22,6 +22,12 @@ TimerT = TypeVar("TimerT", contravariant=True)
 
 class Machine(Protocol[RecordT, EffectsT, TimerT]):
     """kwire.groups.machine and kwire.txn.machine are two."""
+
+    replaced_keys: ClassVar[tuple[bytes, ...]]
+    """How keys begin of which a record with a value makes all that came before it needless.
+
+    That may then be left out where records are replayed, as compaction does.
+    """
 
     def decode(self, key: bytes | None, value: bytes | None) -> RecordT | None:
         """The record of these bytes; None if it is of no kind that this machine knows.

@@ -26,6 +26,7 @@ from kwire.codecs.errors import ErrorCode
 from kwire.coordinator.driver import AnyEffects, Driver
 from kwire.coordinator.effects import Ticket, TimerKey
 from kwire.coordinator.machine import Machine
+from kwire.coordinator.replaying import Ended, Held, Slice
 from kwire.coordinators.promise import Promise
 from kwire.log import LogError, Origin, Verification
 from kwire.partitions.partition import Partition
@@ -33,7 +34,7 @@ from kwire.timers import Timer, Timers
 
 log = logging.getLogger("kwire.coordinators.runtime")
 
-LOAD_SLICE_BYTES = 64 * 1024
+LOAD_SLICE_BYTES = 256 * 1024
 """How much is replayed between two checkpoints: some milliseconds of decoding."""
 
 _BATCH_OVERHEAD_BYTES = 128
@@ -236,7 +237,7 @@ class Shard(Driver[M]):
             self.happen(effects)
 
     async def _replay(self) -> int:
-        partition, applied = self.partition, 0
+        partition, seen = self.partition, 0
         offset = partition.log_start_offset
         while self.state is ShardState.LOADING and offset < partition.log_end_offset:
             region = partition.read(
@@ -247,36 +248,25 @@ class Shard(Driver[M]):
             )
             if region is None:
                 break
-            data = region.read()
-            before = offset
-            for position, header in batches.iter_batches(data):
-                offset = header.last_offset + 1
-                if header.is_control:
-                    self._replay_marker(data, position, header.producer_id)
-                else:
-                    applied += self._apply_batch(data, position, header.producer_id)
-            if offset <= before:
-                raise CorruptBatch(f"no batch at offset {before}")
+            found = Slice(region.read(), self.machine.replaced_keys)
+            for each in found:
+                self._replay_one(each)
+            if found.end_offset <= offset:
+                raise CorruptBatch(f"no batch at offset {offset}")
+            offset = found.end_offset
+            seen += found.records
             await trio.lowlevel.checkpoint()
-        return applied
+        return seen
 
-    def _replay_marker(self, data: bytes, position: int, producer_id: int) -> None:
-        for raw in batches.records(data, position):
-            marker = batches.read_marker(raw)
-            if marker is not None:
-                commit = marker.kind is batches.ControlType.COMMIT
-                self.follow_marker(producer_id, commit=commit)
-
-    def _apply_batch(self, data: bytes, position: int, producer_id: int) -> int:
-        applied = 0
-        for raw in batches.records(data, position):
-            record = self.machine.decode(raw.key, raw.value)
-            if record is None:
-                log.debug("%s: record at offset %d is of no known type", self, raw.offset)
-                continue
-            self.apply(record, producer_id)
-            applied += 1
-        return applied
+    def _replay_one(self, each: Held | Ended) -> None:
+        if isinstance(each, Ended):
+            self.follow_marker(each.producer_id, commit=each.commit)
+            return
+        record = self.machine.decode(each.key, each.value)
+        if record is None:
+            log.debug("%s: a record of no known type, %r", self, each.key)
+        else:
+            self.apply(record, each.producer_id)
 
     def close(self) -> None:
         """The partition is led here no longer: tell who waits, forget the rest."""

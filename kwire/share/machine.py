@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinator import effects as coordinator
@@ -67,6 +67,9 @@ class _Kept:
 
 class ShareStateMachine:
     """See the module.  `updates_per_snapshot`: how often only what changed is written."""
+
+    replaced_keys: ClassVar[tuple[bytes, ...]] = ()
+    """An update says what changed since the record before it."""
 
     def __init__(self, image: Callable[[], ClusterImage], updates_per_snapshot: int) -> None:
         self._image = image

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from kwire.codecs.batches import Record, build
 from kwire.codecs.coordinator_errors import client_error
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinator.driver import AnyEffects, Driver
 from kwire.coordinator.effects import Ticket, TimerKey
 from kwire.coordinator.machine import Machine, MachineRecord
+from kwire.coordinator.replaying import Held, Slice
 
 M = TypeVar("M", bound=Machine[Any, Any, Any])
 RecordT = TypeVar("RecordT", bound=MachineRecord)
@@ -43,9 +45,11 @@ class Simulation(Driver[M], Generic[M, RecordT]):
             self.happen(effects)
 
     def replay_into(self, machine: M) -> M:
-        """Have a machine read the log."""
-        for key, value in self.log:
-            record = machine.decode(key, value)
+        """Have a machine read the log, as a broker does: without what later records replace."""
+        written = [Record(0, self.now_ms, key, value) for key, value in self.log]
+        for each in Slice(bytes(build(written)), machine.replaced_keys) if written else ():
+            assert isinstance(each, Held)
+            record = machine.decode(each.key, each.value)
             assert record is not None, "what is written can be read"
             machine.apply(record)
         return machine
