@@ -1,8 +1,9 @@
 """The order of the test files: drawn from the run's seed, and such that all workers end together.
 
 A worker of xdist takes the next file when it has done its last (`--dist loadfile`).  Whoever takes
-a long one at the end works on alone, so those that start Java or Spark come within the first part,
-at any place of it, and the last part is of short ones only.
+a long one at the end works on alone, so those that start Java or Spark, or hold a test that is
+marked as slow, come within the first part, at any place of it, and the last part is of short ones
+only.
 
 Files whose tests use a Spark session are two pieces of work, each as a whole for one worker: a
 session that starts, and Java code that is compiled, once a worker cost as much as a tenth of the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
@@ -54,6 +55,12 @@ def test_the_files_on_a_session_are_those_whose_tests_use_one(
         used[file] = used.get(file, False) or "spark" in getattr(item, "fixturenames", ())
     on_one = {file for file, is_used in used.items() if is_used}
     assert {file for file in used if piece_of(file) in SESSIONS} == on_one
+
+
+def test_the_collector_leaves_alone_what_was_collected() -> None:
+    """It runs again, and what the tests are made of is none of its business."""
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
 
 
 def collected(*arguments: str) -> list[str]:

@@ -29,6 +29,7 @@ from kwire.client.acls import (
 )
 from kwire.client.cluster import Cluster
 
+pytestmark = pytest.mark.slow
 WAIT_S = 120
 """Nothing takes a second of it; the machine may be at work on other things."""
 READY = re.compile(r"broker (\d+) is ready at localhost:(\d+), process (\d+)")
