@@ -131,10 +131,12 @@ class Nemesis:
             broker.kill()
 
     def _spawn(self, number: int) -> None:
-        broker = self._brokers[number]
-        if not broker.running:
-            (self._starved.add if number in self._full else self._starved.discard)(number)
-            broker.spawn()
+        if self._brokers[number].running:
+            return
+        for each, broker in self._brokers.items():
+            if each == number or (self._is_shared and not broker.running):  # all dead ones start
+                (self._starved.add if each in self._full else self._starved.discard)(each)
+        self._brokers[number].spawn()
 
     def _revive(self, number: int) -> None:
         """Start a broker that has ended by itself."""
@@ -333,8 +335,11 @@ class Nemesis:
     def _all_but(self, victim: int) -> list[int]:
         """Whom a broker has a network to."""
         others = [number for number in self._brokers if number != victim]
-        is_shared = isinstance(self._members.cluster, SharedClusterProcess)
-        return others if is_shared else [*others, THE_ZOOKEEPER]
+        return others if self._is_shared else [*others, THE_ZOOKEEPER]
+
+    @property
+    def _is_shared(self) -> bool:
+        return isinstance(self._members.cluster, SharedClusterProcess)
 
     # -- the rest
 
