@@ -47,7 +47,7 @@ TABLE_SIZE = 16
 LOAD = 0.75
 _CROWDED_BUCKET = 8
 _CROWDED_TABLE = 64
-"""A smaller table with so many keys in one bucket grows; a larger one makes a tree of them."""
+"""A smaller table with more keys in one bucket grows; a larger one makes a tree of them."""
 
 
 class HashTable(Generic[K]):
@@ -91,6 +91,10 @@ class HashTable(Generic[K]):
         return iter(sorted(keys, key=lambda key: (keys[key][0] & mask, keys[key][1])))
 
     def add(self, key: K, *, in_front: bool = False) -> None:
+        """`in_front`: by `computeIfAbsent`, which has a full table grow before it looks for the
+        key, not behind it, and finds a bucket crowded with one key less."""
+        if in_front:
+            self._grow_when_full()
         if key in self._keys:
             return
         value = self._hash(key) & 0xFFFFFFFF
@@ -99,8 +103,12 @@ class HashTable(Generic[K]):
         self._keys[key] = spread, -self._came if in_front else self._came
         bucket = spread & (self._size - 1)
         crowd = self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
-        if crowd > _CROWDED_BUCKET and self._size < _CROWDED_TABLE:
+        if crowd > _CROWDED_BUCKET - in_front and self._size < _CROWDED_TABLE:
             self._double()
+        if not in_front:
+            self._grow_when_full()
+
+    def _grow_when_full(self) -> None:
         if len(self._keys) > self._size * LOAD:
             self._double()
 

@@ -198,7 +198,10 @@ class AssignedScript:
 
     def _consumer(self, words: list[str], given: Words) -> list[str]:
         member, version = words[0], int(given.pop("v", 1))
-        caller = ConsumerCaller(given.pop("client", member), given.pop("host", "/host"))
+        known = None if "may" not in given else set(_list(given.pop("may")))
+        may_describe = None if known is None else known.__contains__
+        client_id, host = given.pop("client", member), given.pop("host", "/host")
+        caller = ConsumerCaller(client_id, host, may_describe)
         fields = self._fields("consumer", words, given)
         request = ConsumerGroupHeartbeatRequest(**fields)
         refusal = of_consumers.refused(request, version, ASSIGNORS)

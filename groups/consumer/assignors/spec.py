@@ -79,7 +79,7 @@ class Draft:
         if partitions is None:
             size = TABLE_SIZE if expected is None else table_size(int(expected / LOAD + 1))
             partitions = self._topics[topic_id] = HashTable(integer_hash, size=size)
-            self._order.add(topic_id, in_front=True)
+        self._order.add(topic_id, in_front=True)
         partitions.add(partition)
 
     def remove(self, topic_id: bytes, partition: int) -> None:

@@ -1,0 +1,74 @@
+"""Tables are walked, and queues polled, as Java's own are (Tables.java asks Java 17)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kwire.groups.java import TABLE_SIZE, HashTable, integer_hash, table_size
+from kwire.groups.java_queue import PriorityQueue
+from tests.kafkas_classes import asked, kept
+
+TABLES = Path(__file__).with_name("Tables.java")
+ANSWERS = Path(__file__).parent / "data" / "tables-17.txt"
+
+
+def check(line: str) -> None:
+    kind, *told, answer = line.split("|")
+    found = ASKED[kind](*told)
+    assert found == [int(each) for each in answer.split()], line
+
+
+def walked(capacity: str, steps: str) -> list[int]:
+    size = table_size(int(capacity)) if capacity else TABLE_SIZE
+    table: HashTable[int] = HashTable(integer_hash, size=size)
+    keys = set()
+    for what, key in ((step[0], int(step[1:])) for step in steps.split()):
+        if what == "-":
+            table.discard(key)
+            keys.discard(key)
+        else:
+            table.add(key, in_front=what == "^")
+            keys.add(key)
+        assert len(table) == len(keys)
+        assert (key in table) == (key in keys)
+    return list(table)
+
+
+def copied(keys: str) -> list[int]:
+    return list(HashTable.of_collection(integer_hash, map(int, keys.split())))
+
+
+def polled(steps: str) -> list[int]:
+    weights: list[int] = []
+    queue: PriorityQueue[int] = PriorityQueue(weights.__getitem__)
+    out = []
+    for step in steps.split():
+        if step == "-":
+            first = queue.poll()
+            assert first is not None
+            out.append(first)
+        else:
+            weights.append(int(step))
+            queue.add(len(weights) - 1)
+        assert len(queue) == len(weights) - len(out)
+    assert queue.poll() is None
+    return out
+
+
+ASKED: dict[str, Callable[..., list[int]]] = {"map": walked, "set": copied, "queue": polled}
+
+
+def test_as_they_were_kept() -> None:
+    for line in kept(ANSWERS):
+        check(line)
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_as_they_are_now(rng: random.Random) -> None:
+    for line in asked(TABLES, rng):
+        check(line)
