@@ -1,4 +1,4 @@
-"""Scenarios of groups whose coordinator assigns, in assigned_scripts/: all that a request brings.
+"""Scenarios of groups of all kinds, in told_scripts/: all that a request brings.
 
 Under each line stand the replies, whole; then the records that were appended (`+`), the timers that
 were set or ended (`@`) and what the operator is told (`#`).  Fields are those of the messages; one
@@ -10,7 +10,7 @@ second machine that has read the log knows the same groups.
     consumer|share|streams MEMBER [joins] [FIELD=VALUE ...]
     describe-consumer|describe-share|describe-streams [GROUP]    listed
     answered [badly]    alter TOPIC:PARTITION=OFFSET ...    forget TOPIC ...    forgotten    known
-    restart    append ERROR|ok
+    restart    append ERROR|ok    marker commit|abort
 
 and the lines of `conformance.group_script`.  Heartbeats are of the epoch that the member was told
 last, and as its client id the member's name; `epoch=` and `group=` say another.
@@ -52,7 +52,7 @@ from tests.groups.simulation import GroupSimulation
 from tests.groups.streams.simulation import AT_ONCE as STREAMS
 from tests.groups.streams.simulation import copying, counting
 
-SCRIPTS = sorted((Path(__file__).parent / "assigned_scripts").glob("*.txt"))
+SCRIPTS = sorted((Path(__file__).parent / "told_scripts").glob("*.txt"))
 GROUP_ID = "G"
 LIMITS = GroupLimits(group_initial_rebalance_delay_ms=0)
 ASSIGNORS = ("uniform", "range")
@@ -91,7 +91,7 @@ class Watched(GroupSimulation):
             super().set_timers([(key, timer, delay_ms)])
 
 
-class AssignedScript:
+class ToldScript:
     """See the module."""
 
     def __init__(self) -> None:
@@ -169,6 +169,9 @@ class AssignedScript:
     def _restart(self, _: list[str], __: Words) -> None:
         self.asked.clear()
         self.simulation.restart(self.simulation.limits)
+
+    def _marker(self, words: list[str], _: Words) -> None:
+        self.simulation.end_transaction(7, commit=words == ["commit"])
 
     def _append(self, words: list[str], _: Words) -> None:
         self.simulation.append_error = None if words == ["ok"] else ErrorCode[words[0]]
@@ -338,18 +341,18 @@ def _numbers(text: str) -> list[int]:
     return [int(each) for each in text.split("+")]
 
 
-def _owned(script: AssignedScript, text: str) -> list[TopicPartitions]:
+def _owned(script: ToldScript, text: str) -> list[TopicPartitions]:
     topics = script.surroundings.image.topics
     places = (each.partition(":") for each in _list(text))
     return [TopicPartitions(topics[name].id, _numbers(these)) for name, _, these in places]
 
 
-def _tasks(__: AssignedScript, text: str) -> list[streams.TaskIds]:
+def _tasks(__: ToldScript, text: str) -> list[streams.TaskIds]:
     places = (each.partition(":") for each in _list(text))
     return [streams.TaskIds(name, _numbers(these)) for name, _, these in places]
 
 
-def _topology(__: AssignedScript, text: str) -> streams.Topology:
+def _topology(__: ToldScript, text: str) -> streams.Topology:
     name, _, epoch = text.partition(":")
     return {"copying": copying, "counting": counting, "mixed": mixed}[name](int(epoch or 0))
 
@@ -376,17 +379,17 @@ def mixed(epoch: int = 0) -> streams.Topology:
     )
 
 
-def _endpoint(__: AssignedScript, text: str) -> streams.Endpoint:
+def _endpoint(__: ToldScript, text: str) -> streams.Endpoint:
     host, _, port = text.partition(":")
     return streams.Endpoint(host, int(port))
 
 
-def _tags(__: AssignedScript, text: str) -> list[streams.KeyValue]:
+def _tags(__: ToldScript, text: str) -> list[streams.KeyValue]:
     pairs = (each.partition(":") for each in _list(text))
     return [streams.KeyValue(key, value) for key, _, value in pairs]
 
 
-Read = Callable[[AssignedScript, str], Any]
+Read = Callable[[ToldScript, str], Any]
 
 FIELDS: dict[str, tuple[str, Read]] = {
     "instance": ("instance_id", lambda _, text: text),
@@ -420,4 +423,4 @@ JOINS = {
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_script(path: Path, check_script: CheckScript) -> None:
-    check_script(path, AssignedScript().run)
+    check_script(path, ToldScript().run)
