@@ -37,6 +37,13 @@ log = logging.getLogger("kwire.coordinators.runtime")
 LOAD_SLICE_BYTES = 256 * 1024
 """How much is replayed between two checkpoints: some milliseconds of decoding."""
 
+SEGMENT_BYTES_MAX = 16 * 1024 * 1024
+"""A longer segment is not appended to, whatever `segment.bytes` says (Kafka's is 100 MB).
+
+The cleaner takes no segment that is appended to, and after a kill all of it is checked and then
+replayed: about half a second for as much as this.
+"""
+
 _BATCH_OVERHEAD_BYTES = 128
 _RECORD_OVERHEAD_BYTES = 32
 """More than header, lengths and deltas take, so that an estimate of a batch is never too small."""
@@ -131,6 +138,8 @@ class Shard(Driver[M]):
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> None:
+        if self.partition.log.segments.active.size_bytes > SEGMENT_BYTES_MAX:
+            self.partition.log.roll(now_ms)
         self.partition.append(
             batch,
             now_ms=now_ms,

@@ -341,11 +341,27 @@ class _Loader:
         if unflushed:
             self._recover(unflushed)
         end = self._settle()
-        replay.rebuild(
-            self.producers, self.snapshots, self.segments, self.log_start_offset, end, self.now_ms
-        )
+        if unflushed and self._knows_producers(end):
+            self.snapshots.take(self.producers)
+        else:
+            replay.rebuild(
+                self.producers,
+                self.snapshots,
+                self.segments,
+                self.log_start_offset,
+                end,
+                self.now_ms,
+            )
         self.epochs.flush()
         return end
+
+    def _knows_producers(self, end: int) -> bool:
+        """Whether the scan came to the end of a log of which nothing was deleted before its start.
+
+        Then it has seen all that another walk over the same batches would tell of producers.
+        """
+        begins = self.log_start_offset <= self.segments.first.base_offset
+        return begins and self.producers.end_offset == end
 
     def _recover(self, unflushed: list[Segment]) -> None:
         first, start = self.segments.first.base_offset, unflushed[0].base_offset

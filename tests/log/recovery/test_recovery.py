@@ -174,6 +174,17 @@ def test_a_clean_stop_that_was_none_is_recovered(killed: Path, open_log: OpenLog
     assert log.log_end_offset == 21
 
 
+def test_a_producers_last_five_batches_are_known_again(
+    killed: Path, open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    """Whichever of them it sends again: the scan has seen them all, in whatever segment."""
+    log = open_log(SMALL)
+    for number, offset in ((9, 19), (5, 11)):
+        again = make_batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number)
+        appended = log.append(again, leader_epoch=3, now_ms=NOW_MS)
+        assert (appended.first_offset, log.log_end_offset) == (offset, 22)
+
+
 def test_the_recovery_point_moves_with_a_flush_only(killed: Path, open_log: OpenLog) -> None:
     log = open_log(SMALL, recovery_point=7)
     assert log.recovery_point == 7
