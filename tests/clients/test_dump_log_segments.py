@@ -125,13 +125,14 @@ def test_every_record_of_every_segment_is_read(java_class: JavaClass, data_dir: 
 def test_indexes_agree_with_their_segments(java_class: JavaClass, data_dir: Path) -> None:
     indexes = files(data_dir, "codecs-0", ".index")
     time_indexes = files(data_dir, "codecs-0", ".timeindex")
-    sane = dump(java_class, indexes + time_indexes, "--index-sanity-check")
-    assert sane.count("passed sanity check") == len(indexes) + len(time_indexes)
+    of_groups = files(data_dir, "__consumer_offsets-0", "index")
+    everything = indexes + time_indexes + of_groups
+    sane = dump(java_class, everything, "--index-sanity-check")
+    assert sane.count("passed sanity check") == len(everything)
     checked = dump(java_class, indexes, "--verify-index-only")
     assert checked.count("Dumping") == len(indexes)
-    entries = dump(java_class, indexes)
+    entries = dump(java_class, indexes + time_indexes)
     assert len(re.findall(r"^offset: \d+ position: \d+", entries, re.M)) > len(indexes)
-    entries = dump(java_class, time_indexes)
     assert len(re.findall(r"^timestamp: \d+ offset: \d+", entries, re.M)) >= len(time_indexes)
 
 
@@ -147,8 +148,6 @@ def test_the_offsets_topic_is_decoded(java_class: JavaClass, data_dir: Path) -> 
     assert f'"group":"{GROUP}","topic":"codecs","partition":0' in text
     assert '"offset":33' in text
     assert '"protocolType":"consumer"' in text
-    indexes = files(data_dir, "__consumer_offsets-0", "index")
-    dump(java_class, indexes, "--index-sanity-check")
 
 
 def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None:
@@ -161,9 +160,8 @@ def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None
 
 
 def test_markers_and_aborted_transactions_are_read(java_class: JavaClass, data_dir: Path) -> None:
-    segments = files(data_dir, "transactions-0", ".log")
-    text = dump(java_class, segments, "--deep-iteration")
+    logs, indexes = (files(data_dir, "transactions-0", suffix) for suffix in (".log", ".txnindex"))
+    text = dump(java_class, logs + indexes, "--deep-iteration")
     assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT"]
     assert text.count("isTransactional: true") == 5
-    index = dump(java_class, files(data_dir, "transactions-0", ".txnindex"))
-    assert re.search(r"producerId: \d+ firstOffset: 2 lastOffset: 3", index)
+    assert re.search(r"producerId: \d+ firstOffset: 2 lastOffset: 3", text)

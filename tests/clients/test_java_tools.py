@@ -52,9 +52,8 @@ def test_console_producer_and_consumer_commit_and_resume(
 ) -> None:
     create_topic(bootstrap, unique)
     consume = [CONSUMER, "--topic", unique, "--group", unique, "--from-beginning"]
-    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\n")
+    tool(PRODUCER, "--topic", unique, stdin="one\ntwo\nthree\nfour\n")
     assert lines(tool(*consume, "--max-messages", 2)) == ["one", "two"]
-    tool(PRODUCER, "--topic", unique, stdin="four\n")
     assert lines(tool(*consume, "--max-messages", 2)) == ["three", "four"]
 
 
@@ -141,9 +140,8 @@ def test_offsets_log_dirs_and_deleted_records(
     plan.write_text(json.dumps({"partitions": [partition], "version": 1}))
     deleted = tool(f"{TOOLS}.DeleteRecordsCommand", "--offset-json-file", plan)
     assert f"partition: {unique}-0\tlow_watermark: 2" in deleted
-    shell = f"{TOOLS}.GetOffsetShell"
-    for time, offset in [("-2", 2), ("-1", 3)]:
-        assert lines(tool(shell, "--topic", unique, "--time", time)) == [f"{unique}:0:{offset}"]
+    first = tool(f"{TOOLS}.GetOffsetShell", "--topic", unique, "--time", "-2")
+    assert lines(first) == [f"{unique}:0:2"]
     shown = lines(tool(f"{TOOLS}.LogDirsCommand", "--describe", "--topic-list", unique))[-1]
     (broker,) = json.loads(shown)["brokers"]
     (log_dir,) = broker["logDirs"]

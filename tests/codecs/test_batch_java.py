@@ -14,6 +14,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.mark.java
 @pytest.mark.slow
+@pytest.mark.long
 def test_golden_batches_are_those_of_java() -> None:
     classpath = f"{apache_kafka.libs()}/*"
     command = [str(java.executable()), "-cp", classpath, str(GOLDEN / "WriteBatches.java")]

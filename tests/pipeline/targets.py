@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow
+import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
@@ -28,6 +29,11 @@ SCHEMA = pyarrow.schema(
     ]
 )
 """Of Spark's Kafka source."""
+
+on_both = pytest.mark.parametrize(
+    "target", ["kwire", pytest.param("apache", marks=pytest.mark.java)], indirect=True
+)
+"""A test of what the coordinator of transactions decides, on either broker for every change."""
 
 PATIENCE_S = 180.0
 SMALL = Bounds(records=10, patience_s=PATIENCE_S)

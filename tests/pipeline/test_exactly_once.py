@@ -43,6 +43,7 @@ from tests.pipeline.targets import (
     batch,
     create,
     numbered,
+    on_both,
 )
 
 pytestmark = [pytest.mark.slow]
@@ -119,6 +120,7 @@ list(writer.write(batches, Plan()))
 """
 
 
+@on_both
 def test_a_writer_that_is_killed_in_a_transaction_leaves_nothing_of_it(target: Target) -> None:
     rows = numbered(45)
     batches = [batch(target.topic, 0, range(start, start + 5), rows) for start in range(0, 45, 5)]
@@ -144,6 +146,7 @@ def test_a_zombie_commits_nothing_any_more(target: Target) -> None:
     assert target.records() == rows
 
 
+@on_both
 def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +167,7 @@ def test_a_zombie_that_wrote_and_did_not_commit_is_cut_off(
     assert target.records() == rows
 
 
+@on_both
 def test_what_a_killed_writer_left_open_is_released(target: Target) -> None:
     rows = numbered(20)
     client = Client(
@@ -191,6 +195,7 @@ def usurp(target: Target, client: Client) -> None:
     Producer(settings).init_transactions(PATIENCE_S)
 
 
+@on_both
 def test_a_transaction_that_the_coordinator_gave_up_is_written_anew(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +223,7 @@ def test_a_record_that_is_too_large_is_told(target: Target) -> None:
         target.write(rows, bounds=WHOLE)
 
 
+@on_both
 def test_batches_are_made_small_enough_for_the_topic(target: Target) -> None:
     topic = NewTopic(f"{target.topic}-small", 1, config={"max.message.bytes": "2000"})
     create(target, topic)
@@ -282,6 +288,7 @@ def told(runs: list[Run]) -> dict[int, int]:
     return {run.source + n: run.target + n for run in runs for n in range(run.records)}
 
 
+@on_both
 def test_the_map_tells_where_each_record_went(target: Target, rng: random.Random) -> None:
     rows, offsets = numbered(100), offsets_with_gaps(rng, 100)
     target.write(rows, offsets, mapped=True)

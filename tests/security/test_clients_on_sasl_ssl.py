@@ -116,7 +116,9 @@ def test_aiokafka(secured: SaslSsl, mechanism: str, unique: str) -> None:
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
+@pytest.mark.parametrize(
+    "mechanism", [pytest.param("SCRAM-SHA-512", marks=pytest.mark.long), "OAUTHBEARER"]
+)
 def test_java_tools(
     secured: SaslSsl,
     mechanism: str,
@@ -125,7 +127,10 @@ def test_java_tools(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A topic made, written and read; Java's client must be told that it may read the token."""
+    """A topic made, written and read; Java's client must be told that it may read the token.
+
+    With SCRAM-SHA-512 Spark's Java clients write and read for every change (test_secured.py).
+    """
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={secured.token.as_uri()}"
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", allowed)
     properties = write_properties(tmp_path / "client.properties", java(secured, mechanism))

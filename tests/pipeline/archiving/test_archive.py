@@ -204,7 +204,7 @@ class Reader(threading.Thread):
                 if sorted(found) != list(range(len(found))):
                     self.faults.append(f"{place}: {len(found)} records, not the first ones")
             self.reads += 1
-            self.stop.wait(0.02)  # what it reads while nothing happens is time for others
+            self.stop.wait(0.05)  # what it reads while nothing happens is time for others
 
 
 def test_a_continuous_run_shows_readers_only_whole_files_each_record_once(bench: Bench) -> None:

@@ -195,11 +195,11 @@ def test_parts_may_be_left_out(spark: SparkSession, left: Planter) -> None:
 def test_clusters_are_compared(
     spark: SparkSession, left: Planter, apache_kafka: ApacheKafkaNode
 ) -> None:
+    """All that is there is the same but for one record, which is there twice."""
     other = Planter(apache_kafka.bootstrap, left.now_ms)
     other.create("copy")
     made = records(left.now_ms, COUNT)
     other.put("copy", made)
-    assert counts(compared(spark, left, other, "copy")) == {}
     other.put("copy", numbered([made[0]]))
     found = compared(spark, left, other, "copy")
     assert counts(found) == {"doubled": 1}

@@ -147,6 +147,7 @@ def change_configs(bootstrap: str, topic: str, changes: dict[str, str | None]) -
     asked.incremental_alter_configs([resource])[resource].result()
 
 
+@pytest.mark.long
 def test_a_mirror_that_is_stopped_anywhere_goes_on_there(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic, 2)
     written = 100

@@ -95,12 +95,10 @@ def test_what_was_archived_comes_back_as_it_was_and_once(bench: Bench) -> None:
     assert settings(bench.bootstrap, bench.target)["retention.ms"] == "-1"
     found = topic_rows(bench.bootstrap, bench.target)
     assert bare(found) == bare(bench.rows())
-    again = bench.replay()
-    assert (again.records, again.there, again.created) == (0, 300, [])
     produce(bench.bootstrap, bench.topic, rows(30, 3, start=300))
     bench.archive()
     more = bench.replay()
-    assert (more.records, more.there) == (30, 300)
+    assert (more.records, more.there, more.created) == (30, 300, [])
     found = topic_rows(bench.bootstrap, bench.target)
     assert bare(found) == bare(bench.rows())
     assert bench.replay(name="once-more").records == 330

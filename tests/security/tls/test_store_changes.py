@@ -158,6 +158,7 @@ def test_why_it_is_not(setter: Setter) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.long
 def test_apache_kafka_takes_and_refuses_the_same(tmp_path: Path) -> None:
     port, controller = free_port(), free_port()
     given = settings(tmp_path / "stores", port)
