@@ -151,7 +151,7 @@ class Connection:
     def receive(self, timeout_s: float | None = None) -> Any:  # noqa: ANN401 - as `call`
         """The reply to the oldest request on its way."""
         pending = self._pending[0]
-        frame = self._receive_frame(self.timeout_s if timeout_s is None else timeout_s)
+        frame = self.receive_frame(self.timeout_s if timeout_s is None else timeout_s)
         self._pending.popleft()
         try:
             header_version = response_header_version(pending.api_key, pending.version)
@@ -215,15 +215,20 @@ class Connection:
             client_id=self._client_id,
         ).encode(request_header_version(api_key, version))
         body = request.encode(version)
-        try:
-            self._socket.settimeout(self.timeout_s)
-            self._socket.sendall(b"".join((_SIZE.pack(len(header) + len(body)), header, body)))
-        except OSError as error:
-            raise self._lost(error) from error
+        self.send_frame(header + body)
         if replied:
             self._pending.append(Pending(self._next_correlation_id, api_key, version))
 
-    def _receive_frame(self, timeout_s: float) -> bytearray:
+    def send_frame(self, frame: bytes) -> None:
+        """Send a request that is encoded already, its header too: `receive_frame` is its reply."""
+        try:
+            self._socket.settimeout(self.timeout_s)
+            self._socket.sendall(b"".join((_SIZE.pack(len(frame)), frame)))
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive_frame(self, timeout_s: float) -> bytearray:
+        """The next reply as it comes, from its header on."""
         deadline = time.monotonic() + timeout_s
         try:
             (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))

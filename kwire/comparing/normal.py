@@ -36,7 +36,7 @@ def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
 
 
 class Normaliser:
-    """Keeps which ids one broker has given during one case."""
+    """Keeps which ids one broker has given during one case, or one trace."""
 
     def __init__(
         self,
@@ -46,8 +46,10 @@ class Normaliser:
         common_keys: Set[int],
         shared_prefix: str = "",
     ) -> None:
+        """`prefix` begins the names of what is a case's own; without one everything is."""
         self._prefixes = [p for p in (prefix, shared_prefix) if p]
-        self._node_id = node_id
+        self.node_id = node_id
+        """Of the broker that answers."""
         self._topics = topics
         self._common_keys = common_keys
         self._ids: dict[str, dict[Any, str]] = {}
@@ -104,6 +106,8 @@ class Normaliser:
         return repr(tree)
 
     def _is_own(self, item: Struct) -> bool:
+        if not self._prefixes:
+            return True
         name = str(getattr(item, item.__slots__[0], ""))
         for attribute in ("name", "topic", "group_id", "resource_name"):
             if hasattr(item, attribute):
@@ -121,7 +125,7 @@ class Normaliser:
             case Rule.SIGN:
                 return "positive" if value > 0 else "none" if value < 0 else 0
             case Rule.NODE:
-                return "self" if value == self._node_id else value
+                return "self" if value == self.node_id else value
             case Rule.ID:
                 return self._id(kind, value)
         raise AssertionError(f"{rule} is for lists")

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
 
 from kwire.snapshots.kept import SnapshotError
 from kwire.testing.clock import Clock
@@ -34,6 +34,9 @@ from kwire.testing.snapshots import Snapshot, as_snapshot
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
 from kwire.testing.traces import Trace
 from kwire.testing.values import Path as AnyPath
+
+if TYPE_CHECKING:
+    from kwire.testing.replaying import Outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -364,6 +367,15 @@ class Kafka(Contents, Startable):
             bytes=keep_bytes or None,
         )
         return Trace(self.control, which)
+
+    def replay(self, file: AnyPath, *, pace: str = "answers", patience_s: float = 0.0) -> Outcome:
+        """Send the requests again that `Trace.save` has written, and compare the answers.
+
+        See kwire.testing.replaying.  Raises DamagedTrace, OSError, ClientError.
+        """
+        from kwire.testing.replaying import replay
+
+        return replay(file, self.bootstrap, pace=pace, patience_s=patience_s)
 
 
 def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:

@@ -1,0 +1,132 @@
+"""What a replay has found, for programs and for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from kwire.codecs.errors import ErrorCode
+from kwire.comparing.differences import Difference
+from kwire.comparing.normal import Tree
+from kwire.testing.replaying.recording import Recorded
+
+SHOWN_VALUE_CHARACTERS_MAX: Final = 200
+SHOWN_DIFFERENCES_MAX: Final = 20
+"""Of one answer, for people: where a list is another, each of its items may be."""
+
+
+class Differing(NamedTuple):
+    """A request whose answer is not the recorded one."""
+
+    request: Recorded
+    differences: tuple[Difference, ...]
+
+
+class Left(NamedTuple):
+    """A request that was not sent, or whose answer was not compared, and why."""
+
+    request: Recorded
+    why: str
+
+
+@dataclass
+class Outcome:
+    """Requests by what became of them."""
+
+    sent: int = 0
+    compared: int = 0
+    lacking: int = 0
+    """How many requests the trace had seen and does not hold."""
+    differing: list[Differing] = field(default_factory=list)
+    unsent: list[Left] = field(default_factory=list)
+    uncompared: list[Left] = field(default_factory=list)
+    asked_again: list[Left] = field(default_factory=list)
+    """Those that the broker was not ready for, with its errors."""
+
+    @property
+    def same(self) -> bool:
+        """Whether every answer that was compared is the recorded one."""
+        return not self.differing
+
+    def assert_same(self) -> None:
+        """AssertionError, with the differences, unless it is `same`."""
+        __tracebackhide__ = True  # pytest shows the line of the test
+        assert self.same, str(self)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """The differences, what was left out, and a sentence of how many."""
+        for request, differences in self.differing:
+            yield f"{request}:"
+            for found in differences[:SHOWN_DIFFERENCES_MAX]:
+                yield f"    {in_words(found)}"
+            if len(differences) > SHOWN_DIFFERENCES_MAX:
+                yield f"    and {len(differences) - SHOWN_DIFFERENCES_MAX} more"
+        for title, left in (
+            ("not sent", self.unsent),
+            ("not compared", self.uncompared),
+            ("asked again", self.asked_again),
+        ):
+            yield from (f"{title}: {request}: {why}" for request, why in left)
+        if self.lacking:
+            yield f"the trace lacks {self.lacking} of the requests that it had seen"
+        yield (
+            f"{self.sent} requests sent, {self.compared} answers compared: "
+            f"{self.compared - len(self.differing)} the same, {len(self.differing)} not"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "same": self.same,
+            "sent": self.sent,
+            "compared": self.compared,
+            "lacking": self.lacking,
+            "differing": [
+                {
+                    **_named(request),
+                    "differences": [
+                        {"path": each.path, "recorded": each.left, "now": each.right}
+                        for each in differences
+                    ],
+                }
+                for request, differences in self.differing
+            ],
+            "notSent": [{**_named(request), "why": why} for request, why in self.unsent],
+            "notCompared": [{**_named(request), "why": why} for request, why in self.uncompared],
+            "askedAgain": [{**_named(request), "why": why} for request, why in self.asked_again],
+        }
+
+
+def _named(request: Recorded) -> dict[str, Any]:
+    return {
+        "line": request.line,
+        "api": request.api,
+        "version": request.version,
+        "client": request.client,
+        "connection": request.connection,
+    }
+
+
+def in_words(found: Difference) -> str:
+    """`topics[0].error_code: NONE was recorded, now NOT_COORDINATOR`."""
+    left, right = (_shown(found.path, value) for value in (found.left, found.right))
+    where = f"{found.path}: " if found.path else ""
+    return f"{where}{left} was recorded, now {right}"
+
+
+def _shown(path: str, value: Tree) -> str:
+    if path.endswith("error_code") and isinstance(value, int):
+        return error_name(value)
+    text = value if isinstance(value, str) and not path else json.dumps(value, ensure_ascii=False)
+    cut = SHOWN_VALUE_CHARACTERS_MAX
+    return text if len(text) <= cut else f"{text[:cut]}…"
+
+
+def error_name(code: int) -> str:
+    """The name of an error, or its number where nobody knows it."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
