@@ -47,7 +47,7 @@ def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
 
     Segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
     checkpoints, partition.metadata and meta.properties; of a folder all of these in it.  Records of
-    __consumer_offsets and __transaction_state are decoded.
+    __consumer_offsets, __transaction_state and __share_group_state are decoded.
     """
     _dump(paths, records, as_json)
 
@@ -116,11 +116,18 @@ def _record_reader(path: Path) -> Callable[[Record], Entry]:
         from kwire.txn.records import decode as decode_transaction
 
         return lambda record: _decoded(record, decode_transaction(record.key, record.value))
+    if topic == "__share_group_state":
+        from kwire.share.records import decode as decode_state
+
+        return lambda record: _decoded(record, decode_state(record.key, record.value))
     return _as_text
 
 
 def _decoded(record: Record, decoded: object | None) -> Entry:
-    return _as_text(record) if decoded is None else _plain(decoded)
+    """Its fields, and its type, which of two kinds of records with the same key it is."""
+    if decoded is None or record.key is None:
+        return _as_text(record)
+    return {"type": int.from_bytes(record.key[:2], "big"), **_plain(decoded)}
 
 
 def _as_text(record: Record) -> Entry:

@@ -13,7 +13,14 @@ import pytest
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kwire.codecs.messages.coordinator.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
+from kwire.codecs.messages.coordinator.share_update import (
+    ShareUpdateKey,
+    ShareUpdateValue,
+    StateBatch,
+)
 from kwire.groups.records import OffsetCommit
+from kwire.share.records import Snapshot, Update
 
 GOLDEN = Path(__file__).parents[1] / "log" / "data" / "apache-4.3.1"
 FIRST = "00000000000000000000.log"
@@ -69,8 +76,33 @@ def test_records_of_internal_topics_are_decoded(tmp_path: Path) -> None:
     (folder / FIRST).write_bytes(build([Record(0, 0, key, value)]))
     lines = kwire_log("dump", folder / FIRST, "--records", "--json").stdout.splitlines()
     record = json.loads(lines[1])
+    assert record["type"] == 1
     assert record["key"] == {"group": "readers", "topic": "t", "partition": 3}
     assert record["value"]["offset"] == 42
+
+
+def test_states_of_share_groups_are_decoded(tmp_path: Path) -> None:
+    """A snapshot, what changed since, and the end of it, by the same group and partition."""
+    folder = tmp_path / "__share_group_state-7"
+    folder.mkdir()
+    batches = [StateBatch(0, 4, 2, 1)]
+    records: list[Snapshot | Update] = [
+        Snapshot(ShareSnapshotKey("s", b"i" * 16, 3), ShareSnapshotValue(1, 2, 0, 0, 7, 8)),
+        Update(ShareUpdateKey("s", b"i" * 16, 3), ShareUpdateValue(1, 0, 5, 4, batches)),
+        Snapshot(ShareSnapshotKey("s", b"i" * 16, 3), None),
+    ]
+    written = [Record(0, 0, *record.encode()) for record in records]
+    (folder / FIRST).write_bytes(build(written))
+    lines = kwire_log("dump", folder / FIRST, "--records", "--json").stdout.splitlines()
+    told = [json.loads(line) for line in lines[1:]]
+    assert [record["type"] for record in told] == [0, 1, 0]
+    key = {"group_id": "s", "topic_id": b"i".hex() * 16, "partition": 3}
+    assert all(record["key"] == key for record in told)
+    assert told[0]["value"]["snapshot_epoch"] == 1
+    assert told[1]["value"]["start_offset"] == 5
+    batch = {"first_offset": 0, "last_offset": 4, "delivery_state": 2, "delivery_count": 1}
+    assert told[1]["value"]["state_batches"] == [batch]
+    assert told[2]["value"] is None
 
 
 def test_a_file_that_cannot_be_read_is_said_and_the_others_are_dumped(folder: Path) -> None:

@@ -12,10 +12,13 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kwire.cli.log import command as log_command
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_fetch import ShareFetchResponse
 from kwire.codecs.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.cases.build import filled_topic
@@ -125,6 +128,37 @@ def test_its_tools_print_the_states(java_class: JavaClass, tmp_path: Path) -> No
         for batch in value["data"]["stateBatches"]
     ]
     assert (2, 3, 0, 1) in states, "given back after one delivery"
+    assert dumped(path) == [
+        # It leaves out a tagged field that has its default.
+        (int(key["type"]), key["data"], {"deliveryCompleteCount": -1} | value["data"])
+        for key, value in records
+    ]
+
+
+def dumped(path: Path) -> list[tuple[int, object, object]]:
+    """Type, key and value of each record as `kwire log dump` has them, in Java's words."""
+    arguments = ["dump", str(path), "--records", "--json"]
+    done = CliRunner().invoke(log_command, arguments, catch_exceptions=False)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    return [
+        (each["type"], in_java(each["key"]), in_java(each["value"]))
+        for each in told
+        if "record" in each
+    ]
+
+
+def in_java(told: Any) -> Any:  # noqa: ANN401 - whatever a record holds
+    """Names in camel case, topic ids in base64."""
+    if isinstance(told, list):
+        return [in_java(each) for each in told]
+    if not isinstance(told, dict):
+        return told
+    return {
+        re.sub("_(.)", lambda found: found[1].upper(), name): uuid_text(bytes.fromhex(each))
+        if name == "topic_id"
+        else in_java(each)
+        for name, each in told.items()
+    }
 
 
 @pytest.mark.long
