@@ -18,9 +18,13 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
+from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import Kafka
 from kwire.testing.replaying import replay
+from kwire.testing.topics import connected
 
 pytestmark = pytest.mark.slow
 
@@ -202,6 +206,7 @@ def command(kafka: Kafka, path: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("recorded", ["classic"], indirect=True)
 def test_apache_kafka_answers_the_same(recorded: Path, apache_kafka: ApacheKafkaNode) -> None:
     """But for what it says while its coordinators begin."""
+    wait_for_coordinator(apache_kafka.bootstrap, "replayed-readers")
     outcome = replay(recorded, apache_kafka.bootstrap, patience_s=120, timeout_s=120)
     outcome.assert_same()
     assert outcome.sent == outcome.compared > 40
@@ -213,3 +218,16 @@ def test_apache_kafka_answers_the_same(recorded: Path, apache_kafka: ApacheKafka
         "NOT_COORDINATOR",
         "UNKNOWN_TOPIC_OR_PARTITION",
     }
+
+
+def wait_for_coordinator(bootstrap: str, group: str) -> None:
+    """Until it would let members join: of two at once the one that asks again may come second."""
+    deadline = time.monotonic() + 120
+    with connected(bootstrap) as cluster:
+        while time.monotonic() < deadline:
+            cluster.any().call(FindCoordinatorRequest(coordinator_keys=[group]))
+            stranger = HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
+            if cluster.any().call(stranger).error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+                return
+            time.sleep(0.1)
+    raise TimeoutError(f"nobody coordinates {group}")
