@@ -83,20 +83,19 @@ def write(producer: Producer, transactions: int) -> None:
 
 
 def read(settings: dict[str, str | int | float | bool]) -> None:
-    """All of it by two members, who commit what they have read, and go."""
-    members = [Consumer(settings) for _ in range(2)]
-    for member in members:
-        member.subscribe([TOPIC])
+    """All of it by a member, who commits what he has read, and goes.
+
+    One: of two that join at once either may come first, and what follows is another story then.
+    """
+    member = Consumer(settings)
+    member.subscribe([TOPIC])
     count, deadline = 0, time.monotonic() + 120
     while count < RECORDS and time.monotonic() < deadline:
-        for member in members:
-            message = member.poll(0.05)
-            count += message is not None and message.error() is None
+        message = member.poll(0.5)
+        count += message is not None and message.error() is None
     assert count >= RECORDS
-    for member in members:
-        if member.position(member.assignment()):
-            member.commit(asynchronous=False)
-        member.close()
+    member.commit(asynchronous=False)
+    member.close()
 
 
 def test_a_fresh_broker_answers_the_same(recorded: Path, fresh: Kafka) -> None:
@@ -120,8 +119,7 @@ def test_a_broken_answer_is_found(recorded: Path, fresh: Kafka) -> None:
     fresh.reset()
     with fresh.faults.add(api="OffsetFetch", error="GROUP_AUTHORIZATION_FAILED", times=1):
         outcome = fresh.replay(recorded)
-    (differing,) = outcome.differing
-    assert differing.request.api == "OffsetFetch"
+    assert [each.request.api for each in outcome.differing] == ["OffsetFetch"], str(outcome)
     assert "NONE was recorded, now GROUP_AUTHORIZATION_FAILED" in str(outcome)
     with pytest.raises(AssertionError, match="GROUP_AUTHORIZATION_FAILED"):
         outcome.assert_same()
@@ -148,7 +146,7 @@ def test_a_broker_that_is_not_ready_is_asked_again(recorded: Path, fresh: Kafka)
     assert (again.request.api, again.why) == ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE")
     fresh.reset()
     with fresh.faults.add(**not_yet):  # type: ignore[arg-type]  # of each its own type
-        assert not fresh.replay(recorded).same
+        assert not replay(recorded, fresh.bootstrap, timeout_s=5).same
 
 
 @pytest.mark.long
