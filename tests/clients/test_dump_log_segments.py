@@ -128,7 +128,7 @@ def test_indexes_agree_with_their_segments(java_class: JavaClass, data_dir: Path
     of_groups = files(data_dir, "__consumer_offsets-0", "index")
     everything = indexes + time_indexes + of_groups
     sane = dump(java_class, everything, "--index-sanity-check")
-    assert sane.count("passed sanity check") == len(everything)
+    assert sane.count("passed sanity check") == sum(each.stat().st_size > 0 for each in everything)
     checked = dump(java_class, indexes, "--verify-index-only")
     assert checked.count("Dumping") == len(indexes)
     entries = dump(java_class, indexes + time_indexes)
