@@ -25,16 +25,20 @@ class Case:
     play: Play
     since: int = 0
     until: int = 32_767
+    alone: bool = False
+    """Whether it is played when nothing else is under way: where a broker does things together for
+    several clients, one of them may be answered as another would be."""
 
     def applies_to(self, version: int) -> bool:
         return self.since <= version <= self.until
 
 
 class Cases:
-    """The cases of one API key, in the order they are written down."""
+    """The cases of one API key, in the order they are written down; all may be played `alone`."""
 
-    def __init__(self, api_key: ApiKey) -> None:
+    def __init__(self, api_key: ApiKey, *, alone: bool = False) -> None:
         self.api_key = api_key
+        self._alone = alone
         self._cases: list[Case] = []
 
     def __iter__(self) -> Iterator[Case]:
@@ -59,11 +63,14 @@ class Cases:
     def include(self, others: Cases) -> None:
         """Take over cases that are written down in a module of their own."""
         for case in others:
-            self._add(case.name, case.play, case.since, case.until)
+            self._append(case)
 
     def _add(self, name: str, play: Play, since: int, until: int) -> None:
-        assert all(case.name != name for case in self._cases), f"two cases {name!r}"
-        self._cases.append(Case(self.api_key, name, play, since, until))
+        self._append(Case(self.api_key, name, play, since, until, self._alone))
+
+    def _append(self, new: Case) -> None:
+        assert all(case.name != new.name for case in self._cases), f"two cases {new.name!r}"
+        self._cases.append(new)
 
 
 def _one(make: MakeRequest) -> Play:

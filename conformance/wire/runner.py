@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -130,16 +130,26 @@ class Runner:
             jobs = self._one_of_each_case(jobs, drawn)
             cells = sorted({(int(case.api_key), version) for case, version in jobs})
         verdicts: dict[tuple[int, int], list[Verdict]] = {cell: [] for cell in cells}
-        pool = ThreadPoolExecutor(self._workers)
         try:
-            for done in as_completed([pool.submit(self._judge, *job) for job in jobs]):
-                verdict = done.result()
+            for verdict in self._verdicts(jobs):
                 progress(verdict, len(jobs))
                 verdicts[verdict.case.api_key, verdict.version].append(verdict)
         finally:
-            pool.shutdown(cancel_futures=True)
             self._tidy()
         return [self._cell(key, version, verdicts[key, version]) for key, version in cells]
+
+    def _verdicts(self, jobs: Sequence[tuple[Case, int]]) -> Iterator[Verdict]:
+        """As they come; of what is played alone, when all else has been."""
+        pool = ThreadPoolExecutor(self._workers)
+        try:
+            together = [pool.submit(self._judge, *job) for job in jobs if not job[0].alone]
+            for done in as_completed(together):
+                yield done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        for job in jobs:
+            if job[0].alone:
+                yield self._judge(*job)
 
     # -- the two brokers
 

@@ -5,6 +5,7 @@ What is compared is one broker, so whatever differs is the proxy's doing.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.wire.broker import Broker, address_of
+from kwire.conformance.wire.case import Case, Play
 from kwire.conformance.wire.cases import all_cases
 from kwire.conformance.wire.runner import Cell, Runner, Selection, State
+from kwire.conformance.wire.stage import Stage
 from kwire.testing import BrokerProcess
 from tests.conformance.fault_proxy import FaultProxy, Spoil, changed
 
@@ -56,6 +59,30 @@ def test_a_broker_agrees_with_itself(shared_broker: BrokerProcess, only: str) ->
     red = [v for cell in cells for v in cell.verdicts if v.state is State.RED]
     assert [(v.case.name, v.found, v.problem) for v in red] == []
     assert all(cell.state is State.GREEN for cell in cells)
+
+
+def test_a_case_of_its_own_waits_for_all_others(shared_broker: BrokerProcess) -> None:
+    address = address_of(shared_broker.bootstrap)
+    under_way: list[str] = []
+    alone: list[int] = []
+
+    def playing(case: Case) -> Play:
+        def play(stage: Stage) -> None:
+            under_way.append(case.name)
+            if case.alone:
+                alone.append(len(set(under_way)))  # on both brokers
+            try:
+                case.play(stage)
+            finally:
+                under_way.remove(case.name)
+
+        return play
+
+    cases = [each for each in all_cases() if each.api_key == ApiKey.PRODUCE]
+    watched = [dataclasses.replace(each, play=playing(each)) for each in cases]
+    Runner(Broker(address), Broker(address), watched).run([Selection.parse("Produce:9")])
+    assert len(alone) > 10
+    assert set(alone) == {1}
 
 
 def set_to(path: str, value: Callable[[Any], Any]) -> Callable[[Any], None]:

@@ -1,4 +1,8 @@
-"""Produce: the batches of transactions, to partitions that are part of them and to others."""
+"""Produce: the batches of transactions, to partitions that are part of them and to others.
+
+Played alone: Apache Kafka asks the coordinator for several producers at once, and has the version
+of the first one's request decide which error all of them get.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from kwire.conformance.wire.cases.txn import Producer, begun, completed, ended, 
 from kwire.conformance.wire.cases.txn_data import txn_batch, txn_produce
 from kwire.conformance.wire.stage import Stage
 
-case = Cases(ApiKey.PRODUCE)
+case = Cases(ApiKey.PRODUCE, alone=True)
 
 ABORTABLE_AT = 11
 IMPLICIT_SINCE = 12
