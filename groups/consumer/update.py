@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kwire.groups.assigning import is_same, may_be_computed, topic_ids
 from kwire.groups.consumer import target
+from kwire.groups.consumer.assignors.spec import as_read
 from kwire.groups.consumer.decision import Decision, partition_metadata_tombstone
 from kwire.groups.consumer.member import ConsumerMember, MemberState
 from kwire.groups.consumer.reconciliation import Owned, Reconciliation, Target
@@ -81,7 +82,7 @@ class Update:
             if not is_same(group.target.get(member_id, {}), assignment):
                 decision.append(target.record(group.group_id, member_id, assignment))
         decision.append(target.epoch_record(group.group_id, epoch, now_ms))
-        return Target(epoch, assigned[updated.member_id])
+        return Target(epoch, as_read(assigned[updated.member_id].items()))
 
     def reconcile(
         self, updated: ConsumerMember, goal: Target, owned: Owned, *, subscription_changed: bool

@@ -17,7 +17,7 @@ from kwire.codecs.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 from kwire.groups.assigning import is_same, may_be_computed
-from kwire.groups.consumer.assignors.spec import Assignment
+from kwire.groups.consumer.assignors.spec import Assignment, as_read
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.share import target
 from kwire.groups.share.decision import Decision, HeartbeatReply, Refusal
@@ -130,7 +130,7 @@ class Heartbeat:
             if before is None or not is_same(before, assignment):
                 decision.append(target.record(group.group_id, member_id, assignment))
         decision.append(target.epoch_record(group.group_id, epoch, now_ms))
-        return epoch, assigned[updated.member_id]
+        return epoch, as_read(assigned[updated.member_id].items())
 
     def _move(
         self, updated: ShareMember, epoch: int, goal: Assignment, subscription_changed: bool

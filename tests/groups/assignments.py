@@ -20,15 +20,20 @@ class Case(NamedTuple):
     topics: dict[bytes, str]
     members: list[MemberSpec]
     homogeneous: bool
-    expected: dict[str, Assignment]
+    answered: dict[str, Assignment]
+    """In the order in which Java walks its maps and sets."""
 
     def check(self, assigned: Mapping[str, Assignment], *, ordered: bool) -> None:
-        """`ordered`: with its topics and partitions in this order, for the next assignment goes by
-        it, too."""
+        """`ordered`: with its topics and partitions in this order, which the records have and the
+        next assignment goes by.  Who has what it had before is written no record."""
         found = {member_id: as_read(it.items()) for member_id, it in assigned.items()}
-        assert found == self.expected, self
-        for member_id, assignment in found.items() if ordered else ():
-            assert list(assignment.items()) == list(self.expected[member_id].items()), self
+        expected = {member_id: as_read(it.items()) for member_id, it in self.answered.items()}
+        assert found == expected, self
+        for member in self.members if ordered and assigned else ():
+            name = member.member_id
+            assert list(found[name].items()) == list(expected[name].items()), self
+            if assigned[name] is not member.assignment:
+                assert list(assigned[name].items()) == list(self.answered[name].items()), self
 
 
 def case_of(line: str) -> Case:
@@ -38,9 +43,12 @@ def case_of(line: str) -> Case:
     in_order = list(topics)
     specs = in_java_order(_member_of(each, in_order) for each in members.split(" "))
     told = (each.partition(":") for each in answer.split())
-    expected = {member_id: as_read(_listed(rest, in_order)) for member_id, _, rest in told}
+    answered = {
+        member_id: {topic_id: tuple(these) for topic_id, these in _listed(rest, in_order)}
+        for member_id, _, rest in told
+    }
     homogeneous = len({frozenset(each.topic_ids) for each in specs}) == 1
-    return Case(name, topics, specs, homogeneous, expected)
+    return Case(name, topics, specs, homogeneous, answered)
 
 
 def _member_of(text: str, topics: list[bytes]) -> MemberSpec:

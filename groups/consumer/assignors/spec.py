@@ -62,12 +62,15 @@ def as_read(topics: Iterable[tuple[bytes, Sequence[int]]]) -> Assignment:
 
 
 class Draft:
-    """A member's assignment while it is changed: what Java calls a deep copy of its maps."""
+    """A member's assignment while it is changed: what Java calls a deep copy of its maps.
+
+    The map of topics is made for as many as there were, the sets as Java copies any.
+    """
 
     __slots__ = ("_order", "_topics")
 
     def __init__(self, assignment: Assignment) -> None:
-        self._order = HashTable(uuid_hash, assignment)
+        self._order = HashTable(uuid_hash, assignment, table_size(len(assignment)))
         self._topics: dict[bytes, HashTable[int]] = {
             topic_id: HashTable.of_collection(integer_hash, partitions)
             for topic_id, partitions in assignment.items()
