@@ -9,19 +9,20 @@ A line is one request of one named client; what comes back, to whomever, are the
 
 Clients stand for their member ids, so the text is the same whatever ids a broker makes up.
 
-    join NAME [v=9 instance= id= type=consumer protocols=range:x session= rebalance=]
+    join NAME [v=9 instance= id= type=consumer protocols=range:x session= rebalance= reason=]
     sync NAME [v=5 gen= instance= id= type= protocol= assign=a:x,b:y]
     heartbeat NAME [v=4 gen= instance= id=]
-    leave NAME[:instance],... [v=5]
-    commit NAME [v=9 gen= instance= id= retention=] topic:partition=offset[:metadata] ...
-    txn-commit NAME [v=3 gen= instance= id= producer=7] topic:partition=offset[:metadata] ...
-    fetch [v=9 stable=1] topic:partition ... (nothing: all)
+    leave NAME[:instance],... [v=5 reason=]
+    commit NAME [v=9 gen= instance= id= leader= retention=] topic:partition=offset[:metadata] ...
+    txn-commit NAME [v=3 gen= instance= id= leader= producer=7] topic:partition=offset[:...] ...
+    fetch [v=9 stable=1 id= gen=] topic:partition ... (nothing: all)
     delete-offsets topic:partition ...
     delete    describe [v=6]    list [v=5 states=a,b types=a,b]
     wait MS
 
 `-` is a client without a member id.  `gen`, `type` and `protocol` are by default what the client
-was told last.  `group=` on any line replaces the script's group.
+was told last.  `group=` on any line replaces the script's group.  `leader` is the epoch of the
+partitions' leader; the metadata `*N` is N characters, `null` none at all.
 """
 
 from __future__ import annotations
@@ -128,11 +129,16 @@ class GroupScript:
 
     def replies(self) -> list[str]:
         """What has come since the last time, formatted."""
+        heard = self.heard()  # whole, before any text names a member
+        return [f"{name}: {text}" for name, reply in heard for text in self._format(reply)]
+
+    def heard(self) -> list[tuple[str, AnyMessage]]:
+        """The same as messages, with the clients that are told."""
         replies = self._target.replies()
         for name, response in replies:
             if isinstance(response, JoinGroupResponse):
-                self._learn(name, response)  # before any text names the member
-        return [f"{name}: {text}" for name, reply in replies for text in self._format(reply)]
+                self._learn(name, response)
+        return replies
 
     # -- requests
 
@@ -161,6 +167,7 @@ class GroupScript:
             group_instance_id=arguments.get("instance"),
             protocol_type=arguments.get("type", "consumer"),
             protocols=[JoinGroupRequestProtocol(n, _bytes(data)) for n, _, data in protocols if n],
+            reason=arguments.get("reason"),
         )
         self._send(name, ApiKey.JOIN_GROUP, 9, arguments, request)
 
@@ -198,7 +205,11 @@ class GroupScript:
         version = int(arguments.get("v", 5))
         names = [word.partition(":") for word in words[0].split(",")]
         identities = [
-            MemberIdentity(self._client(name).member_id if name else "", instance or None)
+            MemberIdentity(
+                self._client(name).member_id if name else "",
+                instance or None,
+                arguments.get("reason"),
+            )
             for name, _, instance in names
         ]
         request = LeaveGroupRequest(group_id=arguments.get("group", self._group_id))
@@ -210,6 +221,7 @@ class GroupScript:
 
     def _commit(self, words: list[str], arguments: Arguments) -> None:
         name, *places = words
+        leader_epoch = int(arguments.get("leader", -1))
         topics = []
         for topic, partitions in _topics(places).items():
             parsed = [(index, text.partition(":")) for index, text in partitions]
@@ -218,7 +230,7 @@ class GroupScript:
                     name=topic,
                     partitions=[
                         OffsetCommitRequestPartition(
-                            index, int(offset), committed_metadata=_metadata(metadata)
+                            index, int(offset), leader_epoch, _metadata(metadata)
                         )
                         for index, (offset, _, metadata) in parsed
                     ],
@@ -238,12 +250,13 @@ class GroupScript:
 
     def _txn_commit(self, words: list[str], arguments: Arguments) -> None:
         name, *places = words
+        leader_epoch = int(arguments.get("leader", -1))
         topics = []
         for topic, partitions in _topics(places).items():
             parsed = [(index, text.partition(":")) for index, text in partitions]
             places_of_topic = [
                 TxnOffsetCommitRequestPartition(
-                    index, int(offset), committed_metadata=_metadata(metadata)
+                    index, int(offset), leader_epoch, _metadata(metadata)
                 )
                 for index, (offset, _, metadata) in parsed
             ]
@@ -265,11 +278,13 @@ class GroupScript:
             OffsetFetchRequestTopics(name=topic, partition_indexes=[i for i, _ in partitions])
             for topic, partitions in _topics(words).items()
         ]
-        group_id = arguments.get("group", self._group_id)
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics if words else None)],
-            require_stable="stable" in arguments,
+        asked = OffsetFetchRequestGroup(
+            group_id=arguments.get("group", self._group_id),
+            member_id=arguments.get("id"),
+            member_epoch=int(arguments.get("gen", -1)),
+            topics=topics if words else None,
         )
+        request = OffsetFetchRequest(groups=[asked], require_stable="stable" in arguments)
         self._send("-", ApiKey.OFFSET_FETCH, 9, arguments, request)
 
     def _delete_offsets(self, words: list[str], arguments: Arguments) -> None:
@@ -391,8 +406,10 @@ def _topics(words: list[str]) -> TopicPartitions:
     return topics
 
 
-def _metadata(text: str) -> str:
-    """`*N`: N characters."""
+def _metadata(text: str) -> str | None:
+    """`*N`: N characters; `null`: none."""
+    if text == "null":
+        return None
     return "m" * int(text[1:]) if text.startswith("*") else text
 
 

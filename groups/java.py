@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import count
 from typing import Generic, TypeVar
 
 _INT_MIN = -(1 << 31)
 
 
+def utf16(text: str) -> bytes:
+    """The units that Java's strings are of: by them it counts, compares and hashes."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
 def string_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 units, as a signed 32-bit number."""
-    units = text.encode("utf-16-be")
+    """`String.hashCode`, as a signed 32-bit number."""
+    units = utf16(text)
     value = 0
     for position in range(0, len(units), 2):
         value = (31 * value + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
@@ -58,7 +64,7 @@ class HashTable(Generic[K]):
     is a bucket of more than eight keys in a table of 64 or more, which Java turns into a tree.
     """
 
-    __slots__ = ("_buckets", "_came", "_hash", "_keys", "_size")
+    __slots__ = ("_buckets", "_hash", "_keys", "_ranks", "_size")
 
     def __init__(
         self, hash_code: Callable[[K], int], keys: Iterable[K] = (), size: int = TABLE_SIZE
@@ -68,7 +74,7 @@ class HashTable(Generic[K]):
         self._size = size
         self._keys: dict[K, tuple[int, int]] = {}
         """Its spread hash, and its rank in any bucket."""
-        self._came = 0
+        self._ranks = count()
         self._buckets: dict[int, int] = {}
         for key in keys:
             self.add(key)
@@ -99,8 +105,8 @@ class HashTable(Generic[K]):
             return
         value = self._hash(key) & 0xFFFFFFFF
         spread = value ^ value >> 16
-        self._came += 1
-        self._keys[key] = spread, -self._came if in_front else self._came
+        rank = next(self._ranks)
+        self._keys[key] = spread, -rank if in_front else rank
         bucket = spread & (self._size - 1)
         crowd = self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
         if crowd > _CROWDED_BUCKET - in_front and self._size < _CROWDED_TABLE:
@@ -126,8 +132,11 @@ class HashTable(Generic[K]):
 
 
 def table_size(capacity: int) -> int:
-    """The table that a HashMap makes for a capacity that is asked for."""
-    return 1 << max(capacity - 1, 0).bit_length()
+    """The table that a HashMap makes for a capacity that is asked for.
+
+    For none it is of two: one of a single place, as Java's, grows to that with its first key.
+    """
+    return 1 << (capacity - 1).bit_length()
 
 
 def integer_hash(value: int) -> int:

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable
 
 from kwire.codecs.xxh3 import xxh3_64
+from kwire.groups.java import utf16
 from kwire.metadata.image import ClusterImage, TopicImage
 
 _INT = struct.Struct("<i")
@@ -32,14 +33,10 @@ def topic_hash(topic: TopicImage, image: ClusterImage) -> int:
         parts.append(_INT.pack(index))
         replicas = (image.brokers.get(replica) for replica in partition.replicas)
         racks = [broker.rack for broker in replicas if broker is not None and broker.rack]
-        for rack in sorted(racks, key=_java_order):
+        for rack in sorted(racks, key=utf16):
             string = _string(rack)
             parts += (string[-_INT.size :], string)
     return xxh3_64(b"".join(parts))
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 class MetadataHashes:
@@ -62,7 +59,7 @@ class MetadataHashes:
         self._groups.pop(group_id, None)
 
     def _computed(self, names: Iterable[str], image: ClusterImage) -> int:
-        there = sorted((name for name in names if name in image.topics), key=_java_order)
+        there = sorted((name for name in names if name in image.topics), key=utf16)
         if not there:
             return 0
         hashes = (self._of_topic(image.topics[name], image) for name in there)

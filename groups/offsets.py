@@ -27,6 +27,7 @@ from kwire.codecs.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.codecs.primitives import ZERO_UUID
+from kwire.groups.java import utf16
 from kwire.groups.pending_offsets import OffsetPlace, PendingOffsets
 from kwire.groups.records import OffsetCommit, offset_tombstone
 
@@ -251,7 +252,7 @@ def exceeds(metadata: str, length_max: int) -> bool:
     """`offset.metadata.max.bytes` counts, in spite of its name, UTF-16 units."""
     if len(metadata) > length_max:
         return True
-    return 2 * len(metadata) > length_max and len(metadata.encode("utf-16-be")) // 2 > length_max
+    return 2 * len(metadata) > length_max and len(utf16(metadata)) // 2 > length_max
 
 
 # -- OffsetFetch

@@ -337,8 +337,6 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """Keep the leader if it has joined, else take a member that has; False if none has."""
-        if self.leader_id is None:
-            return False
         if self.leader_id not in self.awaiting_join:
             joined = next((m for m in self.members if m in self.awaiting_join), None)
             if joined is None:

@@ -42,6 +42,7 @@ from kwire.groups.consumer.timers import (
     ClassicSyncTimer,
     MayDescribe,
     RebalanceTimer,
+    rebalance_key,
 )
 
 
@@ -90,7 +91,7 @@ class Decision(AssigningDecision[ConsumerGroup]):
         self.set_timer(timer, member.rebalance_timeout_ms)
 
     def end_revocation(self, member_id: str) -> None:
-        self.cancel_timer(RebalanceTimer(self.group_id, member_id, 0).key)
+        self.cancel_timer(rebalance_key(self.group_id, member_id))
 
     # -- the epoch
 

@@ -142,7 +142,7 @@ class Heartbeat(Update):
         """
         request, group, caller = self._request, self.group, self._caller
         return (
-            JOIN_EPOCH < request.member_epoch == member.epoch == group.epoch == group.target_epoch
+            request.member_epoch == member.epoch == group.epoch == group.target_epoch
             and member.state is MemberState.STABLE
             and request.topic_partitions is None
             and request.subscribed_topic_names is None

@@ -7,7 +7,7 @@ are looked up when a pattern is new, when topics may have come since, and every
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kwire.codecs.messages.coordinator.consumer_group_regular_expression import (
     ConsumerGroupRegularExpressionKey,
@@ -22,7 +22,6 @@ from kwire.groups.consumer.timers import MayDescribe, PatternTimer
 from kwire.groups.effects import Effects
 
 MIN_INTERVAL_MS = 10_000
-NEVER = -(1 << 63)
 
 
 def refresh_when_due(
@@ -32,22 +31,24 @@ def refresh_when_due(
     may_describe: MayDescribe | None,
 ) -> None:
     """Have the topics looked up, if this heartbeat or the time asks for it."""
-    group = decision.group
-    wanted = patterns_of(group, member, updated)
-    if not wanted:
-        return
-    resolved = group.patterns.values()
-    last_ms = min((each.timestamp_ms for each in resolved), default=NEVER)
-    if decision.now_ms < last_ms + MIN_INTERVAL_MS and len(resolved):
-        return
+    wanted = patterns_of(decision.group, member, updated)
+    if wanted and _is_due(decision, wanted):
+        decision.set_timer(PatternTimer(decision.group_id, may_describe), 0)
+
+
+def _is_due(decision: Decision, wanted: Collection[str]) -> bool:
+    resolved = decision.group.patterns.values()
+    if not resolved:
+        return True
+    last_ms = min(each.timestamp_ms for each in resolved)
+    if decision.now_ms < last_ms + MIN_INTERVAL_MS:
+        return False
     interval_ms = decision.limits.group_consumer_regex_refresh_interval_ms
-    version = min((each.image_version for each in resolved), default=-1)
-    if (
-        len(wanted) != len(group.patterns)
-        or version < decision.surroundings.image.version
+    return (
+        len(wanted) != len(resolved)
+        or min(each.image_version for each in resolved) < decision.surroundings.image.version
         or last_ms + interval_ms <= decision.now_ms
-    ):
-        decision.set_timer(PatternTimer(group.group_id, may_describe), 0)
+    )
 
 
 def patterns_of(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> set[str]:

@@ -83,10 +83,7 @@ class Reconciliation:
     def _next(self) -> ConsumerMember:
         kept, revoked, free, waiting = self._sorted_out()
         if revoked and self._owns_any(revoked):
-            epoch = self.member.epoch
-            if self.member.state is MemberState.UNKNOWN:
-                epoch = self.target.epoch
-            return self._at(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+            return self._at(self.member.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
         for topic_id, partitions in free.items():
             given = dict.fromkeys(partitions, self.target.epoch)
             kept[topic_id] = {**kept.get(topic_id, {}), **given}

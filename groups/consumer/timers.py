@@ -21,7 +21,12 @@ class RebalanceTimer:
 
     @property
     def key(self) -> TimerKey:
-        return ("rebalance", self.group_id, self.member_id)
+        return rebalance_key(self.group_id, self.member_id)
+
+
+def rebalance_key(group_id: str, member_id: str) -> TimerKey:
+    """Whatever the member's epoch is."""
+    return ("rebalance", group_id, member_id)
 
 
 @dataclass(frozen=True, slots=True)

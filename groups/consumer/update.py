@@ -43,7 +43,7 @@ class Update:
         """As they will be."""
         members = dict(self.group.members)
         if self.replaced is not None:
-            members.pop(self.replaced, None)
+            del members[self.replaced]
         members[updated.member_id] = updated
         return list(members.values())
 

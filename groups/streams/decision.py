@@ -23,7 +23,7 @@ from kwire.codecs.messages.coordinator.streams_group_target_assignment_member im
 )
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from kwire.groups.assigning import AssigningDecision, may_be_computed
-from kwire.groups.consumer.timers import RebalanceTimer
+from kwire.groups.consumer.timers import RebalanceTimer, rebalance_key
 from kwire.groups.limits import GroupLimits
 from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.streams import target
@@ -98,7 +98,7 @@ class Decision(AssigningDecision[StreamsGroup]):
         self.set_timer(timer, member.rebalance_timeout_ms)
 
     def end_revocation(self, member_id: str) -> None:
-        self.cancel_timer(RebalanceTimer(self.group_id, member_id, 0).key)
+        self.cancel_timer(rebalance_key(self.group_id, member_id))
 
     def settle(self, session: Session) -> None:
         if session != self.group.session:

@@ -39,7 +39,7 @@ NO_TOPOLOGY_EPOCH = -1
 class _Refused(Exception):
     """The heartbeat comes to nothing."""
 
-    def __init__(self, error: ErrorCode, message: str) -> None:
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
         self.refusal = Refusal(error, message)
 
@@ -93,7 +93,7 @@ class Heartbeat:
         member = group.members.get(member_id)
         if member is None:
             refusal = unknown_member(member_id, group)
-            raise _Refused(refusal.error, refusal.message or "")
+            raise _Refused(refusal.error, refusal.message)
         self._check_epoch(member)
         return member
 

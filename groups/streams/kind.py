@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages.coordinator.streams_group_current_member_assignment import (
-    StreamsGroupCurrentMemberAssignmentKey,
-)
-from kwire.codecs.messages.coordinator.streams_group_member_metadata import (
-    StreamsGroupMemberMetadataKey,
-)
 from kwire.codecs.messages.coordinator.streams_group_metadata import StreamsGroupMetadataKey
-from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
-    StreamsGroupTargetAssignmentMemberKey,
-)
 from kwire.codecs.messages.coordinator.streams_group_target_assignment_metadata import (
     StreamsGroupTargetAssignmentMetadataKey,
 )
@@ -34,15 +25,7 @@ from kwire.groups.streams.following import StreamsGroupRecord, follow
 from kwire.groups.streams.group import STREAMS_TYPE, StreamsGroup
 from kwire.groups.streams.heartbeat import Heartbeat, leave
 from kwire.groups.streams.member import JOIN_EPOCH, MemberState
-from kwire.groups.streams.records import (
-    RECORDS,
-    CurrentAssignment,
-    Epoch,
-    MemberMetadata,
-    TargetAssignment,
-    TargetEpoch,
-    TopologyRecord,
-)
+from kwire.groups.streams.records import RECORDS, Epoch, TargetEpoch, TopologyRecord
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.streams.topology import InvalidTopology
 from kwire.groups.surroundings import Surroundings
@@ -157,19 +140,10 @@ class Streams(AssigningKind[StreamsGroup]):
             follow(group, record)
 
     def tombstones(self, group: StreamsGroup) -> list[MachineRecord]:
-        """The records that delete a group and all of its members."""
-        group_id, ids = group.group_id, list(group.members)
+        """Of a group without members."""
+        group_id = group.group_id
         return [
-            *(
-                CurrentAssignment(StreamsGroupCurrentMemberAssignmentKey(group_id, each), None)
-                for each in ids
-            ),
-            *(
-                TargetAssignment(StreamsGroupTargetAssignmentMemberKey(group_id, each), None)
-                for each in ids
-            ),
             TargetEpoch(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-            *(MemberMetadata(StreamsGroupMemberMetadataKey(group_id, each), None) for each in ids),
             Epoch(StreamsGroupMetadataKey(group_id), None),
             TopologyRecord(StreamsGroupTopologyKey(group_id), None),
         ]
@@ -201,8 +175,7 @@ class Streams(AssigningKind[StreamsGroup]):
         group = decision.group
         decision.end_delay()
         configured = self._configured(group)
-        due = group.members and group.epoch > group.target_epoch and not decision.is_put_off()
-        if due and configured is not None:
+        if group.members and configured is not None and not decision.is_put_off():
             plan = Plan(group.epoch, configured, group.assignment_configs)
             decision.compute_target(group.members, plan)
             soft = decision.effects.soft

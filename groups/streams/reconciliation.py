@@ -70,10 +70,8 @@ class Reconciliation:
                 return member
             case MemberState.UNREVOKED_TASKS:
                 return member if self._owns_any(member.revoking) else self._next(member.epoch + 1)
-            case MemberState.UNKNOWN:
-                if self.owned is None or not self.owned.is_empty:
-                    return None
-                return self._next(self.target.epoch)
+            case MemberState.UNKNOWN if self.owned is None or not self.owned.is_empty:
+                return None
         return self._next(member.epoch)
 
     def _owns_any(self, revoked: HeldTasks) -> bool:

@@ -43,7 +43,7 @@ def case_of(line: str) -> Case:
     in_order = list(topics)
     specs = in_java_order(_member_of(each, in_order) for each in members.split(" "))
     told = (each.partition(":") for each in answer.split())
-    answered = {
+    answered: dict[str, Assignment] = {
         member_id: {topic_id: tuple(these) for topic_id, these in _listed(rest, in_order)}
         for member_id, _, rest in told
     }

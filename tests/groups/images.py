@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
@@ -9,11 +10,14 @@ from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
 _ONE = PartitionImage(leader=0, leader_epoch=0, partition_epoch=0, replicas=(0,), isr=(0,))
 
 
-def put(image: ClusterImage, name: str, partitions: int) -> tuple[ClusterImage, bytes]:
-    """The cluster with a topic that is new or grows, and its id."""
+def put(
+    image: ClusterImage, name: str, partitions: int, replicas: Sequence[Sequence[int]] = ()
+) -> tuple[ClusterImage, bytes]:
+    """The cluster with a topic that is new or grows, and its id; `replicas`: of the first ones."""
     known = image.topics.get(name)
     topic_id = (image.version + 1).to_bytes(16) if known is None else known.id
-    topic = TopicImage(name, topic_id, (_ONE,) * partitions)
+    placed = tuple(replace(_ONE, replicas=tuple(these)) for these in replicas)
+    topic = TopicImage(name, topic_id, placed + (_ONE,) * (partitions - len(placed)))
     return replace(
         image,
         topics=image.topics.having([(name, topic)]),

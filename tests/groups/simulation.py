@@ -117,7 +117,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         self.limits = limits
         self.waiting.clear()
         self.timers.clear()
-        self.machine = self.reloaded()
+        self.machine = self._transactional = self.reloaded()
         self._has_resigned = False
         self.load()
 

@@ -11,7 +11,13 @@ from kwire.codecs.primitives import Struct
 from kwire.coordinator.machine import MachineRecord
 from tests.coordinator.simulation import START_MS
 
-TIMES = {"assignment_timestamp", "timestamp", "current_state_timestamp", "commit_timestamp"}
+TIMES = {
+    "assignment_timestamp",
+    "timestamp",
+    "current_state_timestamp",
+    "commit_timestamp",
+    "expire_timestamp",
+}
 """Fields that are told as ms since the test began."""
 
 
@@ -51,3 +57,11 @@ def record(appended: MachineRecord, names: Mapping[bytes, str]) -> str:
     key = "/".join(str(getattr(known.key, each.name)) for each in dataclasses.fields(known.key))
     value = "deleted" if known.value is None else " ".join(fields(known.value, names))
     return f"{kind} {key}: {value}".rstrip()
+
+
+def timer(timer: object) -> str:
+    """What it brings back, beside what its key says."""
+    known: Any = timer
+    names = [each.name for each in dataclasses.fields(known)]
+    values = {name: getattr(timer, name) for name in names}
+    return "".join(f" {name}={value}" for name, value in values.items() if value not in known.key)

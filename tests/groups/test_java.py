@@ -15,6 +15,7 @@ ANSWERS = [
     ("\U0001f600", 1772899, 56),
     ("console-consumer-12345", 158455506, 35),
     ("g\u00e9", 3426, 34),
+    ("\ud800", 55296, 0),
 ]
 """A text, its hashCode(), and its bucket in a HashMap of 64."""
 
@@ -23,6 +24,7 @@ ANSWERS = [
 def test_as_java_has_it(text: str, hash_code: int, bucket: int) -> None:
     assert string_hash(text) == hash_code
     assert hash_bucket(text, 64) == bucket
+    assert hash_bucket(text) == bucket % 16
 
 
 @pytest.mark.parametrize(

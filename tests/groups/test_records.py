@@ -91,6 +91,26 @@ def test_what_a_group_is_subscribed_to_is_in_its_record() -> None:
     assert ClassicGroup.from_record("g", unread).is_subscribed_to("u"), "who can tell?"
 
 
+@pytest.mark.parametrize(
+    ("value", "since_ms"),
+    [
+        (GroupMetadataValue("consumer", current_state_timestamp=7), 7),
+        (GroupMetadataValue("consumer", current_state_timestamp=0), 0),
+        (GroupMetadataValue("consumer", current_state_timestamp=-1), 5),
+        (GroupMetadataValue("", current_state_timestamp=7), 5),
+        (GroupMetadataValue("consumer", 1, "range", "m", 7, [MemberMetadata("m")]), 5),
+    ],
+)
+def test_since_when_an_offset_is_not_used(value: GroupMetadataValue, since_ms: int) -> None:
+    """Which was committed at 5; brokers before 2.1 did not write when a group became empty."""
+    assert ClassicGroup.from_record("g", value).unused_since_ms(5) == since_ms
+
+
+def test_members_without_a_protocol() -> None:
+    value = GroupMetadataValue(members=[MemberMetadata("m", subscription=b"s")])
+    assert ClassicGroup.from_record("g", value).members["m"].protocols == (("", b"s"),)
+
+
 def test_tombstones() -> None:
     assert offset_tombstone("kd-fa9fa9fd", "kd-t", 1).encode() == (OFFSET_KEY, None)
     assert group_tombstone("kd-1842f973").encode() == (GROUP_KEY, None)

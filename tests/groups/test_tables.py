@@ -67,6 +67,15 @@ def test_as_they_were_kept() -> None:
         check(line)
 
 
+def test_a_crowded_bucket_has_only_a_small_table_grow() -> None:
+    """In a larger one Java makes a tree of it, whose order is not told apart."""
+    for size in (16, 32, 64):
+        crowd = [size * each for each in range(9)]
+        table = HashTable(integer_hash, [*crowd, 1], size)
+        in_one_bucket = set(list(table)[: len(crowd)]) == set(crowd)
+        assert in_one_bucket == (size == 64), size
+
+
 @pytest.mark.long
 @pytest.mark.java
 def test_as_they_are_now(rng: random.Random) -> None:

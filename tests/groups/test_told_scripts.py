@@ -1,19 +1,23 @@
 """Scenarios of groups of all kinds, in told_scripts/: all that a request brings.
 
-Under each line stand the replies, whole; then the records that were appended (`+`), the timers that
-were set or ended (`@`) and what the operator is told (`#`).  Fields are those of the messages; one
-that is as it is by default is left out, and times count from the beginning.  After each line a
-second machine that has read the log knows the same groups.
+Under each line stand the replies, whole; then the records that were appended (`+`, and the producer
+of a transaction; `~`: not in one batch), the timers that were set, with what they bring back, or
+ended (`@`), and what the operator is told (`#`).  Fields are those of the messages; one that is as
+it is by default is left out, and times count from the beginning.  After each line a second machine
+that has read the log knows the same groups and offsets.
 
-    topic NAME PARTITIONS    untopic NAME
+    topic NAME PARTITIONS [BROKER+BROKER ...]    untopic NAME    racks [BROKER=RACK ...]
     settings KIND NAME=VALUE ...    limits NAME=VALUE ...
     consumer|share|streams MEMBER [joins] [FIELD=VALUE ...]
-    describe-consumer|describe-share|describe-streams [GROUP]    listed
+    describe-consumer|describe-share|describe-streams [GROUP]    listed    hosted
     answered [badly]    alter TOPIC:PARTITION=OFFSET ...    forget TOPIC ...    forgotten    known
-    restart    append ERROR|ok    marker commit|abort
+    restart [NAME=VALUE ...]    resign    append ERROR|ok    marker commit|abort
+    late TIMER ...    rewritten MEMBER [state=N epochs=none|short]    rewritten partition-metadata
 
-and the lines of `conformance.group_script`.  Heartbeats are of the epoch that the member was told
-last, and as its client id the member's name; `epoch=` and `group=` say another.
+(a timer that was ended or is another group's; records as other brokers write them) and the lines of
+`conformance.group_script`, of which v=10 names topics by their ids.  Heartbeats are of the epoch
+that the member was told last, and as its client id the member's name; `epoch=` and `group=` say
+another.
 """
 
 from __future__ import annotations
@@ -25,32 +29,50 @@ from typing import Any
 
 import pytest
 
+from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_heartbeat as streams
-from kwire.codecs.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    TopicPartitions,
+from kwire.codecs.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.codecs.messages.coordinator.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
 )
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.codecs.primitives import ZERO_UUID
 from kwire.conformance.group_script import GroupScript
+from kwire.coordinator.driver import AnyEffects
 from kwire.coordinator.effects import TimerKey
+from kwire.coordinator.machine import MachineRecord
+from kwire.groups.classic.group import ClassicGroup
+from kwire.groups.classic.state import ClassicState
+from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
 from kwire.groups.consumer import validation as of_consumers
 from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.consumer.records import PartitionMetadata
+from kwire.groups.consumer.timers import (
+    ClassicJoinTimer,
+    ClassicSyncTimer,
+    PatternTimer,
+    RebalanceTimer,
+)
+from kwire.groups.effects import Effects
 from kwire.groups.group import Group
 from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.share import validation as of_shares
 from kwire.groups.share.decision import Initialization
 from kwire.groups.share.offsets import Deletion
 from kwire.groups.streams import validation as of_streams
+from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.surroundings import FixedSurroundings
-from kwire.metadata.image import ClusterImage
+from kwire.groups.timers import SessionTimer
+from kwire.metadata.image import BrokerImage, ClusterImage
 from tests.groups import telling
 from tests.groups.consumer.test_heartbeat import AT_ONCE as CONSUMER
 from tests.groups.images import deleted, put
 from tests.groups.share.simulation import AT_ONCE as SHARE
 from tests.groups.simulation import GroupSimulation
 from tests.groups.streams.simulation import AT_ONCE as STREAMS
-from tests.groups.streams.simulation import copying, counting
+from tests.groups.told_fields import FIELDS, JOINS, listed, numbers
 
 SCRIPTS = sorted((Path(__file__).parent / "told_scripts").glob("*.txt"))
 GROUP_ID = "G"
@@ -59,6 +81,28 @@ ASSIGNORS = ("uniform", "range")
 
 CheckScript = Callable[[Path, Callable[[str], list[str]]], None]
 Words = dict[str, str]
+
+
+TOPIC_IDS_SINCE = 10
+"""OffsetCommit, OffsetFetch"""
+PARTITION_METADATA = ConsumerGroupPartitionMetadataValue()
+TIMERS: dict[str, Any] = {
+    "session": SessionTimer,
+    "rebalance": RebalanceTimer,
+    "first-join": InitialJoinTimer,
+    "join": JoinTimer,
+    "sync": SyncTimer,
+    "member-join": ClassicJoinTimer,
+    "member-sync": ClassicSyncTimer,
+    "pattern": lambda group_id: PatternTimer(group_id, None),
+    "initial": InitialDelayTimer,
+}
+
+
+class Named(frozenset[str]):
+    """The topics that somebody may know of."""
+
+    __call__ = frozenset.__contains__
 
 
 class Waiting:
@@ -75,17 +119,37 @@ class Waiting:
 
 
 class Watched(GroupSimulation):
-    """The simulation, and what became of its timers since it was looked at last."""
+    """The simulation, and what became of records and timers since it was looked at last."""
 
     def __init__(self, limits: GroupLimits, surroundings: FixedSurroundings) -> None:
+        self.record_lines: list[str] = []
         self.timer_lines: list[str] = []
+        self.names: dict[bytes, str] = {}
+        """Of topics, by their ids."""
         super().__init__(limits, surroundings=surroundings)
+
+    def append(self, effects: AnyEffects, proof: object) -> ErrorCode:
+        error = super().append(effects, proof)
+        if error is ErrorCode.NONE:
+            of = "" if effects.producer is None else "of {}/{}: ".format(*effects.producer)
+            sign = "+" if effects.atomic else "~"
+            told = [telling.record(each, self.names) for each in effects.records]
+            self.record_lines += [f"{sign} {of}{each}" for each in told]
+        return error
+
+    def send(self, name: str, api: ApiKey, version: int, request: Any) -> None:  # noqa: ANN401 - of any kind
+        if version >= TOPIC_IDS_SINCE and api in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
+            known = self.surroundings.image.topics
+            asked = request if api is ApiKey.OFFSET_COMMIT else request.groups[0]
+            for topic in asked.topics or ():
+                topic.topic_id = known[topic.name].id if topic.name in known else ZERO_UUID
+        super().send(name, api, version, request)
 
     def set_timers(self, timers: Sequence[tuple[TimerKey, Any, int]]) -> None:
         for key, timer, delay_ms in timers:
             name = "/".join(map(str, key))
             if timer is not None:
-                self.timer_lines.append(f"@ {name} in {delay_ms}")
+                self.timer_lines.append(f"@ {name} in {delay_ms}{telling.timer(timer)}")
             elif self.awaits(key):
                 self.timer_lines.append(f"@ {name} ended")
             super().set_timers([(key, timer, delay_ms)])
@@ -106,6 +170,7 @@ class ToldScript:
 
     def _start(self, limits: GroupLimits) -> None:
         self.simulation = Watched(limits, self.surroundings)
+        self.simulation.names = self.names
         self.script = GroupScript(self.simulation, GROUP_ID)
         self.simulation.timer_lines.clear()
 
@@ -113,20 +178,20 @@ class ToldScript:
         command, *words = line.split()
         own = getattr(self, "_" + command.replace("-", "_"), None)
         if own is None:
-            lines = self.script.run(line)
+            self.script.give(line)
+            lines: list[str] = []
         else:
             plain = [word for word in words if "=" not in word]
             lines = own(plain, dict(word.split("=", 1) for word in words if "=" in word)) or []
-        lines += self.script.replies()
+        lines += [f"{name}: {self._say(reply)}" for name, reply in self.script.heard()]
         self._check_log()
         return [*lines, *self._happened()]
 
     def _happened(self) -> list[str]:
         simulation = self.simulation
-        lines = ["+ " + telling.record(each, self.names) for each in simulation.records]
-        lines += simulation.timer_lines
+        lines = simulation.record_lines + simulation.timer_lines
         lines += ["# " + note for note in simulation.notes]
-        for each in (simulation.records, simulation.timer_lines, simulation.notes):
+        for each in (simulation.record_lines, simulation.timer_lines, simulation.notes):
             each.clear()
         return lines
 
@@ -134,7 +199,10 @@ class ToldScript:
         """What the log says is what there is, but for what is lost with the broker."""
         machine = self.simulation.machine
         again = self.simulation.reloaded()
-        assert durable(again.groups) == durable(machine.groups)
+        assert again.groups.keys() == machine.groups.keys()
+        for group_id, group in machine.groups.items():
+            assert durable(again.groups[group_id], group) == durable(group, group)
+        assert again.offsets.by_group == machine.offsets.by_group
 
     def _say(self, reply: object) -> str:
         return reply if isinstance(reply, str) else telling.told(reply, self.names)
@@ -142,9 +210,15 @@ class ToldScript:
     # -- the cluster
 
     def _topic(self, words: list[str], _: Words) -> None:
-        surroundings = self.surroundings
-        surroundings.image, topic_id = put(surroundings.image, words[0], int(words[1]))
+        surroundings, replicas = self.surroundings, [numbers(each) for each in words[2:]]
+        partitions = int(words[1])
+        surroundings.image, topic_id = put(surroundings.image, words[0], partitions, replicas)
         self.names[topic_id] = words[0]
+
+    def _racks(self, words: list[str], given: Words) -> None:
+        racks = {int(each): None for each in words} | {int(n): rack for n, rack in given.items()}
+        brokers = {number: BrokerImage(number, (), rack) for number, rack in racks.items()}
+        self.surroundings.image = replace(self.surroundings.image, brokers=brokers)
 
     def _untopic(self, words: list[str], _: Words) -> None:
         surroundings, name = self.surroundings, words[0]
@@ -166,9 +240,37 @@ class ToldScript:
             values["group_consumer_migration_policy"] = policy
         self._start(replace(LIMITS, **values))
 
-    def _restart(self, _: list[str], __: Words) -> None:
+    def _restart(self, _: list[str], given: Words) -> None:
         self.asked.clear()
-        self.simulation.restart(self.simulation.limits)
+        values = {name: int(value) for name, value in given.items()}
+        self.simulation.restart(replace(self.simulation.limits, **values))  # type: ignore[arg-type] # of one kind
+
+    def _resign(self, _: list[str], __: Words) -> None:
+        self.simulation.resign()
+
+    def _late(self, words: list[str], given: Words) -> None:
+        name, *rest = words
+        numbers = [int(each) if each.isdigit() else each for each in rest]
+        timer = TIMERS[name](given.get("group", GROUP_ID), *numbers)
+        simulation = self.simulation
+        simulation.happen(simulation.machine.timer(timer, simulation.now_ms))
+
+    def _rewritten(self, words: list[str], given: Words) -> None:
+        if words == ["partition-metadata"]:
+            key, value = ConsumerGroupPartitionMetadataKey(GROUP_ID), PARTITION_METADATA
+            self._write(PartitionMetadata(key, value))
+            return
+        group: Any = self.simulation.machine.groups[GROUP_ID]
+        record = group.members[words[0]].to_assignment(GROUP_ID)
+        record.value.state = int(given.get("state", record.value.state))
+        parts: Any = getattr(record.value, "assigned_partitions", None)
+        for each in record.value.active_tasks if parts is None else parts:
+            epochs = {"none": None, "short": each.assignment_epochs[1:]}
+            each.assignment_epochs = epochs.get(given.get("epochs", ""), each.assignment_epochs)
+        self._write(record)
+
+    def _write(self, record: MachineRecord) -> None:
+        self.simulation.happen(Effects(records=[record]))
 
     def _marker(self, words: list[str], _: Words) -> None:
         self.simulation.end_transaction(7, commit=words == ["commit"])
@@ -190,7 +292,7 @@ class ToldScript:
         }
         for name, text in given.items():
             field, read = FIELDS[name]
-            values[field] = read(self, text)
+            values[field] = read(self.surroundings.image, text)
         return values
 
     def _heard(self, member: str, fields: dict[str, Any], reply: object) -> list[str]:
@@ -201,8 +303,7 @@ class ToldScript:
 
     def _consumer(self, words: list[str], given: Words) -> list[str]:
         member, version = words[0], int(given.pop("v", 1))
-        known = None if "may" not in given else set(_list(given.pop("may")))
-        may_describe = None if known is None else known.__contains__
+        may_describe = None if "may" not in given else Named(listed(given.pop("may")))
         client_id, host = given.pop("client", member), given.pop("host", "/host")
         caller = ConsumerCaller(client_id, host, may_describe)
         fields = self._fields("consumer", words, given)
@@ -267,8 +368,11 @@ class ToldScript:
         return self._described(words, self.simulation.machine.streams)
 
     def _listed(self, _: list[str], given: Words) -> list[str]:
-        states, types = (_list(given.get(name, "")) for name in ("states", "types"))
+        states, types = (listed(given.get(name, "")) for name in ("states", "types"))
         return [self._say(each) for each in self.simulation.machine.list_groups(states, types)]
+
+    def _hosted(self, _: list[str], __: Words) -> list[str]:
+        return [str(self.simulation.machine.classic.is_hosted(GROUP_ID))]
 
     # -- what share groups tell the share coordinator
 
@@ -319,106 +423,19 @@ class ToldScript:
         return [f"kept: {self._places(kept.partitions)}", f"to forget: {may}"]
 
 
-def durable(groups: dict[str, Group]) -> dict[str, Any]:
-    """Groups without what no record says."""
-    found = {}
-    for group_id, group in groups.items():
-        session = getattr(group, "session", None)
-        if session is not None:
-            group = replace(group, session=type(session)())  # type: ignore[type-var] # streams'
-        found[group_id] = group if group.type_name != "classic" else group.type_name
-    return found
-
-
-# -- what requests say
-
-
-def _list(text: str) -> list[str]:
-    return text.split(",") if text else []
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split("+")]
-
-
-def _owned(script: ToldScript, text: str) -> list[TopicPartitions]:
-    topics = script.surroundings.image.topics
-    places = (each.partition(":") for each in _list(text))
-    return [TopicPartitions(topics[name].id, _numbers(these)) for name, _, these in places]
-
-
-def _tasks(__: ToldScript, text: str) -> list[streams.TaskIds]:
-    places = (each.partition(":") for each in _list(text))
-    return [streams.TaskIds(name, _numbers(these)) for name, _, these in places]
-
-
-def _topology(__: ToldScript, text: str) -> streams.Topology:
-    name, _, epoch = text.partition(":")
-    return {"copying": copying, "counting": counting, "mixed": mixed}[name](int(epoch or 0))
-
-
-def mixed(epoch: int = 0) -> streams.Topology:
-    """Of everything that a topology may say."""
-    topic = streams.TopicInfo("changes", 0, 2, [streams.KeyValue("b", "2"), streams.KeyValue("a")])
-    return streams.Topology(
-        epoch,
-        [
-            streams.Subtopology(
-                "x",
-                source_topics=["t", "u"],
-                state_changelog_topics=[topic],
-                repartition_sink_topics=["middle"],
-                copartition_groups=[streams.CopartitionGroup(source_topics=[0, 1])],
-            ),
-            streams.Subtopology(
-                "y",
-                source_topics=["u"],
-                repartition_source_topics=[streams.TopicInfo("middle", 3, 1)],
-            ),
-        ],
-    )
-
-
-def _endpoint(__: ToldScript, text: str) -> streams.Endpoint:
-    host, _, port = text.partition(":")
-    return streams.Endpoint(host, int(port))
-
-
-def _tags(__: ToldScript, text: str) -> list[streams.KeyValue]:
-    pairs = (each.partition(":") for each in _list(text))
-    return [streams.KeyValue(key, value) for key, _, value in pairs]
-
-
-Read = Callable[[ToldScript, str], Any]
-
-FIELDS: dict[str, tuple[str, Read]] = {
-    "instance": ("instance_id", lambda _, text: text),
-    "rack": ("rack_id", lambda _, text: text),
-    "timeout": ("rebalance_timeout_ms", lambda _, text: int(text)),
-    "topics": ("subscribed_topic_names", lambda _, text: _list(text)),
-    "pattern": ("subscribed_topic_regex", lambda _, text: text),
-    "assignor": ("server_assignor", lambda _, text: text),
-    "owned": ("topic_partitions", _owned),
-    "endpoints": ("endpoint_information_epoch", lambda _, text: int(text)),
-    "topology": ("topology", _topology),
-    "active": ("active_tasks", _tasks),
-    "standby": ("standby_tasks", _tasks),
-    "warmup": ("warmup_tasks", _tasks),
-    "process": ("process_id", lambda _, text: text),
-    "endpoint": ("user_endpoint", _endpoint),
-    "tags": ("client_tags", _tags),
-    "offsets": ("task_offsets", lambda _, text: []),
-    "ends": ("task_end_offsets", lambda _, text: []),
-    "shutdown": ("shutdown_application", lambda _, text: bool(int(text))),
-}
-"""What a field is called in a line, what in the messages."""
-
-JOINS = {
-    "consumer": {"timeout": "60000", "owned": ""},
-    "share": {},
-    "streams": {"timeout": "60000", "active": "", "standby": "", "warmup": ""},
-}
-"""What `joins` stands for, beside epoch 0."""
+def durable(group: Group, now: Group) -> object:
+    """The group without what no record says of it, as it is `now`."""
+    if isinstance(group, ClassicGroup):
+        if not isinstance(now, ClassicGroup) or now.state is not ClassicState.STABLE:
+            return group.type_name
+        record = group.to_record({name: each.assignment for name, each in group.members.items()})
+        assert record.value is not None
+        record.value.current_state_timestamp = 0  # of the state before, in the log
+        return record
+    session = getattr(group, "session", None)
+    if session is not None:
+        return replace(group, session=type(session)())  # type: ignore[type-var] # streams'
+    return group
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

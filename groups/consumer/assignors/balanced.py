@@ -113,15 +113,15 @@ class _Balance:
                 if self._move_within(topic_id) or last_moved == -1:
                     last_moved = position
 
-    def _move_within(self, topic_id: bytes) -> int:
-        """Move partitions of one topic; how many were."""
+    def _move_within(self, topic_id: bytes) -> bool:
+        """Move partitions of one topic; whether any were."""
         loads = _Loads(self.sizes, self.subscribers[topic_id])
         if loads.difference <= 1:
-            return 0
+            return False
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(self._owners[topic_id]):
             owned.setdefault(owner, []).append(partition)
-        moved = 0
+        moved = False
         while not loads.balanced():
             giver = loads.next_most()
             while giver is not None and not owned.get(giver):
@@ -134,7 +134,7 @@ class _Balance:
             if loads.balanced():
                 break
             self._give(topic_id, partition, taker)
-            moved += 1
+            moved = True
         return moved
 
 

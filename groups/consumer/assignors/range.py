@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec
+from kwire.groups.java import utf16
 
 NAME = "range"
 
@@ -59,4 +60,4 @@ def _place(member: MemberSpec) -> tuple[bool, bytes]:
     """Strings are compared as Java does, by their UTF-16 units."""
     static = member.instance_id is not None
     name = member.instance_id if member.instance_id is not None else member.member_id
-    return not static, name.encode("utf-16-be", "surrogatepass")
+    return not static, utf16(name)

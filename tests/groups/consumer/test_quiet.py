@@ -1,0 +1,125 @@
+"""Nearly all heartbeats say nothing, and cost no more than to see that there is nothing to tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kwire.codecs.messages.coordinator.consumer_group_member_metadata import ClassicMemberMetadata
+from kwire.groups.consumer.decision import ConsumerCaller
+from kwire.groups.consumer.heartbeat import Heartbeat
+from kwire.groups.consumer.member import ConsumerMember, MemberState
+from kwire.groups.surroundings import ConsumerSettings
+from tests.groups.consumer.simulation import GROUP_ID, ConsumerSimulation, Waiting
+
+CALLER = ConsumerCaller("c", "/h")
+
+
+class Considered(Exception):
+    """The heartbeat was looked at closely."""
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> ConsumerSimulation:
+    """A group of one member, in which nothing is left to be done."""
+    simulation = ConsumerSimulation(settings=ConsumerSettings(assignment_interval_ms=0))
+    simulation.put_topic("t", 2)
+    beat(simulation, 0, rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[])
+    monkeypatch.setattr(Heartbeat, "_considered", refused)
+    return simulation
+
+
+def refused(_: Heartbeat, __: ConsumerMember) -> ConsumerGroupHeartbeatResponse:
+    raise Considered
+
+
+def beat(
+    simulation: ConsumerSimulation,
+    epoch: int = 2,
+    caller: ConsumerCaller = CALLER,
+    **said: Any,  # noqa: ANN401 - fields of many types
+) -> ConsumerGroupHeartbeatResponse:
+    ticket: Waiting[ConsumerGroupHeartbeatResponse] = Waiting()
+    request = ConsumerGroupHeartbeatRequest(GROUP_ID, "m", epoch, **said)
+    heartbeat = simulation.machine.consumer.heartbeat
+    simulation.happen(heartbeat(request, caller, "", ticket, simulation.now_ms))
+    assert ticket.response is not None
+    return ticket.response
+
+
+def test_who_says_nothing_is_told_nothing(simulation: ConsumerSimulation) -> None:
+    told = beat(simulation)
+    assert (told.member_id, told.member_epoch, told.assignment) == ("m", 2, None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"epoch": 0},
+        {"topic_partitions": []},
+        {"subscribed_topic_names": ["t"]},
+        {"subscribed_topic_regex": ""},
+        {"rebalance_timeout_ms": 1},
+        {"server_assignor": "uniform"},
+        {"rack_id": "r"},
+        {"caller": ConsumerCaller("other", "/h")},
+        {"caller": ConsumerCaller("c", "/other")},
+    ],
+    ids="-".join,
+)
+def test_whatever_it_says_is_considered(
+    simulation: ConsumerSimulation, said: dict[str, Any]
+) -> None:
+    with pytest.raises(Considered):
+        beat(simulation, **said)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"epoch": 3},
+        {"target_epoch": 3},
+        {"epoch": 3, "target_epoch": 3},
+        {"metadata_hash": 1},
+        {"pattern_members": {"x": 1}},
+    ],
+    ids="-".join,
+)
+def test_whatever_has_happened_is_considered(
+    simulation: ConsumerSimulation, changed: dict[str, Any]
+) -> None:
+    for name, value in changed.items():
+        setattr(simulation.group, name, value)
+    with pytest.raises(Considered):
+        beat(simulation)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"state": MemberState.UNRELEASED_PARTITIONS}, {"classic": ClassicMemberMetadata(1, [])}],
+    ids="-".join,
+)
+def test_who_has_not_arrived_is_considered(
+    simulation: ConsumerSimulation, changed: dict[str, Any]
+) -> None:
+    group = simulation.group
+    assert group is not None
+    group.members["m"] = replace(group.members["m"], **changed)
+    with pytest.raises(Considered):
+        beat(simulation)
+
+
+def test_who_says_nothing_is_expected_to_say_so_again(simulation: ConsumerSimulation) -> None:
+    simulation.wait(44_000)
+    beat(simulation)
+    simulation.wait(44_999)
+    assert beat(simulation).member_epoch == 2
+    simulation.wait(45_000)
+    assert simulation.group is not None
+    assert not simulation.group.members
