@@ -16,6 +16,9 @@ import pytest
 STATS = Path("mutmut-stats.json")  # mutmut runs tests in the folder that holds it
 BUDGET = "KWIRE_MUTANTS_BUDGET_S"
 
+ALL_TESTS = ("stats", "fail", "list_all_tests")
+"""What mutmut runs or lists them all for; those that it does not find listed it forgets."""
+
 HANGS_S_MIN = 20.0
 HANGS_FACTOR = 10.0
 """A test that takes so many times as long as it did unchanged, and so long on top of it, hangs: the
@@ -24,7 +27,7 @@ machine may be busy."""
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order by how long they took unchanged; the plain run that finds that out has no order yet."""
-    if os.environ.get("MUTANT_UNDER_TEST") in (None, "", "stats", "fail") or not STATS.exists():
+    if os.environ.get("MUTANT_UNDER_TEST") in (None, "", *ALL_TESTS) or not STATS.exists():
         return
     took: dict[str, float] = json.loads(STATS.read_text())["duration_by_test"]
     items.sort(key=lambda item: took.get(item.nodeid, 0.0))
