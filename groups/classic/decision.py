@@ -72,11 +72,12 @@ class Decision(GroupDecision):
     def generation(self, member_id: str) -> JoinGroupResponse:
         """What a member is told of the generation it is in; only the leader gets the members."""
         group = self.group
+        assert group.leader_id is not None, "a group with members has a leader"
         return JoinGroupResponse(
             generation_id=group.generation_id,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
-            leader=group.leader_id or "",
+            leader=group.leader_id,
             member_id=member_id,
             members=self.members() if member_id == group.leader_id else [],
         )

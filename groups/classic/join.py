@@ -176,6 +176,7 @@ class Join:
         """A static member came back without its id: it gets a new one, the old one is fenced."""
         decision, group = self.decision, self.group
         leader_id = group.leader_id
+        assert leader_id is not None, "a group with members has a leader"
         fenced = join_error(ErrorCode.FENCED_INSTANCE_ID, old_member_id)
         decision.answer_join(old_member_id, fenced)
         decision.answer_sync(
@@ -197,7 +198,7 @@ class Join:
         else:
             complete_if_all_joined(decision)
 
-    def _return_to_generation(self, old_leader_id: str | None) -> None:
+    def _return_to_generation(self, old_leader_id: str) -> None:
         """Nothing changes but the id: the generation goes on, once the log knows the new id."""
         decision, group, member_id = self.decision, self.group, self.new_member_id
         response = decision.generation(member_id)
@@ -205,7 +206,7 @@ class Join:
             response.skip_assignment = member_id == group.leader_id
         else:
             # A client that cannot skip must not take itself for the leader: it would assign.
-            response.leader = old_leader_id or ""
+            response.leader = old_leader_id
             response.members = []
         decision.answer_join(member_id, response)
         decision.effects.records.append(
@@ -217,7 +218,7 @@ class Join:
                 response,
                 error_code=error,
                 member_id="",
-                leader=old_leader_id or "",
+                leader=old_leader_id,
                 members=[],
                 skip_assignment=False,
             ),

@@ -13,6 +13,7 @@ that has read the log knows the same groups and offsets.
     answered [badly]    alter TOPIC:PARTITION=OFFSET ...    forget TOPIC ...    forgotten    known
     restart [NAME=VALUE ...]    resign    append ERROR|ok    marker commit|abort
     late TIMER ...    rewritten MEMBER [state=N epochs=none|short]    rewritten partition-metadata
+    rewritten MEMBER warmup=SUBTOPOLOGY:PARTITION+...,...
 
 (a timer that was ended or is another group's; records as other brokers write them) and the lines of
 `conformance.group_script`, of which v=10 names topics by their ids.  Heartbeats are of the epoch
@@ -61,6 +62,7 @@ from kwire.groups.limits import GroupLimits, MigrationPolicy
 from kwire.groups.share import validation as of_shares
 from kwire.groups.share.decision import Initialization
 from kwire.groups.share.offsets import Deletion
+from kwire.groups.streams import target
 from kwire.groups.streams import validation as of_streams
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.surroundings import FixedSurroundings
@@ -72,7 +74,7 @@ from tests.groups.images import deleted, put
 from tests.groups.share.simulation import AT_ONCE as SHARE
 from tests.groups.simulation import GroupSimulation
 from tests.groups.streams.simulation import AT_ONCE as STREAMS
-from tests.groups.told_fields import FIELDS, JOINS, listed, numbers
+from tests.groups.told_fields import FIELDS, JOINS, listed, numbers, tasks_by_id
 
 SCRIPTS = sorted((Path(__file__).parent / "told_scripts").glob("*.txt"))
 GROUP_ID = "G"
@@ -261,6 +263,10 @@ class ToldScript:
             self._write(PartitionMetadata(key, value))
             return
         group: Any = self.simulation.machine.groups[GROUP_ID]
+        if "warmup" in given:
+            wanted = replace(group.target[words[0]], warmup=tasks_by_id(given["warmup"]))
+            self._write(target.record(GROUP_ID, words[0], wanted))
+            return
         record = group.members[words[0]].to_assignment(GROUP_ID)
         record.value.state = int(given.get("state", record.value.state))
         parts: Any = getattr(record.value, "assigned_partitions", None)

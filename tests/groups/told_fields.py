@@ -24,9 +24,13 @@ def _owned(image: ClusterImage, text: str) -> list[TopicPartitions]:
     return [TopicPartitions(image.topics[name].id, numbers(these)) for name, _, these in places]
 
 
-def _tasks(__: ClusterImage, text: str) -> list[streams.TaskIds]:
+def tasks_by_id(text: str) -> dict[str, frozenset[int]]:
     places = (each.partition(":") for each in listed(text))
-    return [streams.TaskIds(name, numbers(these)) for name, _, these in places]
+    return {name: frozenset(numbers(these)) for name, _, these in places}
+
+
+def _tasks(__: ClusterImage, text: str) -> list[streams.TaskIds]:
+    return [streams.TaskIds(name, sorted(these)) for name, these in tasks_by_id(text).items()]
 
 
 def _topology(__: ClusterImage, text: str) -> streams.Topology:

@@ -6,6 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from kwire.codecs.messages.coordinator.streams_group_current_member_assignment import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    TaskIds,
+)
+from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+)
+from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
+    TaskIds as TargetTaskIds,
+)
 from kwire.coordinator.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
@@ -58,6 +70,26 @@ def test_what_a_group_makes_of_it_is_written_alike(line: str) -> None:
         case _:
             return  # numbers, which the group has as they are
     assert again.encode() == record.encode()
+
+
+def test_warm_ups_are_followed_though_nobody_writes_any_yet() -> None:
+    tasks = [[TaskIds(name, [place])] for place, name in enumerate("abcdef")]
+    value = StreamsGroupCurrentMemberAssignmentValue(4, 3, 2, *tasks)
+    for each in (*value.active_tasks, *value.active_tasks_pending_revocation):
+        each.assignment_epochs = [1]
+    key = StreamsGroupCurrentMemberAssignmentKey("g", "m")
+    member = following("g", CurrentAssignment(key, value)).members["m"]
+    assert member.assigned.warmup == {"c": frozenset({2})}
+    assert member.revoking.warmup == {"f": frozenset({5})}
+    assert member.to_assignment("g") == CurrentAssignment(key, value)
+    planned = [[TargetTaskIds(name, [place])] for place, name in enumerate("abc")]
+    goal = TargetAssignment(
+        StreamsGroupTargetAssignmentMemberKey("g", "m"),
+        StreamsGroupTargetAssignmentMemberValue(*planned),
+    )
+    held = following("g", goal).target["m"]
+    assert held.warmup == {"c": frozenset({2})}
+    assert target.record("g", "m", held) == goal
 
 
 def following(
