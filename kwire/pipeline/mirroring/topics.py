@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.pipeline.cluster import ClusterAdmin, Topic
+from kwire.pipeline.cluster import BACKOFF_S, PATIENCE_S, ClusterAdmin, Topic
 from kwire.pipeline.errors import PipelineError
 from kwire.pipeline.exactly_once import Plan
 from kwire.pipeline.mirroring.mirror_progress import Mirrored
@@ -128,8 +129,22 @@ class TopicSync:
         if self.asked.follow_configs:
             self._follow(old, settings)
         if new:
-            there = self.target.topics()
+            there = self._target_with([self.asked.rename(name) for name in new])
         self.ids = {name: topic.id for name, topic in there.items()}
+
+    def _target_with(self, names: list[str]) -> dict[str, Topic]:
+        """The target's topics, once it tells of these: a broker may hear late of a new one.
+
+        Raises PipelineError.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while missing := set(names) - (there := self.target.topics()).keys():
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"{self.asked.target.bootstrap} made {min(missing)}, and does not tell of it"
+                )
+            time.sleep(BACKOFF_S)
+        return there
 
     def _create(self, name: str, settings: dict[str, str]) -> None:
         target = self.asked.rename(name)

@@ -369,5 +369,5 @@ def test_the_example_of_its_help(pair: Pair) -> None:
     assert [group["group"] for group in mirrored["groups"]] == [pair.topic]
     assert "starting Spark" in done.stderr
     gc.collect()
-    assert list(threads()).count("rdk:main") == before, "a client goes on asking"
+    assert list(threads()).count("rdk:main") <= before, "a client goes on asking"
     pair.assert_same()
