@@ -109,7 +109,17 @@ def connected(bootstrap: str) -> AdminClient:
 
 
 def described(admin: AdminClient, topic: str) -> TopicMetadata:
+    """What some broker tells: one that has not yet heard of a change tells of before it."""
     return admin.list_topics(topic, timeout=WAIT_S).topics[topic]
+
+
+def leaders_of(topic: TopicMetadata) -> list[int]:
+    return sorted(each.leader for each in topic.partitions.values())
+
+
+def replicated(topic: TopicMetadata) -> bool:
+    isrs = [sorted(each.isrs) for each in topic.partitions.values()]
+    return isrs == [[1, 2, 3]] * 3
 
 
 def produce(bootstrap: str, first: int, count: int) -> None:
@@ -144,26 +154,21 @@ def test_a_broker_dies_and_comes_back(several: Several) -> None:
     bootstrap = several.bootstrap
     admin = connected(bootstrap)
     admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
-    partitions = described(admin, "t").partitions
-    assert sorted(each.leader for each in partitions.values()) == [1, 2, 3]
-    assert all(sorted(each.isrs) == [1, 2, 3] for each in partitions.values())
+    until(lambda: replicated(described(admin, "t")))
+    made = described(admin, "t")
+    assert leaders_of(made) == [1, 2, 3]
     produce(bootstrap, 0, 3000)
 
-    victim = partitions[0].leader
+    victim = made.partitions[0].leader
     os.kill(several.pids[victim], signal.SIGKILL)
     produce(bootstrap, 3000, 3000)
-    leaders = {each.leader for each in described(admin, "t").partitions.values()}
-    assert victim not in leaders
+    until(lambda: victim not in leaders_of(described(admin, "t")))
 
     said = len(several.said)
     several.wait_for(f"broker {victim} was ended by SIGKILL")
     several.process.send_signal(signal.SIGHUP)
     several.wait_for(f"broker {victim} is ready", after=said)
-    until(
-        lambda: all(
-            sorted(each.isrs) == [1, 2, 3] for each in described(admin, "t").partitions.values()
-        )
-    )
+    until(lambda: replicated(described(admin, "t")))
     assert consume(bootstrap, 6000) == list(range(6000))
     assert several.end() == 0
 
