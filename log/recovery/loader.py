@@ -270,18 +270,21 @@ class _Loader:
                 self.producers.clear(end)
                 self.snapshots.take(self.producers)
             else:
-                replay.rebuild(
-                    self.producers,
-                    self.snapshots,
-                    self.segments,
-                    self.log_start_offset,
-                    end,
-                    self.now_ms,
-                )
+                self._rebuild_producers(end)
         except (CorruptBatch, CorruptFile) as error:
             _logger.warning("%s was not stopped cleanly (%s); recovering it", self.directory, error)
             return None
         return end
+
+    def _rebuild_producers(self, end: int) -> None:
+        replay.rebuild(
+            self.producers,
+            self.snapshots,
+            self.segments,
+            self.log_start_offset,
+            end,
+            self.now_ms,
+        )
 
     def _settle(self) -> int:
         """Make the parts agree about where the log starts and ends.
@@ -344,14 +347,7 @@ class _Loader:
         if unflushed and self._knows_producers(end):
             self.snapshots.take(self.producers)
         else:
-            replay.rebuild(
-                self.producers,
-                self.snapshots,
-                self.segments,
-                self.log_start_offset,
-                end,
-                self.now_ms,
-            )
+            self._rebuild_producers(end)
         self.epochs.flush()
         return end
 
