@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+
+from kwire.codecs.primitives import Struct
 
 
 class ErrorCode(IntEnum):
@@ -195,3 +198,19 @@ def put_error(response: object, error: ErrorCode) -> bool:
     # Not every response has the field, so the type checker cannot be asked.
     setattr(response, "error_code", error)  # noqa: B010 - see above
     return True
+
+
+def error_name(code: int) -> str:
+    """The name of an error, or its number where nobody knows it."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
+
+
+def error_codes_in(message: Struct) -> Iterator[int]:
+    """All error codes that a response tells, as they come, 0 among them."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if name.endswith("error_code"):
+            yield value
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, Struct):
+                yield from error_codes_in(each)

@@ -7,6 +7,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 from kwire.cli.app import COMMANDS
+from kwire.codecs.messages import API_NAMES
 from kwire.routes import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,14 +16,9 @@ BEGIN = "<!-- apis: tests/test_readme.py writes and checks this table -->\n"
 END = "<!-- /apis -->\n"
 
 
-def api_name(constant: str) -> str:
-    """`LIST_OFFSETS` -> `ListOffsets`, as Kafka's protocol guide has it."""
-    return "".join(word.capitalize() for word in constant.split("_"))
-
-
 def table() -> str:
     rows = "".join(
-        f"| {route.api_key.value} | {api_name(route.api_key.name)} "
+        f"| {route.api_key.value} | {API_NAMES[route.api_key]} "
         f"| {route.min_version}-{route.max_version} |\n"
         for route in sorted(ROUTES, key=lambda route: route.api_key)
     )

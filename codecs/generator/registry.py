@@ -20,10 +20,10 @@ MODULES = {{
 {modules}
 }}
 
-# What stands before Request and Response in the names of an API key's messages.
-_API_NAMES = {{
+API_NAMES = {{
 {names}
 }}
+"""How Kafka calls each API: what stands before Request and Response in its messages' names."""
 
 
 def message_class(name: str) -> type[Message]:
@@ -35,13 +35,13 @@ def message_class(name: str) -> type[Message]:
 @cache
 def request_class(api_key: int) -> type[Message]:
     """The request of an API key. Raises KeyError when there is none."""
-    return message_class(f"{{_API_NAMES[api_key]}}Request")
+    return message_class(f"{{API_NAMES[api_key]}}Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Message]:
     """The response of an API key. Raises KeyError when there is none."""
-    return message_class(f"{{_API_NAMES[api_key]}}Response")
+    return message_class(f"{{API_NAMES[api_key]}}Response")
 '''
 
 _API_KEYS = '''\

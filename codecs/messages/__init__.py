@@ -279,8 +279,7 @@ MODULES = {
     "WriteTxnMarkersResponse": "write_txn_markers",
 }
 
-# What stands before Request and Response in the names of an API key's messages.
-_API_NAMES = {
+API_NAMES = {
     0: "Produce",
     1: "Fetch",
     2: "ListOffsets",
@@ -375,6 +374,7 @@ _API_NAMES = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
+"""How Kafka calls each API: what stands before Request and Response in its messages' names."""
 
 
 def message_class(name: str) -> type[Message]:
@@ -386,10 +386,10 @@ def message_class(name: str) -> type[Message]:
 @cache
 def request_class(api_key: int) -> type[Message]:
     """The request of an API key. Raises KeyError when there is none."""
-    return message_class(f"{_API_NAMES[api_key]}Request")
+    return message_class(f"{API_NAMES[api_key]}Request")
 
 
 @cache
 def response_class(api_key: int) -> type[Message]:
     """The response of an API key. Raises KeyError when there is none."""
-    return message_class(f"{_API_NAMES[api_key]}Response")
+    return message_class(f"{API_NAMES[api_key]}Response")

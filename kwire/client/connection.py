@@ -52,6 +52,11 @@ def api_key_of(request: Request) -> int:
     return request.API_KEY
 
 
+def address_text(host: str, port: int) -> str:
+    """`host:port` as a person writes it, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Pending(NamedTuple):
     """A request on its way whose reply has not been read."""
 
@@ -105,7 +110,7 @@ class Connection:
     @property
     def address(self) -> str:
         """`host:port` as a person writes it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     def fileno(self) -> int:
         """For selectors: readable when a reply has begun to arrive."""

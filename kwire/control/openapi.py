@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kwire import __version__
-from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import API_NAMES
 from kwire.faults.disk import Disk, Operation
-from kwire.faults.rules import DISK_PRESETS, PRESETS, api_name
+from kwire.faults.rules import DISK_PRESETS, PRESETS
 
 JSON: Final = "application/json"
 
@@ -184,7 +184,7 @@ def _any() -> dict[str, Any]:
 
 def _schemas() -> dict[str, Any]:
     text, number, flag = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": "boolean"}
-    api = {"type": "string", "enum": sorted(map(api_name, ApiKey))}
+    api = {"type": "string", "enum": sorted(API_NAMES.values())}
     operation = {"type": "string", "enum": [each.value for each in Operation]}
     action = {
         "error": {"type": "string", "enum": [error.name for error in ErrorCode if error]},

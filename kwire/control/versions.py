@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import API_NAMES
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.control.releases import CHANGES
-from kwire.faults.rules import BadRule, api_name, api_of
+from kwire.faults.rules import BadRule, api_of
 from kwire.routes import ROUTES, UnsupportedRequest
 
 if TYPE_CHECKING:
@@ -93,10 +94,10 @@ def _of_api(said: str) -> tuple[int, int]:
     key = int(api_of(name))
     served = {int(route.api_key): route for route in ROUTES}
     if key not in served or key == ApiKey.API_VERSIONS:
-        raise BadRule(f"{api_name(key)} is served in all its versions or not at all")
+        raise BadRule(f"{API_NAMES[key]} is served in all its versions or not at all")
     low, high = served[key].min_version, served[key].max_version
     if not number.isdigit() or not low <= int(number) <= high:
-        raise BadRule(f"{said!r}: {api_name(key)} is served from version {low} to {high}")
+        raise BadRule(f"{said!r}: {API_NAMES[key]} is served from version {low} to {high}")
     return key, int(number)
 
 
@@ -120,7 +121,7 @@ class MaxVersions:
         if binding.api_key == ApiKey.API_VERSIONS:
             return self._refusing(binding) if is_beyond else self._lowering(binding)
         if is_beyond:
-            name = api_name(binding.api_key)
+            name = API_NAMES[binding.api_key]
             up_to = "" if high == NOT_SERVED else f": only up to {high}"
             raise UnsupportedRequest(f"{name} version {binding.api_version} is not served{up_to}")
         return binding

@@ -15,11 +15,12 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages import API_NAMES
 from kwire.codecs.primitives import Message
 from kwire.faults.disk import OfDisk, OnDisk, Touched
 from kwire.faults.moved import Moved
 from kwire.faults.parts import NameOf, Part, groups_of, parts_of, transactional_id_of
-from kwire.faults.rules import Action, Draw, Rule, Which, api_name
+from kwire.faults.rules import Action, Draw, Rule, Which
 
 HAPPENED_MAX: Final = 10_000
 """How many are remembered, the last ones."""
@@ -190,7 +191,7 @@ class Faults:
             happened = Happened(
                 number,
                 self.now_ms(),
-                api_name(asked.api_key),
+                API_NAMES[asked.api_key],
                 asked.api_version,
                 asked.client_id,
                 parts,

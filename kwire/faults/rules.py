@@ -40,6 +40,7 @@ from typing import Any, Final, TypeVar
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import API_NAMES
 from kwire.faults.disk import (
     EVERYTHING,
     SLOW_MS,
@@ -287,7 +288,7 @@ def _check_places(rule: Rule) -> None:
     if not any(step.error for step in rule.steps):
         return
     for key in sorted(rule.apis):
-        name = api_name(key)
+        name = API_NAMES[key]
         if rule.topic is not None and key not in OF_PARTITIONS and key not in OF_TOPICS:
             raise BadRule(f"{name} cannot be answered with an error of one topic")
         if not has_place_for_error(key):
@@ -354,15 +355,10 @@ def api_of(name: object) -> ApiKey:
     """The key of an API by its name, however it is written, or its number.  Raises BadRule."""
     if isinstance(name, int) and name in ApiKey._value2member_map_:
         return ApiKey(name)
-    by_name = {api_name(key).lower(): key for key in ApiKey}
+    by_name = {API_NAMES[key].lower(): key for key in ApiKey}
     if isinstance(name, str) and name.replace("_", "").lower() in by_name:
         return by_name[name.replace("_", "").lower()]
-    raise BadRule(f"there is no API {name!r}{_near(str(name), map(api_name, ApiKey))}")
-
-
-def api_name(key: int) -> str:
-    """As Kafka's documentation has it: OffsetForLeaderEpoch."""
-    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+    raise BadRule(f"there is no API {name!r}{_near(str(name), API_NAMES.values())}")
 
 
 def _number(said: Mapping[str, Any], name: str, default: T) -> Any:  # noqa: ANN401 - int or `default`

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kwire.codecs.batches import CorruptBatch, iter_batches
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import error_codes_in, error_name
 from kwire.codecs.primitives import Message, Records, Struct
 from kwire.codecs.uuids import uuid_text
 
@@ -98,23 +98,9 @@ def _batches(records: Records) -> Iterator[dict[str, Any]]:
         yield {"sizeBytes": len(data) - end, "isCutShort": True}
 
 
-def error_name(code: int) -> str:
-    """The name of an error, or its number where nobody knows it."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
-
-
 def errors_in(message: Message | Struct) -> Iterator[str]:
     """The names of all errors that a response tells, as they come."""
-    for name in message.__slots__:
-        value = getattr(message, name)
-        if name.endswith("error_code") and value:
-            yield error_name(value)
-        elif isinstance(value, Struct):
-            yield from errors_in(value)
-        elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, Struct):
-                    yield from errors_in(each)
+    return (error_name(code) for code in error_codes_in(message) if code)
 
 
 def _camel(name: str) -> str:

@@ -30,9 +30,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
+from kwire.codecs.messages import API_NAMES
 from kwire.codecs.primitives import Buffer, Frame, Message
 from kwire.faults.machine import Asked, is_about
-from kwire.faults.rules import Which, api_name
+from kwire.faults.rules import Which
 from kwire.tracing.describe import described, errors_in, has_secrets
 
 EVENTS_MAX: Final = 10_000
@@ -198,7 +199,7 @@ class Traces:
             "timeMs": self._clocks.now_ms(),
             "connection": connection,
             "client": asked.client_id,
-            "api": api_name(asked.api_key),
+            "api": API_NAMES[asked.api_key],
             "version": asked.api_version,
             "correlationId": correlation_id,
             "partitions": [{"topic": topic, "partition": index} for topic, index in asked.parts],

@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages import API_NAMES
 from kwire.control.releases import CHANGES
 from kwire.control.versions import NOT_SERVED, of_release, read_max_versions
-from kwire.faults.rules import BadRule, api_name
+from kwire.faults.rules import BadRule
 from kwire.routes import ROUTES
 from kwire.testing import Kafka
 
@@ -173,7 +174,7 @@ def test_stock_clients_work_with_a_broker_of_that_release(release: str) -> None:
         asked = {(event["api"], event["version"]) for event in seen.events}
     assert ("Fetch", FETCHED[release]) in asked
     assert {name for name, _ in asked} >= {"CreateTopics", "JoinGroup", "TxnOffsetCommit", "EndTxn"}
-    keys = {api_name(key): key for key in ApiKey}
+    keys = {API_NAMES[key]: key for key in ApiKey}
     assert all(version <= known[keys[name]] for name, version in asked if name != "ApiVersions")
 
 

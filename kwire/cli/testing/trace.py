@@ -102,16 +102,15 @@ def replay(cluster: Cluster, file: Path, pace: str, patience: float, as_json: bo
     Exits with 0 where all answers are the same, with 1 where some differ, and with 2 where the
     trace is damaged or no broker answers.
     """
+    from kwire.client.connection import address_text
     from kwire.client.errors import ClientError
     from kwire.testing.replaying import DamagedTrace
     from kwire.testing.replaying import replay as replayed
 
-    host, port = cluster.bootstrap[0]
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         outcome = replayed(
             file,
-            address,
+            address_text(*cluster.bootstrap[0]),
             pace=pace,
             patience_s=patience,
             timeout_s=cluster.timeout_s,

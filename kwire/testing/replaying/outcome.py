@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import error_name
 from kwire.comparing.differences import Difference
 from kwire.comparing.normal import Tree
 from kwire.testing.replaying.recording import Recorded
@@ -125,8 +125,3 @@ def _shown(path: str, value: Tree) -> str:
     text = value if isinstance(value, str) and not path else json.dumps(value, ensure_ascii=False)
     cut = SHOWN_VALUE_CHARACTERS_MAX
     return text if len(text) <= cut else f"{text[:cut]}…"
-
-
-def error_name(code: int) -> str:
-    """The name of an error, or its number where nobody knows it."""
-    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)

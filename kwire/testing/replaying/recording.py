@@ -8,14 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from kwire.codecs.api_keys import ApiKey, request_header_version
 from kwire.codecs.errors import ErrorCode
-from kwire.codecs.messages import request_class, response_class
+from kwire.codecs.messages import API_NAMES, request_class, response_class
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.primitives import DecodeError, Message
 
@@ -161,7 +161,7 @@ def _field(event: Mapping[str, Any], name: str, kind: type, default: object = _M
 
 def _api_key(name: str) -> ApiKey:
     for key in ApiKey:
-        if name == "".join(word.capitalize() for word in key.name.split("_")):
+        if name == API_NAMES[key]:
             return key
     raise _Damaged(f"there is no request {name!r}")
 
@@ -208,15 +208,3 @@ def read_response(data: bytes | bytearray, start: int, api_key: int, version: in
     if end != len(data):
         raise DecodeError(f"{len(data) - end} bytes follow the message")
     return message
-
-
-def errors_of(message: Message) -> Iterator[int]:
-    """All error codes that a response tells, as they come, 0 among them."""
-    waiting: list[Any] = [message]
-    for each in waiting:
-        for name in each.__slots__:
-            value = getattr(each, name)
-            if name.endswith("error_code"):
-                yield value
-            inner = value if isinstance(value, list) else [value]
-            waiting += (one for one in inner if hasattr(one, "__slots__"))

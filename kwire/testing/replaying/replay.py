@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from kwire.client.cluster import parse_bootstrap
 from kwire.codecs.api_keys import ApiKey
-from kwire.codecs.errors import ErrorCode
+from kwire.codecs.errors import ErrorCode, error_codes_in, error_name
 from kwire.codecs.messages.api_versions import ApiVersionsResponse
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
 from kwire.codecs.messages.metadata import MetadataResponse
@@ -30,8 +30,8 @@ from kwire.comparing.differences import Difference, differences
 from kwire.comparing.normal import Normaliser
 from kwire.testing.replaying.ids import Ids
 from kwire.testing.replaying.link import Links, NoAnswer
-from kwire.testing.replaying.outcome import Differing, Left, Outcome, error_name
-from kwire.testing.replaying.recording import Recorded, errors_of, read_recording
+from kwire.testing.replaying.outcome import Differing, Left, Outcome
+from kwire.testing.replaying.recording import Recorded, read_recording
 from kwire.testing.values import Path as AnyPath
 
 if TYPE_CHECKING:
@@ -214,8 +214,8 @@ def _not_yet(recorded: Recorded, answer: Message | NoAnswer) -> set[int]:
     """
     if isinstance(answer, NoAnswer) or recorded.request.API_KEY in DONE_IN_PART:
         return set()
-    errors = list(errors_of(answer))
+    errors = list(error_codes_in(answer))
     if isinstance(answer, ProduceResponse) and not all(errors):
         return set()  # what went into one partition would go into it again
-    then = set() if recorded.response is None else set(errors_of(recorded.response))
+    then = set() if recorded.response is None else set(error_codes_in(recorded.response))
     return set() if then & NOT_YET else {each for each in errors if each in NOT_YET}
