@@ -36,8 +36,8 @@ BACKOFF_S: Final = 0.1
 BACKOFF_S_MAX: Final = 1.0
 """Pause between tries, doubled each time: Kafka's retry.backoff.ms and retry.backoff.max.ms."""
 UNKNOWN_TOPIC_GRACE_S: Final = 3.0
-"""How long a topic may stay unknown: one that was created a moment ago is not known everywhere at
-once (KAFKA-8264), and automatic creation answers "unknown" first."""
+"""How long a topic may stay unknown, by the pauses between the tries: one that was created a moment
+ago is not known everywhere at once (KAFKA-8264), and automatic creation answers "unknown" first."""
 
 DEFAULT_PORT: Final = 9092
 
@@ -287,27 +287,29 @@ class Cluster:
     def retrying(self, attempt: Callable[[], T], *, unknown_topic_grace_s: float = 0.0) -> T:
         """The result of `attempt`, tried again while what stops it may pass.
 
-        A topic that is unknown is not waited for longer than its grace: it seldom comes.
+        A topic that is unknown is not waited for longer than its grace: it seldom comes.  Of that
+        grace the pauses count alone: brokers that are slow to answer are slow to hear of it, too.
         """
-        start, backoff_s = time.monotonic(), BACKOFF_S
+        start, backoff_s, paused_s = time.monotonic(), BACKOFF_S, 0.0
         while True:
             try:
                 return attempt()
             except ClientError as error:
-                patience = self.timeout_s
+                patience, waited_s = self.timeout_s, time.monotonic() - start
                 code = error.code if isinstance(error, BrokerRefused) else None
                 if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    patience = unknown_topic_grace_s
+                    patience, waited_s = unknown_topic_grace_s, paused_s
                 elif isinstance(error, BrokerUnreachable) and not self.nodes:
                     patience = 0.0  # never reached: the address is wrong, or nothing runs there
                 elif isinstance(error, RequestTimedOut):
                     patience = 0.0  # it has had all the time there was
-                if not error.retriable or time.monotonic() - start + backoff_s > patience:
+                if not error.retriable or waited_s + backoff_s > patience:
                     raise
                 if isinstance(error, BrokerUnreachable) or code == ErrorCode.NOT_CONTROLLER:
                     self.controller_id = -1  # it may be another by now: asked when next needed
                 self.tell_of_trouble(error)
                 time.sleep(backoff_s)
+                paused_s += backoff_s
                 backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
 

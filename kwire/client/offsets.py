@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.errors import check
+from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -88,8 +89,15 @@ def _take(
             partition = TopicPartition(topic.name, answer.partition_index)
             if answer.error_code:
                 cluster.forget_leader(topic.name)
-                check(answer.error_code, f"offsets of {partition}")
+                check(_of_a_leader(answer.error_code), f"offsets of {partition}")
             found[partition] = OffsetAt(answer.offset, answer.timestamp)
+
+
+def _of_a_leader(code: int) -> int:
+    """Whoever is said to lead a partition that he does not know has not heard so yet; the metadata
+    are asked again and say whether it is gone."""
+    unknown = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if unknown else code
 
 
 def end_offsets(

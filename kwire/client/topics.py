@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from kwire.client.cluster import Cluster
-from kwire.client.errors import Misuse, check
+from kwire.client.errors import ClientError, Misuse, check
 from kwire.codecs.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kwire.codecs.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -40,7 +41,10 @@ def create_topic(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> CreatableTopicResult:
-    """Create a topic; `assignment` names the brokers of each partition instead of the counts."""
+    """Create a topic; `assignment` names the brokers of each partition instead of the counts.
+
+    The controller answers before all brokers have heard of it: returns once one tells of it.
+    """
     topic = CreatableTopic(
         name=name,
         num_partitions=BROKER_DEFAULT if assignment else partitions,
@@ -62,7 +66,16 @@ def create_topic(
         check(result.error_code, f"create topic {name}", result.error_message, topic=name)
         return result
 
-    return cluster.retrying(ask)
+    made = cluster.retrying(ask)
+    if not validate_only:
+        _await_told(cluster, name)
+    return made
+
+
+def _await_told(cluster: Cluster, name: str) -> None:
+    """Who may not see it, or finds nobody to ask, has made it all the same."""
+    with suppress(ClientError):
+        cluster.retrying(lambda: cluster.topic(name), unknown_topic_grace_s=cluster.timeout_s)
 
 
 def delete_topic(cluster: Cluster, name: str) -> None:

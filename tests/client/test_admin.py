@@ -59,7 +59,7 @@ def test_settings_of_a_topic(cluster: Cluster, unique: str, eventually: Eventual
         return {c.name: c.value for c in configs if c.config_source == Source.TOPIC}
 
     (retention,) = cluster.retrying(
-        lambda: describe(cluster, topic, ["retention.ms"]), unknown_topic_grace_s=5
+        lambda: describe(cluster, topic, ["retention.ms"]), unknown_topic_grace_s=60
     )
     assert (retention.value, retention.config_source) == ("604800000", Source.DEFAULT)
     alter(cluster, topic, {"retention.ms": (Operation.SET, "5000")})
@@ -86,7 +86,7 @@ def test_a_groups_life(cluster: Cluster, unique: str) -> None:
         describe_group(cluster, unique)
     consumer = Consumer(cluster, reset=Reset.EARLIEST)
     consumer.subscribe(unique, [unique])
-    assert consumer.wait_for_assignment(20)
+    assert consumer.wait_for_assignment(120)
     group = describe_group(cluster, unique)
     assert (group.state, group.assignor, group.type) == ("Stable", "range", "classic")
     (member,) = group.members

@@ -189,7 +189,7 @@ def test_a_second_member_takes_half(cluster: Cluster, unique: str) -> None:
     create_topic(cluster, unique, partitions=4)
     first = Consumer(cluster, reset=Reset.EARLIEST)
     first.subscribe(unique, [unique], heartbeat_interval_ms=50)
-    assert first.wait_for_assignment(20)
+    assert first.wait_for_assignment(120)
     assert len(first.positions) == 4
     host, port = cluster.bootstrap[0]
     joined, done = threading.Event(), threading.Event()
@@ -199,7 +199,7 @@ def test_a_second_member_takes_half(cluster: Cluster, unique: str) -> None:
         with Cluster(f"{host}:{port}", timeout_s=60) as own:
             second = Consumer(own, reset=Reset.EARLIEST)
             second.subscribe(unique, [unique], heartbeat_interval_ms=50)
-            second.wait_for_assignment(20)
+            second.wait_for_assignment(120)
             taken.extend(second.positions)
             joined.set()
             while not done.is_set():
