@@ -41,6 +41,9 @@ log = logging.getLogger("kwire.server")
 Prepare = Callable[[Broker], Awaitable[None]]
 """What is done with a broker before anybody is let in."""
 
+Turn = Callable[[], Awaitable[None]]
+"""What a broker waits for that is ready but for its ports, which another one still has."""
+
 Declare = Callable[[socket.socket], Awaitable[None]]
 """What is asked of a broker before anybody is let in, as a client asks over that connection; who
 asks may do everything."""
@@ -62,6 +65,7 @@ def run(
     control: Control | None = None,
     declare: Declare | None = None,
     files: Files | None = None,
+    turn: Turn | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; returns after a clean shutdown.
 
@@ -70,7 +74,7 @@ def run(
     `control` is what a test asks of it (kwire.control).
     `prepare` has its turn when all is there and nobody is let in yet, `declare` when requests can
     be answered, too.
-    `files` stand for the disk.
+    `files` stand for the disk.  With `turn` ports are bound last, when that has come.
     `on_ready` is called once every listener accepts, with the addresses as bound.  Raises OSError
     where a port or directory cannot be had, ConfigError where the configuration cannot work.
     """
@@ -82,7 +86,9 @@ def run(
             on_ready,
             exit_on_eof,
             metadata,
-            partial(serve, prepare=prepare, control=control, declare=declare, files=files),
+            partial(
+                serve, prepare=prepare, control=control, declare=declare, files=files, turn=turn
+            ),
             clock=None if control is None else control.clock,
         )
     except BaseExceptionGroup as group:
@@ -170,16 +176,16 @@ async def serve(
     control: Control | None = None,
     declare: Declare | None = None,
     files: Files | None = None,
+    turn: Turn | None = None,
 ) -> None:
     """Serve until `stop` is set; `task_status` gets the broker once every listener accepts."""
+    if turn is not None and _draws_ports(config):
+        await turn()  # a broker has to know its ports before it opens
+        turn = None
     with ExitStack() as sockets:
-        bound = [_bind(endpoint, config, sockets) for endpoint in config.listeners]
-        config = config.with_bound_ports(
-            {
-                endpoint.listener: listening.getsockname()[1]
-                for endpoint, listening in zip(config.listeners, bound, strict=True)
-            }
-        )
+        bound: list[socket.socket] = []
+        if turn is None:
+            config, bound = _bind_all(config, sockets)
         kind = Broker if control is None else control.clock.broker_class()
         if control is not None:
             files = control.disk(files)
@@ -190,11 +196,10 @@ async def serve(
             if prepare is not None:
                 await prepare(broker)
             server = ConnectionServer(broker, control)
-            await server.logins.begin(background)
-            background.start_soon(server.reap)
-            background.start_soon(server.serve_ready)
-            if server.tls is not None:
-                background.start_soon(server.tls.follow)
+            await _begin(server, background)
+            if turn is not None:
+                await turn()
+                config, bound = _bind_all(config, sockets)
             if control is not None:
                 from kwire.control.server import serve as serve_control
 
@@ -218,12 +223,35 @@ async def serve(
             background.cancel_scope.cancel()
 
 
+async def _begin(server: ConnectionServer, background: trio.Nursery) -> None:
+    """What serves those who are to come."""
+    await server.logins.begin(background)
+    background.start_soon(server.reap)
+    background.start_soon(server.serve_ready)
+    if server.tls is not None:
+        background.start_soon(server.tls.follow)
+
+
 async def _stop_when_storage_is_lost(broker: Broker, stop: trio.Event) -> None:
     """Apache Kafka halts then: a broker without its logs only keeps others from leading."""
     await broker.storage_lost.wait()
     why = broker.membership_lost or "all log directories, or that of the metadata, have failed"
     log.critical("shutting down: %s", why)
     stop.set()
+
+
+def _draws_ports(config: BrokerConfig) -> bool:
+    return any(endpoint.port == 0 for endpoint in config.listeners)
+
+
+def _bind_all(config: BrokerConfig, sockets: ExitStack) -> tuple[BrokerConfig, list[socket.socket]]:
+    """The sockets of all listeners, and the configuration with their ports."""
+    bound = [_bind(endpoint, config, sockets) for endpoint in config.listeners]
+    ports = {
+        endpoint.listener: listening.getsockname()[1]
+        for endpoint, listening in zip(config.listeners, bound, strict=True)
+    }
+    return config.with_bound_ports(ports), bound
 
 
 def _bind(endpoint: Endpoint, config: BrokerConfig, sockets: ExitStack) -> socket.socket:

@@ -22,10 +22,10 @@ from kwire.cli.values import settings_option
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.cli.declaring.files import Declaration
-    from kwire.cli.hosting.renewing import Place
+    from kwire.cli.hosting.renewable import Place
     from kwire.control.service import Control
     from kwire.log.directory.files import Files
-    from kwire.server import Declare, Prepare
+    from kwire.server import Declare, Prepare, Turn
     from kwire.settings import BrokerConfig
 
 DATA_DIR = "kwire-data"
@@ -283,11 +283,12 @@ def run_forked(
     hosting: Hosting,
     place: Place,
     settings: Mapping[str, str],
+    turn: Turn,
     on_ready: Callable[[Broker], None],
 ) -> None:
     """As `run`, in a process that ends with the one that it was forked from."""
     hosting = hosting._replace(exit_on_eof=True, control=place.control, ahead_ms=place.ahead_ms)
-    run(None, settings, {}, hosting, on_ready=on_ready)
+    run(None, settings, {}, hosting, turn=turn, on_ready=on_ready)
 
 
 def run(
@@ -298,9 +299,13 @@ def run(
     *,
     container: bool = False,
     prepare: Prepare | None = None,
+    turn: Turn | None = None,
     on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
-    """Load the configuration, serve, and tell in one sentence where that cannot be."""
+    """Load the configuration, serve, and tell in one sentence where that cannot be.
+
+    `turn` is as in kwire.server.run; nothing is logged before it has come.
+    """
     from kwire.cluster.store import StoreError
     from kwire.log import LogDirError, LogDirLocked
     from kwire.settings import ConfigError, load
@@ -316,7 +321,10 @@ def run(
 
     try:
         config = load(path, overrides, environ)
-        tell_configuration(config, path)
+        if turn is None:
+            tell_configuration(config, path)
+        else:
+            turn = telling_then(turn, partial(tell_configuration, config, path))
         if container and (cluster_id := environ.get("CLUSTER_ID")):
             from kwire.cli.container import adopt_cluster_id
 
@@ -333,18 +341,30 @@ def run(
                 control=control,
                 declare=declare,
                 files=fleeting() if hosting.is_fleeting else None,
+                turn=turn,
             )
             if control is None or control.snapshots.restoring is None:
                 return
             # It goes on at the ports it had, with what the snapshot holds and no more.
             control = control.restored(config.log_dirs)
-            config, prepare, declare = config.with_bound_ports(ports), None, None
+            config = config.with_bound_ports(ports)
+            prepare = declare = turn = None
     except (ConfigError, LogDirError, LogDirLocked, StoreError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
     except OSError as error:
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
+
+
+def telling_then(turn: Turn, tell: Callable[[], None]) -> Turn:
+    """The same, and what is told when it has come."""
+
+    async def told() -> None:
+        await turn()
+        tell()
+
+    return told
 
 
 def fleeting() -> Files:

@@ -19,6 +19,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
@@ -145,8 +146,11 @@ class Kafka(Contents, Startable):
         self.port = port or free_port()
         self.control_port = free_port() if find_spec("h11") is not None else None
         """Where it is asked over HTTP (docs/testing.md); None where the extra is not installed."""
-        self._number = 0
-        """Of the broker, each with a folder of its own, since the start."""
+        self._numbers = count()
+        """Of the brokers, each with a folder of its own."""
+        self._number = next(self._numbers)
+        self._prepared: int | None = None
+        """Of the one that the next `reset` is to find ready."""
         self._ahead_ms = 0
         self._forker: Forker | None = None
 
@@ -174,6 +178,7 @@ class Kafka(Contents, Startable):
 
     def _spawn(self) -> None:
         """The process that forks brokers: see kwire.cli.hosting.renewing."""
+        self._prepared = None
         listener = f"PLAINTEXT://{HOST}:{self.port}"
         settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
         wanted = self.max_versions
@@ -224,7 +229,7 @@ class Kafka(Contents, Startable):
     @property
     def data_dir(self) -> Path:
         """Where the broker keeps its data now: another folder after each `reset`."""
-        return self._started.path / f"data-{self.port}-{self._number}"
+        return self._folder(self._number)
 
     @property
     def log(self) -> str:
@@ -245,11 +250,30 @@ class Kafka(Contents, Startable):
         assert self._forker is not None, "it was not started"
         return self._forker
 
+    def _folder(self, number: int) -> Path:
+        return self._started.path / f"data-{self.port}-{number}"
+
     def _renew(self, snapshot: Snapshot | None) -> None:
         before = self.data_dir
-        self._number += 1
+        self._number = self._next_number(snapshot)
         self._begin(snapshot)
         self._started.remove(before)
+        if snapshot is None:
+            self._prepare()
+
+    def _next_number(self, snapshot: Snapshot | None) -> int:
+        """That of the broker that is prepared, unless it is to begin with a snapshot."""
+        prepared = self._prepared
+        if snapshot is not None or prepared is None:
+            return next(self._numbers)
+        self._prepared = None
+        return prepared
+
+    def _prepare(self) -> None:
+        """Who was reset once will be again: the next broker gets ready meanwhile."""
+        self._prepared = next(self._numbers)
+        folder = self._folder(self._prepared)
+        self._started.prepare(self.port, self.control_port or 0, folder)
 
     def _begin(self, snapshot: Snapshot | None) -> None:
         """The first start on a new folder: with a snapshot, or with what is declared."""
@@ -405,12 +429,13 @@ class Fork(Kafka):
 
     def _spawn(self) -> None:
         """Nothing to spawn: the process is there."""
+        self._prepared = None
         self._forker = self._of._started
 
     def stop(self) -> None:
         """End it, and remove its data.  Its log stays with that of the other."""
         forker = self._forker
         if forker is not None and not forker.is_closed:
-            forker.ended("kill", self.port)
+            forker.ended("forget", self.port)
             forker.remove(self.data_dir)
         self._forker = None

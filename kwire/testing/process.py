@@ -190,7 +190,7 @@ class Forker:
             raise BrokerStartError(f"the broker ended with status {number}:\n{self.log_since(0)}")
 
     def ended(self, order: str, port: int) -> int:
-        """Have the broker `stop` or `kill`; its exit status."""
+        """Have the broker `stop` or `kill`, or `forget` it for good; its exit status."""
         word, status = self._order(f"{order} {port}")
         assert word == "ended"
         return status
@@ -204,6 +204,11 @@ class Forker:
             return number
         self.status = number
         return None
+
+    def prepare(self, port: int, control_port: int, folder: Path) -> None:
+        """Get a broker ready for a `start` there, some time soon."""
+        with self._asking:
+            self._tell(f"prepare {port} {control_port} {folder}")
 
     def remove(self, folder: Path) -> None:
         """Take a folder away, some time soon."""

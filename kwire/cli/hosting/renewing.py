@@ -1,8 +1,8 @@
 """`kwire serve --renewable`: brokers that whoever started it may have anew, for its tests.
 
 This process imports what a broker needs and forks it, so that the next one, with a folder of its
-own, is there in some 20 ms.  It takes orders on standard input, a line each, and answers each with
-a line on standard output:
+own, is soon there.  It takes orders on standard input, a line each, and answers them with lines on
+standard output:
 
     start PORT CONTROL AHEAD_MS FOLDER
                     the broker at that port, with its data in FOLDER; one that runs there is killed
@@ -12,7 +12,11 @@ a line on standard output:
     stop PORT       end cleanly (SIGTERM); `ended STATUS`
     kill PORT       end at once (SIGKILL); `ended STATUS`
     state PORT      `ready PID`, or `ended STATUS` where it is not there, for what reason ever
-    remove FOLDER   remove it with all that is in it, which is not answered
+    forget PORT     end at once, and hear no more of that port; `ended STATUS`
+    prepare PORT CONTROL FOLDER
+                    have a broker ready, but for its ports, for the order to start it there with
+                    a clock that is right; it is forked while there are no orders.  Not answered
+    remove FOLDER   remove it with all that is in it.  Not answered
 
 Statuses are exit statuses, negative where a signal ended it.  When standard input ends, because
 whoever holds its other end does, the brokers are ended and the folder `--owns` is removed.
@@ -28,15 +32,11 @@ import select
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
-from kwire.cli.hosting.forking import fork
-
-if TYPE_CHECKING:
-    from kwire.broker import Broker
+from kwire.cli.hosting.renewable import Forking, Place, Renewable, Run
 
 log = logging.getLogger("kwire.serve")
 
@@ -81,20 +81,6 @@ are imported here while nothing else is asked for, and all later brokers have th
 
 LISTENING: Final = ("listeners", "advertised.listeners")
 
-Run = Callable[["Place", Mapping[str, str], Callable[["Broker"], None]], None]
-"""Serve there by these settings to the end, and call that when all is ready."""
-
-
-class Place(NamedTuple):
-    """What one broker of several has of its own."""
-
-    port: int
-    control: int | None
-    """The port at which tests ask for faults, if they may."""
-    ahead_ms: int
-    """How far its clock is ahead."""
-    folder: str
-
 
 def serve_renewable(
     settings: Mapping[str, str], run: Run, owned: Path | None, *, is_controlled: bool
@@ -103,10 +89,10 @@ def serve_renewable(
     gc.disable()  # what is imported stays, and this process does little else
     for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
-    later = (*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME)
+    later = iter((*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME))
     renewables = Renewables(settings, run)
     try:
-        for order in orders(iter(later)):
+        for order in orders(lambda: import_one(later) or renewables.prepare_one()):
             if answer := renewables.obey(order):
                 os.write(1, f"{answer}\n".encode())
     except BrokenPipeError:
@@ -117,13 +103,12 @@ def serve_renewable(
             shutil.rmtree(owned, ignore_errors=True)
 
 
-def orders(modules: Iterator[str]) -> Iterator[str]:
-    """The lines of standard input; while none is there `modules` are imported, one by one."""
-    pending, module = b"", next(modules, None)
+def orders(meanwhile: Callable[[], bool]) -> Iterator[str]:
+    """The lines of standard input; while none is there a piece of work is done, if there is one."""
+    pending = b""
     while True:
-        while module is not None and not select.select([0], [], [], 0)[0]:
-            import_module(module)
-            module = next(modules, None)
+        while not select.select([0], [], [], 0)[0] and meanwhile():
+            pass
         received = os.read(0, 4096)
         if not received:
             return
@@ -132,13 +117,20 @@ def orders(modules: Iterator[str]) -> Iterator[str]:
             yield os.fsdecode(line)
 
 
+def import_one(modules: Iterator[str]) -> bool:
+    """Whether there was one left."""
+    module = next(modules, None)
+    if module is not None:
+        import_module(module)
+    return module is not None
+
+
 class Renewables:
     """The brokers of the moment, by their ports."""
 
     def __init__(self, settings: Mapping[str, str], run: Run) -> None:
         self._settings = settings
-        self._run = run
-        self._alive = os.pipe()
+        self._forking = Forking(run, os.pipe(), set())
         self._brokers: dict[int, Renewable] = {}
         """The first one is where the settings say; for others its port is replaced in them."""
 
@@ -149,14 +141,26 @@ class Renewables:
             shutil.rmtree(rest, ignore_errors=True)
             return ""
         port, _, rest = rest.partition(" ")
-        broker = self._brokers.setdefault(int(port), Renewable(self._run, self._alive))
+        broker = self._brokers.setdefault(int(port), Renewable(self._forking))
         if word == "start":
             control, ahead_ms, folder = rest.split(" ", 2)
             place = Place(int(port), int(control) or None, int(ahead_ms), folder)
             return broker.start(place, self._settings_at(place.port))
+        if word == "prepare":
+            control, folder = rest.split(" ", 1)
+            broker.want(Place(int(port), int(control) or None, 0, folder))
+            return ""
         if word in ("stop", "kill"):
             broker.end(signal.SIGTERM if word == "stop" else signal.SIGKILL)
+        if word == "forget":
+            broker.forget()
         return broker.state()
+
+    def prepare_one(self) -> bool:
+        """Whether there was one to be prepared."""
+        return any(
+            broker.prepare(self._settings_at(port)) for port, broker in self._brokers.items()
+        )
 
     def _settings_at(self, port: int) -> dict[str, str]:
         first = next(iter(self._brokers))
@@ -169,56 +173,4 @@ class Renewables:
         """Have all end."""
         for broker in self._brokers.values():
             broker.end(number)
-
-
-class Renewable:
-    """One of them; `alive` ends with the process that forks."""
-
-    def __init__(self, run: Run, alive: tuple[int, int]) -> None:
-        self._run = run
-        self._alive = alive
-        self._pid = 0
-        self._status = 0
-
-    def state(self) -> str:
-        """The answer to what it is about."""
-        if self._pid:
-            self._reap(os.WNOHANG)
-        return f"ready {self._pid}" if self._pid else f"ended {self._status}"
-
-    def start(self, place: Place, settings: Mapping[str, str]) -> str:
-        """A new one, in the place of the one that is there; the answer."""
-        self.end(signal.SIGKILL)
-        gc.freeze()  # a collection would write to each object's page, and have it copied
-        ready = os.pipe()
-        work = partial(self._serve, place, settings, ready[1])
-        self._pid = fork(work, "the broker", self._alive[0], (*self._alive, ready[0], 1))
-        os.close(ready[1])
-        is_ready = bool(os.read(ready[0], 1))  # it ends where the broker does
-        os.close(ready[0])
-        if not is_ready:
-            self._reap(0)
-        return self.state()
-
-    def _serve(self, place: Place, settings: Mapping[str, str], ready: int) -> None:
-        def tell(_: Broker) -> None:
-            os.write(ready, b"x")
-            os.close(ready)
-
-        gc.enable()
-        self._run(place, {**settings, "log.dirs": place.folder}, tell)
-
-    def end(self, number: signal.Signals) -> None:
-        """Have the broker end, if there is one, and wait for that."""
-        if not self._pid:
-            return
-        self._reap(os.WNOHANG)  # who has ended by itself is signalled no more
-        if self._pid:
-            os.kill(self._pid, signal.SIGCONT)  # it may be paused
-            os.kill(self._pid, number)
-            self._reap(0)
-
-    def _reap(self, options: int) -> None:
-        found, status = os.waitpid(self._pid, options)
-        if found:
-            self._pid, self._status = 0, os.waitstatus_to_exitcode(status)
+            broker.forget()

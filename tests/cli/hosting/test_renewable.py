@@ -1,0 +1,155 @@
+"""Who has its broker fresh again finds the next one ready: what that one is, and what it is not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kwire.testing import Kafka
+from kwire.testing.ending import lives
+from kwire.testing.kafka import Fork
+
+pytestmark = pytest.mark.slow  # a process is started
+
+PATIENCE_S = 120
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with Kafka() as kafka:
+        yield kafka
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def parents() -> dict[int, int]:
+    """Of the processes that run."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, check=True)
+    fields = [line.split() for line in listed.stdout.decode().splitlines()]
+    return {int(pid): int(parent) for pid, parent, state in fields if not state.startswith("Z")}
+
+
+def prepared(kafka: Kafka) -> int:
+    """The broker that is to come next, once it is forked."""
+    found: set[int] = set()
+
+    def one_is_there() -> bool:
+        found.clear()
+        now = parents()
+        forking = now[kafka.pid]
+        found.update(pid for pid, parent in now.items() if parent == forking != pid)
+        found.discard(kafka.pid)
+        return len(found) == 1
+
+    until(one_is_there)
+    return found.pop()
+
+
+def test_nobody_is_prepared_before_one_was_asked_for(kafka: Kafka) -> None:
+    kafka.create_topic("t")
+    now = parents()
+    assert [pid for pid, parent in now.items() if parent == now[kafka.pid]] == [kafka.pid]
+
+
+def test_the_next_one_is_there_and_has_met_nobody(kafka: Kafka) -> None:
+    kafka.reset()
+    following = prepared(kafka)
+    kafka.create_topic("t").seed(["v"])
+    kafka.clock.advance(hours=5)
+    log = kafka.log_size_bytes
+    before = kafka.pid
+
+    kafka.reset()
+
+    assert kafka.pid == following != before
+    assert not lives(before)
+    assert kafka.topics() == []
+    assert kafka.clock.ahead_ms == 0
+    assert kafka.log_since(log).count("is ready") == 1
+    kafka.create_topic("t").assert_holds([])
+    assert (kafka.data_dir / "t-0").is_dir()
+
+
+def test_it_says_nothing_before_its_turn(kafka: Kafka) -> None:
+    kafka.reset()
+    log = kafka.log_size_bytes
+    prepared(kafka)
+    kafka.create_topic("t")
+    assert "data in" not in kafka.log_since(log)
+
+
+def test_one_that_has_died_is_made_good(kafka: Kafka) -> None:
+    kafka.reset()
+    following = prepared(kafka)
+    os.kill(following, signal.SIGKILL)
+    kafka.reset()
+    assert kafka.pid != following
+    assert kafka.topics() == []
+
+
+def test_a_snapshot_is_not_put_below_it(kafka: Kafka) -> None:
+    kafka.reset()
+    following = prepared(kafka)
+    kafka.create_topic("t").seed(["v"])
+    with kafka.snapshot() as seeded:
+        kafka.restore(seeded)
+    kafka.topic("t").assert_holds(["v"])
+    assert kafka.pid != following
+    kafka.reset()
+    assert kafka.pid == following
+    assert kafka.topics() == []
+
+
+def test_who_comes_back_with_its_data_is_another(kafka: Kafka) -> None:
+    kafka.reset()
+    following = prepared(kafka)
+    kafka.create_topic("t").seed(["v"])
+    kafka.kill()
+    kafka.start()
+    kafka.topic("t").assert_holds(["v"])
+    assert kafka.pid != following
+
+
+def test_a_forks_goes_with_it(kafka: Kafka) -> None:
+    with Fork(kafka, None) as other:
+        other.reset()
+        until(lambda: len(children_of(kafka)) == 3)
+    assert children_of(kafka) == {kafka.pid}
+
+
+def children_of(kafka: Kafka) -> set[int]:
+    now = parents()
+    return {pid for pid, parent in now.items() if parent == now[kafka.pid]}
+
+
+@pytest.mark.parametrize("ended", ["the process that forks", "all in good order"])
+def test_it_ends_with_the_others(ended: str) -> None:
+    kafka = Kafka()
+    kafka.start()
+    kafka.reset()
+    following, forking = prepared(kafka), parents()[kafka.pid]
+    if ended == "the process that forks":
+        os.kill(forking, signal.SIGKILL)
+        until(lambda: not lives(following))
+    kafka.stop()
+    assert not lives(following)
+
+
+def test_ports_that_are_drawn_are_known_before_it_opens() -> None:
+    """A listener of the test's own may be at any free port."""
+    first = "PLAINTEXT://127.0.0.1:0"
+    with Kafka({"listeners": first, "advertised.listeners": first}) as kafka:
+        kafka.reset()
+        prepared(kafka)
+        kafka.reset()
+        assert "127.0.0.1:0" not in kafka.log
