@@ -99,7 +99,7 @@ CLOSED: dict[str, set[str]] = {
         "kwire.security.sasl",
         "kwire.settings",
     },
-    "kwire.demo": {"kwire.pipeline", "kwire.testing"},
+    "kwire.demo": {"kwire.client", "kwire.pipeline", "kwire.testing"},
     "kwire.pipeline": {
         "kwire.client",
         "kwire.codecs",

@@ -22,4 +22,9 @@ def main() -> None:
         status = run(app, "kwire")
     except KeyboardInterrupt:  # before or after the command, whose own Ctrl-C is its own matter
         status = EXIT_INTERRUPTED
+    except RuntimeError as error:
+        # Python 3.11 makes it of a Ctrl-C that comes while a class takes on its attributes.
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        status = EXIT_INTERRUPTED
     sys.exit(status)

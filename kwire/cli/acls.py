@@ -12,7 +12,7 @@ from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import named_principal
 
 if TYPE_CHECKING:
-    from kwire.client.acls import Acl, AclFilter
+    from kwire.client.access.acls import Acl, AclFilter
     from kwire.client.cluster import Cluster
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -72,7 +72,7 @@ def resource_options(command: C) -> C:
 
 
 def _resources(chosen: Mapping[str, Any]) -> list[Resource]:
-    from kwire.client.acls import CLUSTER_NAME
+    from kwire.client.access.acls import CLUSTER_NAME
 
     named = [(kind, name) for kind in _RESOURCES for name in chosen[kind.replace("-", "_")]]
     return [*named, (CLUSTER, CLUSTER_NAME)] if chosen["whole"] else named
@@ -111,7 +111,7 @@ def filter_options(command: C) -> C:
 
 def _filters(chosen: Mapping[str, Any]) -> list[AclFilter]:
     """One for each thing that is named with each who and what."""
-    from kwire.client import acls
+    from kwire.client.access import acls
 
     permission = acls.Permission[(chosen["permission"] or "any").upper()]
     return [
@@ -155,7 +155,7 @@ def _show(rules: Mapping[Acl, str], as_json: bool, what: str = "") -> None:
 
 
 def _described(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
-    from kwire.client.acls import describe_acls
+    from kwire.client.access.acls import describe_acls
 
     return sorted({acl for each in filters for acl in describe_acls(cluster, each)})
 
@@ -204,7 +204,7 @@ def remove_command(
       kwire acls remove --principal User:eve --yes
       kwire acls remove --group reports --principal User:bob --operation read --dry-run
     """
-    from kwire.client.acls import delete_acls, only
+    from kwire.client.access.acls import delete_acls, only
 
     names_some = any(value for name, value in chosen.items() if name != "pattern")
     if names_some is everything:
@@ -249,7 +249,7 @@ def add_command(
       kwire acls add --allow-principal User:ops --operation describe --cluster
       kwire acls add --deny-principal User:eve --deny-host 10.0.0.7 --topic '*'
     """
-    from kwire.client.acls import create_acls, only
+    from kwire.client.access.acls import create_acls, only
 
     wanted = list(dict.fromkeys(_added(chosen)))
     there = set(_described(cluster, [only(each) for each in wanted]))
@@ -264,7 +264,7 @@ def add_command(
 
 def _added(chosen: Mapping[str, Any]) -> Iterator[Acl]:
     """The rules that options ask for.  Raises UsageError."""
-    from kwire.client import acls
+    from kwire.client.access import acls
 
     pattern = acls.Pattern[chosen["pattern"].upper()]
     for (kind, name), operation in _asked(chosen):

@@ -392,7 +392,9 @@ def controlled(hosting: Hosting) -> Control | None:
     if hosting.control is None:
         return None
     if importlib.util.find_spec("h11") is None:
-        log.error("--control takes h11, which is not installed: pip install 'kwire[testing]'")
+        from kwire.client.extras import how_to_install
+
+        log.error("--control takes h11, which is not installed: %s", how_to_install("testing"))
         raise SystemExit(EXIT_FAILURE)
     from kwire.control.service import Control
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 TOPIC = "__client_telemetry"
 PARTITION = TopicPartition(TOPIC, 0)
-EXTRA = "to decode metrics opentelemetry-proto is needed: pip install 'kwire[telemetry]'"
 
 
 class NotOtlp(ValueError):
@@ -87,7 +86,10 @@ def data_points(payload: bytes) -> list[DataPoint]:
         from google.protobuf.message import DecodeError
         from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
     except ModuleNotFoundError:
-        raise Misuse(EXTRA) from None
+        from kwire.client.extras import how_to_install
+
+        needed = f"to decode metrics opentelemetry-proto is needed: {how_to_install('telemetry')}"
+        raise Misuse(needed) from None
     try:
         data = MetricsData.FromString(payload)
     except DecodeError:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 
-from kwire.pipeline.extras import how_to_install
+from kwire.client.extras import how_to_install
 
 MISSING = "NA"  # how the file writes a value that is not known: a cancelled flight has no delay
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})

@@ -350,7 +350,9 @@ class Kafka(Contents, Startable):
     def control(self) -> ControlClient:
         """What the broker is asked by, beside Kafka's protocol.  Raises ControlError."""
         if self.control_port is None:
-            raise ControlError("faults take what comes with pip install 'kwire[testing]'")
+            from kwire.client.extras import how_to_install
+
+            raise ControlError(f"faults take h11, which is not there: {how_to_install('testing')}")
         return ControlClient(f"http://{HOST}:{self.control_port}")
 
     @property

@@ -9,10 +9,10 @@ from subprocess import CompletedProcess
 import pytest
 from kazoo.client import KazooClient
 
+from kwire.client.access.acls import Acl, AclFilter, Pattern, Permission, create_acls, describe_acls
+from kwire.client.access.acls import Operation as AclOperation
+from kwire.client.access.acls import Resource as AclResource
 from kwire.client.access.users import describe_users, set_passwords
-from kwire.client.acls import Acl, AclFilter, Pattern, Permission, create_acls, describe_acls
-from kwire.client.acls import Operation as AclOperation
-from kwire.client.acls import Resource as AclResource
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import Operation, Resource, ResourceType, alter_configs, topic_settings
 from kwire.client.groups import commit_offsets, fetch_offsets

@@ -89,6 +89,31 @@ def test_ctrl_c_before_it_is_ready(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
+CUT_SHORT = """
+import sys
+import kwire.cli.serve
+class Attribute:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+def start_logging(level):
+    class Settings:
+        attribute = Attribute()
+kwire.cli.serve.start_logging = start_logging
+sys.argv = ["kwire", "serve"]
+from kwire.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_a_class_is_made() -> None:
+    """As some are while the broker's modules are imported; Python 3.11 has another error then."""
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_SHORT], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
 def test_the_other_names_of_settings_count() -> None:
     """What a setting is by default does not hide what was asked for under its other name."""
     found = developed({"log.dir": "d", "broker.id": "7"})

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
 from kwire.cli.several import settings_of
-from kwire.client.acls import (
+from kwire.client.access.acls import (
     Acl,
     AclFilter,
     Operation,

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from kwire.client.access.users import describe_users, remove_passwords, set_passwords
-from kwire.client.acls import (
+from kwire.client.access.acls import (
     Acl,
     AclFilter,
     Operation,
@@ -27,6 +26,7 @@ from kwire.client.acls import (
     describe_acls,
     only,
 )
+from kwire.client.access.users import describe_users, remove_passwords, set_passwords
 from kwire.client.cluster import Cluster
 from kwire.client.quotas import alter_quotas, describe_quotas
 from kwire.client.topics import create_topic

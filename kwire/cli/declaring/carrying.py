@@ -15,7 +15,7 @@ from pathlib import Path
 from kwire.cli.declaring.files import Declaration, password_of, records_of
 from kwire.cli.declaring.found import look, sections_of
 from kwire.cli.suggestions import suggesting_settings
-from kwire.client import acls as client_acls
+from kwire.client.access import acls as client_acls
 from kwire.client.access.users import remove_passwords, set_passwords
 from kwire.client.cluster import Cluster
 from kwire.client.configs import Operation, Resource, ResourceType, alter_configs

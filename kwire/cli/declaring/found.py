@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
 
-from kwire.client import acls as client_acls
+from kwire.client.access import acls as client_acls
 from kwire.client.access.users import describe_users
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.configs import Resource, ResourceType, Source, describe_configs

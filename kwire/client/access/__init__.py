@@ -1,1 +1,1 @@
-"""Who may log in: `users` by SCRAM, and who has one of the delegation `tokens`."""
+"""Who may log in: `users` by SCRAM, who has delegation `tokens`; and who may do what: `acls`."""

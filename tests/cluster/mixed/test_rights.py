@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from kwire.client.access.users import set_passwords
-from kwire.client.acls import (
+from kwire.client.access.acls import (
     Acl,
     AclFilter,
     Operation,
@@ -21,6 +20,7 @@ from kwire.client.acls import (
     describe_acls,
     only,
 )
+from kwire.client.access.users import set_passwords
 from kwire.client.topics import create_topic
 from kwire.cluster.zookeeper import acl_znodes
 from kwire.testing import ZooKeeperProcess

@@ -1,0 +1,61 @@
+"""What whoever lacks one of kwire's extras is told to type."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from kwire.cli.serve import Hosting, controlled
+from kwire.client.errors import Misuse
+from kwire.client.extras import how_to_install, named
+from kwire.client.telemetry import data_points
+from kwire.testing import Kafka
+from kwire.testing.control import ControlError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_checkout_is_installed_from_its_folder() -> None:
+    command = shlex.split(how_to_install("spark"))
+    assert command == [sys.executable, "-m", "pip", "install", "-e", f"{ROOT}[spark]"]
+
+
+def test_a_broker_for_tests_says_it_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit), caplog.at_level(logging.ERROR):
+        controlled(Hosting(control=0))
+    assert caplog.messages[-1].endswith(f"not installed: {how_to_install('testing')}")
+
+
+def test_a_test_that_asks_for_faults_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.testing.kafka.find_spec", lambda name: None)
+    with pytest.raises(ControlError) as told:
+        _ = Kafka().control
+    assert str(told.value).endswith(how_to_install("testing"))
+
+
+def test_who_looks_at_pushed_metrics_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.metrics.v1.metrics_pb2", None)
+    with pytest.raises(Misuse) as told:
+        data_points(b"")
+    assert str(told.value).endswith(how_to_install("telemetry"))
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "name"),
+    [
+        ('{"url": "file:///a/my%20kwire", "dir_info": {}}', "/a/my kwire[spark]"),
+        ('{"url": "file:///a/kwire-1-py3-none-any.whl"}', "/a/kwire-1-py3-none-any.whl[spark]"),
+        ('{"url": "https://h/kwire.whl"}', "kwire[spark] @ https://h/kwire.whl"),
+        (None, "kwire[spark]"),
+    ],
+)
+def test_from_where_it_came(direct_url: str | None, name: str) -> None:
+    assert named("spark", direct_url) == [name]
