@@ -73,7 +73,11 @@ def three_brokers(
         return
     folder = tmp_path_factory.mktemp("kwire-cluster")
     connect = zookeeper.connect(f"/{folder.name}")
-    settings = {"auto.leader.rebalance.enable": "false", "default.replication.factor": "1"}
+    settings = {
+        "auto.leader.rebalance.enable": "false",
+        "default.replication.factor": "1",
+        "zookeeper.session.timeout.ms": "120000",  # who stands still for a moment stays a member
+    }
     with ClusterProcess(folder, connect, settings=settings, racks="abc") as cluster:
         yield cluster.brokers
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from kazoo.client import KazooClient
 
 from kwire.client.access.acls import Acl, AclFilter, Pattern, Permission, create_acls, describe_acls
 from kwire.client.access.acls import Operation as AclOperation
@@ -26,7 +25,7 @@ from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.metadata.features import TRANSACTION_VERSION
 from kwire.security.authority import STANDARD, ZOOKEEPERS
 from kwire.testing import BrokerProcess, ZooKeeperProcess
-from tests.cluster.mixed.clusters import until
+from tests.waiting import until, zookeeper_client
 
 Kwire = Callable[..., CompletedProcess[str]]
 
@@ -113,13 +112,8 @@ def single(tmp_path: Path) -> BrokerProcess:
 
 
 def znodes_below(zookeeper: ZooKeeperProcess, chroot: str) -> list[str]:
-    client = KazooClient(zookeeper.address)
-    client.start()
-    try:
+    with zookeeper_client(zookeeper.address) as client:
         return client.get_children(chroot) if client.exists(chroot) else []
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_a_single_node_goes_on_in_a_cluster(
@@ -184,9 +178,7 @@ def test_somebody_elses_zookeeper_is_refused(
 ) -> None:
     connect = zookeeper.connect("/adopt-other")
     words = ("cluster", "adopt", "--zookeeper", connect, str(single.data_dir))
-    client = KazooClient(zookeeper.address)
-    client.start()
-    try:
+    with zookeeper_client(zookeeper.address) as client:
         client.create("/adopt-other/cluster/id", b'{"version":"1","id":"x"}', makepath=True)
         assert "ZooKeeper has the cluster x" in kwire(*words, status=1).stderr
         client.delete("/adopt-other/cluster/id")
@@ -199,9 +191,6 @@ def test_somebody_elses_zookeeper_is_refused(
         assert "a topic t with the id AAAAAAAAQACEAgAAAAAAAA" in refused
         assert client.get_children("/adopt-other/brokers/topics") == ["t"]
         assert client.exists("/adopt-other/cluster/id") is None
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_what_was_interrupted_is_finished(
@@ -211,9 +200,7 @@ def test_what_was_interrupted_is_finished(
     connect = zookeeper.connect("/adopt-again")
     words = ("cluster", "adopt", "--zookeeper", connect, str(single.data_dir))
     kwire(*words)
-    client = KazooClient(zookeeper.address)
-    client.start()
-    try:
+    with zookeeper_client(zookeeper.address) as client:
         root = "/adopt-again/brokers/topics/t/partitions"
         states = [client.get(f"{root}/{index}/state")[0] for index in range(3)]
         for index in (1, 2):
@@ -222,9 +209,6 @@ def test_what_was_interrupted_is_finished(
         assert done.stdout == "/brokers/topics/t\n"
         after = [client.get(f"{root}/{index}/state")[0] for index in range(3)]
         assert [each.replace(b":2,", b":1,") for each in after] == states
-    finally:
-        client.stop()
-        client.close()
 
 
 def test_what_is_no_single_nodes_directory(kwire: Kwire, tmp_path: Path) -> None:

@@ -49,19 +49,19 @@ def topic(
         delete_topic(cluster, name)
 
 
-def status_of(kwire: Kwire, address: str, status: int = 0, *more: str) -> dict[str, Any]:
-    done = kwire("cluster", "status", "--json", "-b", address, *more, status=status)
+def status_of(kwire: Kwire, address: str) -> dict[str, Any]:
+    done = kwire("cluster", "status", "--json", "-b", address)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def await_status(
-    kwire: Kwire, address: str, holds: Callable[[dict[str, Any]], bool], status: int
+    kwire: Kwire, address: str, holds: Callable[[dict[str, Any]], bool], status: int, *more: str
 ) -> dict[str, Any]:
     """The first status of which `holds` is true; the command must have ended with `status`."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        done = kwire("cluster", "status", "--json", "-b", address, status=None)
+        done = kwire("cluster", "status", "--json", "-b", address, *more, status=None)
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
         if found and holds(found):
             assert done.returncode == status, done
@@ -121,10 +121,16 @@ def test_a_cluster_through_the_loss_of_a_broker(
         assert well["reassignments"] == []
 
         last.stop()
-        away = await_status(kwire, first.bootstrap, lambda found: bool(found["offline"]), 1)
-        assert names(away["offline"]) == [(lone, 2)]
-        assert names(away["under_min_isr"]) == [(wide, 0), (wide, 1)]
-        assert set(names(away["under_replicated"])) >= {(wide, 0), (wide, 1)}
+        both = [(wide, 0), (wide, 1)]
+        away = await_status(
+            kwire,
+            first.bootstrap,
+            lambda found: (
+                names(found["offline"]) == [(lone, 2)] and names(found["under_min_isr"]) == both
+            ),
+            1,
+        )
+        assert {*names(away["under_replicated"])} >= {*both}
         assert "broker 3 is away" in away["ailments"]
         told = kwire("cluster", "status", "-b", first.bootstrap, status=1).stdout
         assert f"under-replicated:\n  {wide}:0-1\n" in told.replace(f"  {lone}:2\n", "")
@@ -139,7 +145,7 @@ def test_a_cluster_through_the_loss_of_a_broker(
         elected = kwire("cluster", "elect", "--all", "-b", first.bootstrap)
         assert elected.stdout.splitlines()[1].split() == [f"{wide}-0", "3", "-"]
         assert elected.stderr == "1 leader elected\n"
-        assert status_of(kwire, first.bootstrap)["not_preferred"] == []
+        await_status(kwire, first.bootstrap, lambda found: not found["not_preferred"], 0)
 
 
 def test_a_follower_that_lags_is_named(kwire: Kwire, three_brokers: Brokers, unique: str) -> None:
@@ -161,14 +167,22 @@ def test_a_follower_that_lags_is_named(kwire: Kwire, three_brokers: Brokers, uni
 def test_a_broker_that_hangs_is_named(kwire: Kwire, three_brokers: Brokers) -> None:
     hanging = three_brokers[2]
     addresses = ",".join(broker.bootstrap for broker in three_brokers.values())
+    said = f"127.0.0.1:{hanging.port} did not reply in 2 s"
     hanging.pause()
     try:
-        found = status_of(kwire, addresses, 1, "--timeout", "2")
+        await_status(
+            kwire,
+            addresses,
+            lambda found: (
+                {each["broker"]: each["trouble"] for each in found["brokers"]}
+                == {1: None, 2: said, 3: None}
+                and f"broker 2: {said}" in found["ailments"]
+            ),
+            1,
+            "--timeout=2",  # which others may take, too, where the machine is busy
+        )
     finally:
         hanging.resume()
-    trouble = {each["broker"]: each["trouble"] for each in found["brokers"]}
-    assert trouble == {1: None, 2: f"127.0.0.1:{hanging.port} did not reply in 2 s", 3: None}
-    assert f"broker 2: {trouble[2]}" in found["ailments"]
 
 
 def test_what_needs_no_election_and_what_cannot_have_one(

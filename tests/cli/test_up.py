@@ -86,8 +86,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
     running: list[Running] = []
 
     def start(*words: str) -> Running:
-        brisk = ("--port", "0", "--set", "zookeeper.session.timeout.ms=6000")
-        running.append(Running(tmp_path / "cluster", *brisk, *words))
+        running.append(Running(tmp_path / "cluster", "--port", "0", *words))
         return running[-1]
 
     yield start

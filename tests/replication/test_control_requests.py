@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import trio
-from kazoo.client import KazooClient
 
 from kwire.codecs.messages import response_class
 from kwire.codecs.messages.leader_and_isr import (
@@ -43,6 +42,7 @@ from kwire.testing.zookeeper import ZooKeeperProcess
 from tests.inside import RawClient
 from tests.replication.apache import APACHE, obedient_broker
 from tests.replication.cluster import cluster
+from tests.waiting import zookeeper_client
 
 pytestmark = pytest.mark.slow
 
@@ -253,14 +253,9 @@ def update_steps(broker_epoch: int) -> Iterator[Step]:
 
 
 def broker_epoch_of(zookeeper: ZooKeeperProcess) -> int:
-    client = KazooClient(zookeeper.connect("/control"))
-    client.start()
-    try:
+    with zookeeper_client(zookeeper.connect("/control")) as client:
         _, stat = client.get(f"/brokers/ids/{APACHE}")
         return int(stat.czxid)
-    finally:
-        client.stop()
-        client.close()
 
 
 def said(reply: Any) -> str:  # noqa: ANN401 - any response

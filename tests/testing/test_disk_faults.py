@@ -97,21 +97,30 @@ def test_no_room_for_a_new_topic(kafka: Kafka) -> None:
 
 
 def test_a_slow_fsync_holds_up_who_waits_for_it_alone(kafka: Kafka) -> None:
+    """What another topic is sent meanwhile takes less, but on a machine that is busy for as long.
+
+    Where that loop was held up, it is held up however long the disk takes.
+    """
     synced = kafka.create_topic("synced", configs={"flush.messages": "1"})
     other = kafka.create_topic("other")
     sender = producer(kafka)
     send(sender, synced, "a")
     send(sender, other, "a")
-    slow = kafka.faults.add(disk="slow", on="fsync", topic="synced", delay_ms=1500, times=1)
-    start = time.monotonic()
-    sender.produce("synced", "b")
-    sender.poll(0)
-    slow.assert_happened(within_s=WAIT_S)
-    send(producer(kafka), other, "b")
-    before = time.monotonic() - start
-    assert sender.flush(WAIT_S) == 0
-    assert time.monotonic() - start >= 1.5
-    assert before < 1.5, "the loop went on meanwhile"
+    for delay_s in (1.5, 6, 24):
+        slow = kafka.faults.add(
+            disk="slow", on="fsync", topic="synced", delay_ms=int(delay_s * 1000), times=1
+        )
+        start = time.monotonic()
+        sender.produce("synced", "b")
+        sender.poll(0)
+        slow.assert_happened(within_s=WAIT_S)
+        send(producer(kafka), other, "b")
+        before = time.monotonic() - start
+        assert sender.flush(WAIT_S) == 0
+        assert time.monotonic() - start >= delay_s
+        if before < delay_s:
+            return
+    pytest.fail("the loop did not go on meanwhile")
 
 
 def test_a_slow_append(kafka: Kafka) -> None:

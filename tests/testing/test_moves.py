@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kwire.testing import ControlError, Kafka, KafkaCluster, Topic
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +114,7 @@ def test_a_broker_that_dies_now(cluster: KafkaCluster, topic: Topic) -> None:
         cluster.brokers[before].control.post("/death")
     sender.produce(topic.name, "b")
     assert sender.flush(WAIT_S) == 0
-    assert not cluster.brokers[before].running
+    until(lambda: not cluster.brokers[before].running, "dead")
     cluster.brokers[before].start()
     cluster.wait_until_members()
     topic.assert_holds(["a", "b"])
@@ -136,6 +137,7 @@ def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[s
 def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:
     before = cluster.leader_of(topic.name)
     done = run(cluster, "move-leader", "--topic", topic.name)
+    until(lambda: cluster.leader_of(topic.name) != before, "told of by all")
     after = cluster.leader_of(topic.name)
     assert done.stdout.startswith(f"{topic.name}-0: from {before} to {after}, leader epoch ")
     done = run(cluster, "move-leader", "--topic", topic.name, "--to", str(after))

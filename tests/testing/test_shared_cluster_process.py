@@ -13,7 +13,7 @@ from kwire.client.producer import Producer
 from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, SharedClusterProcess
-from kwire.testing.cluster import membership
+from kwire.testing.cluster import Membership, membership
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 
@@ -90,9 +90,7 @@ def test_a_broker_is_cut_off_and_found_again(tmp_path: Path) -> None:
         leader, victim, other = spread_topic(cluster, client)
         cluster.cut(victim)
         until_in_sync(client, {leader, other})
-        known = membership(cluster.brokers[victim].port)
-        assert known is not None, "clients reach it"
-        assert known.members == {1, 2, 3}, "it is alive"
+        assert told_by(cluster.brokers[victim].port).members == {1, 2, 3}, "it is alive"
         cluster.heal()
         until_in_sync(client, {leader, other, victim})
 
@@ -120,6 +118,14 @@ def test_lines_are_cut_one_way_and_hold_through_restarts(tmp_path: Path) -> None
         cluster.lose_holder()
         cluster.start()  # a cluster that is started anew has whole lines
         until_in_sync(client, {leader, other, victim})
+
+
+def told_by(port: int) -> Membership:
+    """What the broker says to clients, which reach it; it may take longer than one waits."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (known := membership(port)) is None:
+        assert time.monotonic() < deadline
+    return known
 
 
 def spread_topic(cluster: SharedClusterProcess, client: Cluster) -> tuple[int, int, int]:

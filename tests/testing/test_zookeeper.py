@@ -14,13 +14,14 @@ import pytest
 from kwire.conformance import java
 from kwire.testing import ZooKeeperMissing, ZooKeeperProcess, ZooKeeperStartError
 from kwire.testing.zookeeper import JARS_VARIABLE, find_jars
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 
 def test_it_serves_through_stops_kills_and_pauses(tmp_path: Path) -> None:
     with ZooKeeperProcess(tmp_path, jars=os.environ.get(JARS_VARIABLE)) as zookeeper:
-        assert zookeeper.ask("ruok") == "imok"
+        until(lambda: zookeeper.ask("ruok") == "imok", "answered")
         address, pid = zookeeper.connect("/chroot"), zookeeper.pid
         assert address == f"127.0.0.1:{zookeeper.port}/chroot"
         zookeeper.pause()
@@ -30,7 +31,7 @@ def test_it_serves_through_stops_kills_and_pauses(tmp_path: Path) -> None:
         assert zookeeper.pid != pid
         zookeeper.pause()
         zookeeper.resume()
-        assert zookeeper.ask("ruok") == "imok"
+        until(lambda: zookeeper.ask("ruok") == "imok", "answered")
         zookeeper.restart()
         assert zookeeper.connect("/chroot") == address
     assert not zookeeper.running

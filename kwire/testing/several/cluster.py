@@ -24,6 +24,7 @@ from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
 from kwire.testing.kafka import HOST, Contents
 from kwire.testing.lifetime import Startable
+from kwire.testing.process import POLL_S, START_TIMEOUT_S, answers
 from kwire.testing.several.faults import SpreadFaults
 from kwire.testing.sharing import SharedBroker, SharedClusterProcess
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
@@ -74,6 +75,11 @@ class ClusterBroker:
 
     def start(self) -> None:
         """Have it run again with its data, and return once it answers.  Raises BrokerStartError."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.running and not answers(HOST, self.process.port):  # it may be about to be gone
+            if time.monotonic() > deadline:
+                break
+            time.sleep(POLL_S)
         if not self.running:
             self.process.running = False
         self.process.start()

@@ -11,17 +11,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from kazoo.client import KazooClient
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kwire.client.cluster import Cluster
-from kwire.client.errors import ClientError
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from kwire.testing.ports import free_port
+from tests.waiting import PATIENCE_S, until, zookeeper_client
 
-PATIENCE_S = 120.0
 SETTINGS = {
     "offsets.topic.replication.factor": "2",
     "offsets.topic.num.partitions": "4",
@@ -35,22 +33,6 @@ KWIRE, APACHE = "kwire", "apache"
 AnyBroker: TypeAlias = BrokerProcess | ZooKeeperBroker
 State: TypeAlias = tuple[int, tuple[int, ...], frozenset[int]]
 """Of a partition: leader, replicas, in-sync replicas."""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Ask again and again; brokers may refuse in between."""
-    deadline = time.monotonic() + PATIENCE_S
-    seen: object = None
-    while time.monotonic() < deadline:
-        try:
-            seen = condition()
-        except (ClientError, KafkaException) as refusal:
-            seen = refusal
-        else:
-            if seen:
-                return
-        time.sleep(0.1)
-    raise AssertionError(f"not {what} in {PATIENCE_S} s: {seen!r}")
 
 
 class Mixed:
@@ -122,20 +104,22 @@ class Mixed:
         if self.controllers() != {broker_id}:
             for each in others:
                 each.pause()
-            client = KazooClient(self._zookeeper.address)
-            client.start(timeout=PATIENCE_S)
-            epoch = client.get(f"{self._chroot}/controller_epoch")[0]
-            client.delete(f"{self._chroot}/controller")
-            until(lambda: client.get(f"{self._chroot}/controller_epoch")[0] != epoch, "elected")
-            client.stop()
-            client.close()
+            with zookeeper_client(self._zookeeper.connect(self._chroot)) as client:
+                epoch = client.get("/controller_epoch")[0]
+                client.delete("/controller")
+                until(lambda: client.get("/controller_epoch")[0] != epoch, "elected")
             for each in others:
                 each.resume()
         until(lambda: self.controllers() == {broker_id}, f"led by {broker_id}")
+        until(lambda: self._members(broker_id) == {*self.up}, "all are there again")
 
     def controllers(self) -> set[int]:
         """Who is the controller, by each broker's Metadata."""
         return {self._metadata(number).controller_id for number in self.up}
+
+    def _members(self, broker_id: int) -> set[int]:
+        """Who is there, by a broker's Metadata."""
+        return {each.node_id for each in self._metadata(broker_id).brokers}
 
     def _metadata(self, broker_id: int) -> MetadataResponse:
         with self.client(broker_id) as client:

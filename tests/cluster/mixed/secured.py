@@ -16,8 +16,9 @@ from kwire.metadata.entities import USER, entity_key
 from kwire.security.sasl.scram import credential_of, salted_password
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.ports import free_port
-from tests.cluster.mixed.clusters import PATIENCE_S, Mixed, mixed
+from tests.cluster.mixed.clusters import Mixed, mixed
 from tests.security.scram_client import SCRAM, SCRAM_512, rights
+from tests.waiting import zookeeper_client
 
 MODULES: Final = "org.apache.kafka.common.security"
 ADMIN: Final = 'username="admin" password="admin-secret"'
@@ -56,13 +57,8 @@ class Secured:
     @contextmanager
     def znodes(self) -> Iterator[KazooClient]:
         """A client below the cluster's own path."""
-        client = KazooClient(self._connect)
-        client.start(timeout=PATIENCE_S)
-        try:
+        with zookeeper_client(self._connect) as client:
             yield client
-        finally:
-            client.stop()
-            client.close()
 
 
 @contextmanager
@@ -95,10 +91,7 @@ def _make_admin(zookeeper: ZooKeeperProcess, chroot: str, mechanism: str) -> Non
     salt = b"salt" * 6
     salted = salted_password(mechanism, "admin-secret", salt, 4096)
     text = credential_of(mechanism, salted, salt, 4096).text
-    client = KazooClient(zookeeper.address)
-    client.start(timeout=PATIENCE_S)
     path = f"{chroot}/config/{entity_key({USER: 'admin'})[1]}"
     said = f'{{"version":1,"config":{{"{mechanism}":"{text}"}}}}'
-    client.create(path, said.encode(), makepath=True)
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper.address) as client:
+        client.create(path, said.encode(), makepath=True)

@@ -10,8 +10,9 @@ import pytest
 from kwire.client.topics import create_topic
 from kwire.groups.java import partition_for
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
 from tests.cluster.mixed.copying import copying
+from tests.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 

@@ -15,8 +15,9 @@ from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsRe
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.conformance.apache_kafka import run
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
 from tests.cluster.mixed.copying import copying
+from tests.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -29,7 +30,6 @@ ON = {
     "streams.version": 1,
 }
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "6000",
     "replica.lag.time.max.ms": "6000",
     "transaction.state.log.replication.factor": "2",
     "transaction.state.log.num.partitions": "2",

@@ -12,7 +12,8 @@ from kwire.client.elections import ElectionType, elect_leaders
 from kwire.client.reassignments import alter_reassignments
 from kwire.client.topics import add_partitions, create_topic, delete_topic
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, State, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, State, mixed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

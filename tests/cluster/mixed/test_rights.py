@@ -24,9 +24,10 @@ from kwire.client.access.users import set_passwords
 from kwire.client.topics import create_topic
 from kwire.cluster.zookeeper import acl_znodes
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, PATIENCE_S, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE
 from tests.cluster.mixed.secured import NONE, PASSWORD, Secured, secured
 from tests.security.scram_client import SCRAM, NotLetIn
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -103,6 +104,16 @@ def described(pair: Secured, broker_id: int) -> list[Acl]:
         return describe_acls(client, AclFilter())
 
 
+def told_of_alike(pair: Secured, count: int) -> None:
+    """Wait until both tell of the same, which are so many."""
+
+    def is_so() -> bool:
+        ours, theirs = described(pair, OURS), described(pair, THEIRS)
+        return ours == theirs and len(ours) == count
+
+    until(is_so, f"{count} told of alike")
+
+
 def test_who_was_told_does_not_matter(pair: Secured) -> None:
     everywhere(pair, NONE)
     assert _produced(pair) == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
@@ -114,10 +125,10 @@ def test_who_was_told_does_not_matter(pair: Secured) -> None:
         create(pair, other, acl("t", Operation.READ, permission=Permission.DENY))
         everywhere(pair, WRITE)
         create(pair, one, acl("t", Operation.DELETE, host="10.0.0.1"))
-        until(lambda: described(pair, OURS) == described(pair, THEIRS), "told of alike")
-        assert len(described(pair, OURS)) == 4
+        told_of_alike(pair, 4)
         gone = delete(pair, other, AclFilter(name="t", operation=Operation.READ))
         assert [each.permission for each in gone] == [Permission.DENY, Permission.ALLOW]
+        told_of_alike(pair, 2)
         everywhere(pair, WRITE)
         assert len(delete(pair, one, AclFilter())) == 2
         everywhere(pair, NONE)
@@ -185,6 +196,7 @@ def test_a_broker_of_an_expired_session_reads_all_that_is_there(pair: Secured) -
         ours.resume()
         until(lambda: client.exists(f"/brokers/ids/{OURS}") is not None, "back")
     everywhere(pair, WRITE)
-    assert described(pair, OURS) == described(pair, THEIRS) == [acl("t", Operation.WRITE)]
+    told_of_alike(pair, 1)
+    assert described(pair, OURS) == [acl("t", Operation.WRITE)]
     create(pair, OURS, acl("t", Operation.READ))
     everywhere(pair, READ | WRITE)

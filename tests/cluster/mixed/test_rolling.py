@@ -8,7 +8,8 @@ import pytest
 
 from kwire.client.topics import create_topic
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 

@@ -25,7 +25,8 @@ from kwire.client.throttles import OF_BROKER, OF_TOPIC
 from kwire.client.topics import create_topic
 from kwire.conformance.apache_kafka import ZOOKEEPER_VERSION, run
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, PATIENCE_S, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 

@@ -13,7 +13,8 @@ import pytest
 from kwire.client.topics import create_topic, delete_topic
 from kwire.conformance.apache_kafka import ZOOKEEPER_VERSION, run
 from kwire.testing import ZooKeeperProcess
-from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed, until
+from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
+from tests.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.long]
 

@@ -43,7 +43,7 @@ def tree(
     hosts: str, chroot: str, options: Mapping[str, object] = MappingProxyType({})
 ) -> dict[str, Znode]:
     """All below a chroot, but for what is each cluster's own; `options` are a KazooClient's."""
-    client = KazooClient(hosts, **options)
+    client = KazooClient(hosts, timeout=120, **options)
     client.start(timeout=120)
     found: dict[str, Znode] = {}
     waiting = [""]

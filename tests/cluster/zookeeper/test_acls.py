@@ -21,6 +21,7 @@ from kwire.metadata.acls import (
 from kwire.metadata.changes import ChangeAcls
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.zookeeper.stores import opened
+from tests.waiting import zookeeper_client
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
@@ -143,13 +144,10 @@ def test_a_notification_of_nothing_known_is_refused(content: bytes, kind: Patter
 @pytest.fixture
 def client(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[KazooClient]:
     """Below the path that the test's stores have."""
-    client = KazooClient(zookeeper.address)
-    client.start(timeout=120)
-    client.create(f"/{unique}")
-    client.chroot = f"/{unique}"
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper.address) as client:
+        client.create(f"/{unique}")
+        client.chroot = f"/{unique}"
+        yield client
 
 
 @pytest.mark.java

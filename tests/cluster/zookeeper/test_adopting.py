@@ -37,6 +37,7 @@ from kwire.metadata.tokens import DelegationToken
 from kwire.security.sasl.scram import Credential
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.zookeeper.stores import running
+from tests.waiting import zookeeper_client
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
@@ -107,12 +108,9 @@ def config_of(zookeeper: ZooKeeperProcess, chroot: str) -> ZooKeeperConfig:
 @pytest.fixture
 def client(zookeeper: ZooKeeperProcess, unique: str) -> Iterator[KazooClient]:
     """Of the cluster's part of ZooKeeper, which is not there yet."""
-    client = KazooClient(zookeeper.address)
-    client.start()
-    client.chroot = f"/{unique}"
-    yield client
-    client.stop()
-    client.close()
+    with zookeeper_client(zookeeper.address) as client:
+        client.chroot = f"/{unique}"
+        yield client
 
 
 async def test_nothing_is_left_behind(

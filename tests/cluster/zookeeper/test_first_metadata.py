@@ -38,7 +38,7 @@ class Rival:
     """Holds the office of controller until it resigns."""
 
     def __init__(self, address: str, chroot: str) -> None:
-        self._client = KazooClient(address)
+        self._client = KazooClient(address, timeout=PATIENCE_S)  # else another might be elected
         self._client.start(timeout=PATIENCE_S)
         self._chroot = chroot
         self._office = f"{chroot}/controller"

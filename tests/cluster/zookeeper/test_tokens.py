@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from kwire.cluster.zookeeper import token_znodes
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
@@ -20,6 +19,7 @@ from tests.conftest import finish
 from tests.inside import until
 from tests.security.test_apache_tokens import settings
 from tests.security.token_play import Play, create, made, until_told, wait_until_open
+from tests.waiting import zookeeper_client
 
 TOKEN = DelegationToken("t", "User:a ü", "User:r", ("User:b", "User:c=,"), 1, 3, 2)
 LATER = replace(TOKEN, expiry_ms=3)
@@ -80,11 +80,8 @@ def test_tokens_of_either_broker_let_in_at_the_other(
         ours.start()
         try:
             _cross(one, two)
-            client = KazooClient(zookeeper.connect(f"/{unique}"))
-            client.start()
-            kept = client.get_children("/delegation_token/tokens")
-            client.stop()
-            client.close()
+            with zookeeper_client(zookeeper.connect(f"/{unique}")) as client:
+                kept = client.get_children("/delegation_token/tokens")
             assert len(kept) == 2
         finally:
             finish(ours)

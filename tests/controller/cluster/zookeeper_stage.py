@@ -74,15 +74,25 @@ class ZooKeeperStage:
         expected: Iterable[Mapping[str, Sequence[object]]] | None = None,
     ) -> None:
         self.brokers = brokers
-        self._zookeeper = KazooClient(connect)
+        self._zookeeper = KazooClient(connect, timeout=PATIENCE_S)
         self._expected = None if expected is None else iter(expected)
 
     def __enter__(self) -> Self:
-        for broker in self.brokers.values():  # the first one becomes the controller
+        first, *others = self.brokers.values()
+        first.start()
+        self._zookeeper.start(timeout=PATIENCE_S)
+        self._await_controller()
+        for broker in others:
             broker.start()
-        self._zookeeper.start()
         assert self._read("/controller")["brokerid"] == 1
         return self
+
+    def _await_controller(self) -> None:
+        """The first broker becomes it, before there is another one."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._zookeeper.exists("/controller") is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
     def __exit__(self, *_: object) -> None:
         self._zookeeper.stop()
