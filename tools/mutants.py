@@ -49,7 +49,7 @@ NEW = None
 STOPPED = 2
 REFUSED = 37
 """By the type checker."""
-ORDER = "tests.mutants.fastest_first"
+ORDER = "tests.mutants.nearest_first"
 LOGGING = r"(?<![\w.])(_logger|log|logger)\.(debug|info|warning|error|exception)\("
 CASTS = r"\bcast\("  # for the type checker alone
 
@@ -451,7 +451,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="those that went unnoticed before")
     parser.add_argument("--all", action="store_true", help="also those that were tried before")
     parser.add_argument("--thorough", action="store_true", help="let slow tests notice, too")
-    parser.add_argument("--budget", type=float, help="seconds of tests for a mutant, the fastest")
+    parser.add_argument("--budget", type=float, help="seconds of tests for a mutant, the nearest")
     parser.add_argument("--only-tell", action="store_true", help="what was found before")
     parser.add_argument("--children", type=int, default=1, help="mutants tried beside one another")
     parser.add_argument("--at-least", type=float, default=0.95, help="share to be noticed")

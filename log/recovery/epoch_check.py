@@ -52,7 +52,7 @@ def agrees(epochs: LeaderEpochCache, last: BatchHeader | None) -> bool:
     """Whether the epoch at the log's last batch is its own."""
     if last is None:
         return True
-    return _epoch(last) in (UNDEFINED_EPOCH, epochs.epoch_for(last.last_offset))
+    return last.partition_leader_epoch in (UNDEFINED_EPOCH, epochs.epoch_for(last.last_offset))
 
 
 def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: int) -> None:
@@ -61,8 +61,8 @@ def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: in
     epochs.clear()
     for segment in segments:
         for header in _where_epochs_begin(segment):
-            if _epoch(header) > epochs.latest_epoch:
-                epochs.add(_epoch(header), header.base_offset)
+            if header.partition_leader_epoch > epochs.latest_epoch:
+                epochs.add(header.partition_leader_epoch, header.base_offset)
     epochs.truncate_from_start(log_start_offset)
     epochs.checked = True
 
@@ -73,7 +73,7 @@ def _covers(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) 
     if first is None or not agrees(epochs, segments.batch_at(end - 1)):
         return first is None
     known = epochs.epoch_for(max(start, first.base_offset))
-    return _epoch(first) in (UNDEFINED_EPOCH, known)
+    return first.partition_leader_epoch in (UNDEFINED_EPOCH, known)
 
 
 def _fits(segments: Segments, start: int, epoch: int, first: int, following: int) -> bool:
@@ -81,22 +81,18 @@ def _fits(segments: Segments, start: int, epoch: int, first: int, following: int
     found = segments.batch_at(first)
     if found is None or found.base_offset >= following:
         return True  # nothing of that epoch is left
-    if _epoch(found) != epoch:
+    if found.partition_leader_epoch != epoch:
         return False
     if first <= start:
         return True
     before = segments.batch_at(first - 1)
-    return before is None or before.base_offset >= first or _epoch(before) < epoch
+    return before is None or before.base_offset >= first or before.partition_leader_epoch < epoch
 
 
 def _where_epochs_begin(segment: Segment) -> Iterable[BatchHeader]:
     """Headers of the segment, those among which a new epoch may begin."""
     first = next((header for _, header in segment.headers()), None)
     last = segment.last_header()
-    if first is None or last is None or _epoch(first) == _epoch(last):
+    if first is None or last is None or first.partition_leader_epoch == last.partition_leader_epoch:
         return [] if first is None else [first]
     return (header for _, header in segment.headers())
-
-
-def _epoch(header: BatchHeader) -> int:
-    return header.partition_leader_epoch if header.magic >= 2 else UNDEFINED_EPOCH

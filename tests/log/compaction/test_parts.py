@@ -121,6 +121,26 @@ def test_keys_of_any_size_are_found(gone: tuple[int, ...]) -> None:
     assert not found.has_nulls
 
 
+STEPS = [0, 1, 62, 63, 64, 65, 127, 128, 129, 8_191, 8_192, 2**20]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_timestamps_of_any_distance_are_passed_over(sign: int) -> None:
+    """The first record's is what the others are counted from."""
+    stamps = [10**12 + sign * step for step in STEPS]
+    made = [
+        Record(100 + number, stamp, b"k%d" % number, b"v") for number, stamp in enumerate(stamps)
+    ]
+    data = bytes(build(made, base_offset=100))
+    header = read_header(data)
+    assert scan_keys(data, HEADER_SIZE, len(data), header).keys == [each.key for each in made]
+    found = entries(data, HEADER_SIZE, len(data), len(made))
+    assert [header.base_timestamp + each.timestamp_delta for each in found] == stamps
+    again = picked(data, HEADER_SIZE, list(range(len(made))))
+    assert again is not None
+    assert [each[:5] for each in again] == [each[:5] for each in found]
+
+
 @pytest.mark.parametrize("deltas", [[0], [99], [3, 4, 50], list(range(100))])
 def test_records_that_are_picked_are_those(deltas: list[int]) -> None:
     made, data = sized()

@@ -19,6 +19,7 @@ from kwire.log import (
     LogDirLocked,
     LogError,
     LogManager,
+    delete_expired_segments,
     delete_records,
     run_all,
 )
@@ -286,6 +287,22 @@ class TestUpkeep:
         run_all(manager.maintain(clock.now_ms + 360_000))
         assert log.storage.removals == []
         assert not any(path.exists() for path in paths)
+
+    def test_files_go_in_their_time_though_nothing_else_happens(
+        self, manager_of: MakeManager, clock: Clock, append: Append
+    ) -> None:
+        manager = manager_of()
+        log = manager.create("t", TOPIC_ID, 0, log_config(file_delete_delay_ms=9_000))
+        append(log, 7)
+        log.roll(clock.now_ms)
+        log.flush()
+        delete_records(log, 7, 7)
+        assert delete_expired_segments(log, clock.now_ms, 7) == 1
+        for waited_ms in (0, 1, 2, 8_999):
+            run_all(manager.maintain(clock.now_ms + waited_ms))
+            assert len(list(log.dir.glob("*.deleted"))) >= 3
+        run_all(manager.maintain(clock.now_ms + 9_000))
+        assert not list(log.dir.glob("*.deleted"))
 
     def test_flush_ms(self, manager_of: MakeManager, clock: Clock, append: Append) -> None:
         manager = manager_of()

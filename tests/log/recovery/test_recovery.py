@@ -174,6 +174,21 @@ def test_a_clean_stop_that_was_none_is_recovered(killed: Path, open_log: OpenLog
     assert log.log_end_offset == 21
 
 
+@pytest.mark.parametrize("end", [0, 1, 2, 7])
+def test_a_clean_stop_without_a_snapshot_gets_one(
+    open_log: OpenLog, append: Append, log_dir: Path, end: int
+) -> None:
+    """As Apache Kafka makes it: a later recovery begins there."""
+    log = open_log()
+    for _ in range(end):
+        append(log)
+    log.close()
+    for path in log_dir.glob("*.snapshot"):
+        path.unlink()
+    assert open_log(clean=True).snapshots.offsets == {end}
+    assert (log_dir / f"{end:020d}.snapshot").exists()
+
+
 def test_a_producers_last_five_batches_are_known_again(
     killed: Path, open_log: OpenLog, make_batch: MakeBatch
 ) -> None:
@@ -285,6 +300,23 @@ def test_a_finished_compaction_is_put_in_place(
     assert [segment.base_offset for segment in log.segments] == [0, 15]
     assert read_all(log) == before
     assert not list(killed.glob("*.swap"))
+
+
+def test_a_finished_compaction_replaces_just_what_was_put_into_it(
+    open_log: OpenLog, append: Append, log_dir: Path, read_all: ReadAll
+) -> None:
+    """Segments of one record each: the last that goes begins at its end, the next behind it."""
+    log = open_log()
+    for _ in range(4):
+        append(log)
+        log.roll(NOW_MS)
+    log.close()
+    before = read_all(log)
+    merged = b"".join((log_dir / f"{base:020d}.log").read_bytes() for base in (1, 2))
+    (log_dir / f"{1:020d}.log.swap").write_bytes(merged)
+    log = open_log(clean=True)
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 3, 4]
+    assert read_all(log) == before
 
 
 def test_an_unfinished_split_is_undone(killed: Path, open_log: OpenLog) -> None:
