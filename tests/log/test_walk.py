@@ -35,7 +35,7 @@ from tests.log.told import (
 
 NOW_MS = 1_700_000_000_000
 STEPS = 16
-PRODUCERS = (1, 2, 3)
+PRODUCERS = (0, 1, 2**40)
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ class Walk:
             segment_index_bytes=self.chance.choice([40, 10**6]),
             segment_ms=self.chance.choice([20, 10**9]),
             flush_messages=self.chance.choice([1, 5, 10**9, 10**9]),
+            message_timestamp_type=self.chance.choice(["CreateTime"] * 3 + ["LogAppendTime"]),
             file_delete_delay_ms=0,
             retention_ms=-1,
             segment_jitter_ms=0,
@@ -177,8 +178,12 @@ class Walk:
     def data(self) -> None:
         fold = Fold.of(self.written)
         name = self.chance.choice([-1, *PRODUCERS])
+        spread = 0 if self.config.log_append_time else 2
         made = tuple(
-            (self.stamp + self.chance.randint(-2, 2), bytes(self.chance.choices(b"abc", k=each)))
+            (
+                self.stamp + self.chance.randint(-spread, spread),
+                bytes(self.chance.choices(b"abc", k=each)),
+            )
             for each in self.chance.choices(range(30), k=self.chance.randint(1, 4))
         )
         sent = Written(self.end, self.epoch, made, stamp=max(stamp for stamp, _ in made))
@@ -194,16 +199,23 @@ class Walk:
                 sent.first, self.epoch, made, name, epoch, sequence, flag, stamp=sent.stamp
             )
         compression = self.chance.choice([Compression.NONE, Compression.NONE, Compression.GZIP])
-        result = self.log.append(
-            self._batch(sent, compression), leader_epoch=self.epoch, now_ms=self.stamp
-        )
-        assert result == (sent.first, sent.end - 1, -1, self.start, False, *result[5:])
-        assert result.first_offset == sent.first
+        self.append(self._batch(sent, compression), sent)
+
+    def append(self, batch: bytearray, sent: Written, origin: Origin = Origin.CLIENT) -> None:
+        """It is answered what became of it, and flushed with as many as `flush.messages` says."""
+        durable = self.log.recovery_point
+        size = len(batch)
+        result = self.log.append(batch, leader_epoch=self.epoch, now_ms=self.stamp, origin=origin)
+        stamp = self.stamp if self.config.log_append_time else -1
+        assert result == (sent.first, sent.end - 1, stamp, self.start, False, sent.count, size)
+        is_due = sent.end - durable >= self.config.flush_messages
+        assert self.log.recovery_point == (sent.end if is_due else durable)
         self.written.append(sent)
 
-    @staticmethod
-    def _batch(sent: Written, compression: Compression = Compression.NONE) -> bytearray:
-        made = [Record(0, stamp, b"k", value, []) for stamp, value in sent.records]
+    def _batch(self, sent: Written, compression: Compression = Compression.NONE) -> bytearray:
+        """As its client sends it, who does not know what time it is here."""
+        late = 7 if self.config.log_append_time else 0
+        made = [Record(0, stamp - late, b"k", value, []) for stamp, value in sent.records]
         return build(
             made,
             compression=compression,
@@ -223,31 +235,27 @@ class Walk:
         marker = control_batch(
             kind, 0, producer_id=name, producer_epoch=epoch, timestamp=self.stamp
         )
-        if self.chance.random() < 0.5:
-            self.log.append(
-                marker, leader_epoch=self.epoch, now_ms=self.stamp, origin=Origin.COORDINATOR
-            )
-        else:
-            self.log.append_marker(
-                marker,
-                read_header(marker),
-                EndTxnMarker(kind, 0),
-                leader_epoch=self.epoch,
-                now_ms=self.stamp,
-                transaction_version=0,
-            )
-        self.written.append(
-            Written(
-                self.end,
-                self.epoch,
-                (),
-                name,
-                epoch,
-                transactional=True,
-                marker=kind,
-                stamp=self.stamp,
-            )
+        sent = Written(
+            self.end,
+            self.epoch,
+            (),
+            name,
+            epoch,
+            transactional=True,
+            marker=kind,
+            stamp=self.stamp,
         )
+        if self.chance.random() < 0.5:
+            return self.append(marker, sent, Origin.COORDINATOR)
+        self.log.append_marker(
+            marker,
+            read_header(marker),
+            EndTxnMarker(kind, 0),
+            leader_epoch=self.epoch,
+            now_ms=self.stamp,
+            transaction_version=0,
+        )
+        self.written.append(sent)
 
     def repeat(self) -> None:
         """The last batch of a producer comes once more."""
@@ -258,11 +266,10 @@ class Walk:
         }
         for name, sent in last.items():
             if self.log.producers.entries[name].batches:
-                result = self.log.append(
-                    self._batch(sent), leader_epoch=self.epoch, now_ms=self.stamp
-                )
-                assert (result.first_offset, result.last_offset) == (sent.first, sent.end - 1)
-                assert result.duplicate
+                again = self._batch(sent)
+                result = self.log.append(again, leader_epoch=self.epoch, now_ms=self.stamp)
+                assert result[:2] == (sent.first, sent.end - 1)
+                assert result[3:] == (self.start, True, sent.count, len(again))
 
     # What happens to a log
 

@@ -175,16 +175,21 @@ def test_when_a_log_is_due(open_manager: OpenManager) -> None:
     assert log.config.segment_ms_max == 4999, "or the last segment would never be cleaned"
 
 
+@pytest.mark.parametrize("policy", [{"compact"}, {"compact", "delete"}])
 @pytest.mark.parametrize("checkpoint", [-5, 10**6])
 def test_a_checkpoint_outside_the_log_starts_anew(
-    open_manager: OpenManager, checkpoint: int
+    open_manager: OpenManager, checkpoint: int, policy: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It is told, except where retention may have taken what was cleaned."""
     manager = open_manager()
-    log = manager.create("t", b"1" * 16, 0)
+    config = replace(CONFIG, cleanup_policy=frozenset(policy))
+    log = manager.create("t", b"1" * 16, 0, config)
     fill(log)
     log.first_dirty_offset = checkpoint
     assert examine(log, end_of(log), NOW_MS).first_dirty == 0
     assert log.first_dirty_offset == 0
+    is_told = "which it does not hold" in caplog.text
+    assert is_told == (checkpoint > 0 or "delete" not in policy)
 
 
 def test_a_cut_log_is_dirty_from_the_cut_on(open_manager: OpenManager) -> None:

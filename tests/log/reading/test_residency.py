@@ -42,6 +42,10 @@ def test_nothing_is_there_wherever_it_is(cold_file: int) -> None:
     assert is_resident(cold_file, SIZE_BYTES // 2, 0)
 
 
+def test_a_single_byte_is_looked_at(cold_file: int) -> None:
+    assert not is_resident(cold_file, SIZE_BYTES // 2, 1)
+
+
 def test_a_hole_in_the_middle_is_seen(cold_file: int) -> None:
     read_in(cold_file, 0, SIZE_BYTES)
     middle = SIZE_BYTES // 2
