@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kwire.control")
 
-_KINDS: Final = {str: "text", int: "a number"}
+_KINDS: Final = {str: "text", int: "a number", bool: "true or false"}
 
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 """What a client of this machine calls it.  A page in somebody's browser, whose own name leads here
@@ -116,7 +116,7 @@ def _answer(control: Control, asked: Asked) -> Answer:
         },
         "/clock": {
             "GET": lambda: Reply(200, _time(control)),
-            "POST": lambda: _advance(control, _read(asked)),
+            "POST": lambda: _set_clock(control, _read(asked)),
         },
         "/leaders": {"POST": lambda: _move_leader(control, _read(asked))},
         "/coordinators": {"POST": lambda: _move_coordinator(control, _read(asked))},
@@ -208,16 +208,19 @@ def _end_trace(control: Control, number: int) -> Reply:
     return Reply(204)
 
 
-def _time(control: Control) -> dict[str, int]:
-    return {"now_ms": control.clock.now_ms(), "ahead_ms": control.clock.ahead_ms}
+def _time(control: Control) -> dict[str, int | bool]:
+    clock = control.clock
+    return {"now_ms": clock.now_ms(), "ahead_ms": clock.ahead_ms, "held": clock.is_held}
 
 
-async def _advance(control: Control, said: object) -> Reply:
-    by_ms = said.get("advance_ms") if isinstance(said, dict) and len(said) == 1 else None
-    if type(by_ms) is not int or by_ms < 0:  # a bool is no number here
+async def _set_clock(control: Control, said: object) -> Reply:
+    fields = _fields(said, {"advance_ms": int, "held": bool})
+    if not fields:
         raise Refused(400, 'the time that passes is said as {"advance_ms": 60000}')
+    if "held" in fields:
+        (control.clock.hold if fields["held"] else control.clock.release)()
     try:
-        await control.clock.advance(by_ms)
+        await control.clock.advance(fields.get("advance_ms", 0))
     except TooFar as problem:
         raise Refused(400, str(problem)) from None
     return Reply(200, _time(control))

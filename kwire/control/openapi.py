@@ -60,10 +60,18 @@ def _paths() -> dict[str, Any]:
         },
         **_traces(number),
         "/clock": {
-            "get": _operation("time", "The broker's time, and how far it is ahead", 200, _any()),
+            "get": _operation(
+                "time",
+                "The broker's time, how far it is ahead, and whether it stands still",
+                200,
+                _any(),
+            ),
             "post": {
                 **_operation(
-                    "advance", "Have time pass, and all be done that comes due", 200, _any()
+                    "advance",
+                    "Have time stand still or go on, or pass and all be done that comes due",
+                    200,
+                    _any(),
                 ),
                 "requestBody": {
                     "required": True,
@@ -220,7 +228,7 @@ def _schemas() -> dict[str, Any]:
         "Rule": _object(rule, additionalProperties=False),
         "Traced": _object({**which, "bytes": flag}, additionalProperties=False),
         "Advance": _object(
-            {"advance_ms": number}, required=["advance_ms"], additionalProperties=False
+            {"advance_ms": number, "held": {"type": "boolean"}}, additionalProperties=False
         ),
         "Leader": _object(
             {"topic": text, "partition": number, "to": number},

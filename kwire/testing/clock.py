@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kwire.testing.control import ControlClient
@@ -20,8 +22,28 @@ class Clock:
 
     @property
     def ahead_ms(self) -> int:
-        """How far it is ahead of the world's.  Raises ControlError."""
+        """How far it is ahead of the world's; below 0 where it stood still.
+
+        Raises ControlError.
+        """
         return int(self._said()["ahead_ms"])
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it stands still.  Raises ControlError."""
+        return bool(self._said()["held"])
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In a `with` block the broker's time stands still, but for what `advance` is asked for.
+
+        Requests are served, and nothing comes due by itself.  Raises ControlError.
+        """
+        self._control.post("/clock", {"held": True})
+        try:
+            yield
+        finally:
+            self._control.post("/clock", {"held": False})
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0

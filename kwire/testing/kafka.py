@@ -43,6 +43,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 HOST: Final = "127.0.0.1"
+OF_TESTS: Final = {"group.initial.rebalance.delay.ms": "1"}
+"""With 0 a group's first member would join alone also where time stands still: a replay has those
+join together that did."""
 SHOWN_RECORDS_MAX: Final = 20
 """Of each topic, in the report on a failed test."""
 
@@ -180,7 +183,8 @@ class Kafka(Contents, Startable):
         """The process that forks brokers: see kwire.cli.hosting.renewing."""
         self._prepared = None
         listener = f"PLAINTEXT://{HOST}:{self.port}"
-        settings = {"listeners": listener, "advertised.listeners": listener, **self.settings}
+        at = {"listeners": listener, "advertised.listeners": listener}
+        settings = {**at, **OF_TESTS, **self.settings}
         wanted = self.max_versions
         of_apis = () if isinstance(wanted, str) else wanted.items()
         options = [f"--max-version={wanted}"] if isinstance(wanted, str) else []
@@ -397,11 +401,13 @@ class Kafka(Contents, Startable):
     def replay(self, file: AnyPath, *, pace: str = "answers", patience_s: float = 0.0) -> Outcome:
         """Send the requests again that `Trace.save` has written, and compare the answers.
 
-        See kwire.testing.replaying.  Raises DamagedTrace, OSError, ClientError.
+        The broker's clock goes as in the trace.  See kwire.testing.replaying.
+        Raises DamagedTrace, OSError, ClientError, ControlError.
         """
         from kwire.testing.replaying import replay
 
-        return replay(file, self.bootstrap, pace=pace, patience_s=patience_s)
+        clock = None if self.control_port is None else self.clock
+        return replay(file, self.bootstrap, pace=pace, patience_s=patience_s, clock=clock)
 
 
 def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -106,7 +107,38 @@ def test_what_comes_due_comes_in_its_order(first: int) -> None:
 async def test_time_passes_by_itself_too() -> None:
     clock = ControlledClock()
     before = clock.current_time(), clock.now_ms()
-    clock.ahead_ms += 5_000
+    await clock.advance(5_000)
     assert clock.current_time() - before[0] >= 5
     assert clock.now_ms() - before[1] >= 5_000
     assert clock.deadline_to_sleep_time(clock.current_time() + 7) <= 7
+
+
+def test_a_clock_that_stands_still() -> None:
+    """Nothing comes due by itself, and what `advance` is asked for does."""
+    clock = ControlledClock()
+    happened: list[str] = []
+
+    async def sleep() -> None:
+        await trio.sleep(0.02)
+        happened.append("slept")
+
+    async def test() -> None:
+        async with trio.open_nursery() as nursery:
+            clock.hold()
+            clock.hold()
+            then = (clock.current_time(), clock.now_ms())
+            nursery.start_soon(sleep)
+            await trio.to_thread.run_sync(time.sleep, 0.1)
+            assert (clock.current_time(), clock.now_ms(), happened) == (*then, [])
+            await clock.advance(19)
+            assert (clock.now_ms() - then[1], happened) == (19, [])
+            await clock.advance(2)
+            assert happened == ["slept"]
+            assert clock.ahead_ms < 0
+            clock.release()
+            clock.release()
+            assert then[0] + 0.021 <= clock.current_time() < then[0] + 60
+            nursery.start_soon(sleep)
+        assert happened == ["slept", "slept"]
+
+    trio.run(test, clock=clock)

@@ -86,11 +86,27 @@ def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{}, [], {"advance_ms": -1}, {"advance_ms": True}, {"advance_ms": 1, "to": 2}]
+    "said",
+    [{}, [], {"advance_ms": -1}, {"advance_ms": True}, {"advance_ms": 1, "to": 2}, {"held": 1}],
 )
 def test_time_that_cannot_pass(control: Control, said: object) -> None:
     assert ask(control, "POST", "/clock", said).status == 400
     assert ask(control, "GET", "/clock").body["ahead_ms"] == 0
+
+
+def test_time_that_stands_still(control: Control) -> None:
+    async def say(held: bool) -> Reply:
+        body = json.dumps({"held": held}).encode()
+        return await answer(
+            control, Asked("POST", "/clock", "localhost:9", "application/json", body)
+        )
+
+    async def test() -> None:
+        for held in (True, False):
+            assert (await say(held)).body["held"] is held
+            assert control.clock.is_held is held
+
+    trio.run(test, clock=control.clock)
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,15 @@ def command(
     "--patience", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
     help="Ask a broker again for so long that is not ready yet. [not at all]",
 )  # fmt: skip
+@click.option(
+    "-c", "--control", metavar="ADDRESS",
+    help="Of the broker's `kwire serve --control`: have its time pass as in the trace.",
+)  # fmt: skip
 @json_option
 @connected
-def replay(cluster: Cluster, file: Path, pace: str, patience: float, as_json: bool) -> None:
+def replay(
+    cluster: Cluster, file: Path, pace: str, patience: float, control: str | None, as_json: bool
+) -> None:
     """Send the requests of a trace again, and compare the answers with the recorded ones.
 
     To any broker that holds what the recorded one held when the trace began, as a fresh one does.
@@ -104,6 +110,7 @@ def replay(cluster: Cluster, file: Path, pace: str, patience: float, as_json: bo
     """
     from kwire.client.connection import address_text
     from kwire.client.errors import ClientError
+    from kwire.testing.clock import Clock
     from kwire.testing.replaying import DamagedTrace
     from kwire.testing.replaying import replay as replayed
 
@@ -115,8 +122,9 @@ def replay(cluster: Cluster, file: Path, pace: str, patience: float, as_json: bo
             patience_s=patience,
             timeout_s=cluster.timeout_s,
             security=cluster.security,
+            clock=None if control is None else Clock(ControlClient(control)),
         )
-    except (DamagedTrace, ClientError) as problem:
+    except (DamagedTrace, ClientError, ControlError) as problem:
         click.echo(f"kwire: {printable(str(problem))}", err=True)
         raise SystemExit(EXIT_TROUBLE) from problem
     if as_json:

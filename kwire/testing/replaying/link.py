@@ -44,7 +44,7 @@ class Links:
         """
         connection = self._open.get(recorded.connection)
         if connection is None or connection.closed:
-            connection = self._open[recorded.connection] = self._opened()
+            connection = self._open[recorded.connection] = self.opened()
         try:
             connection.send_frame(recorded.header + body)
         except ClientError:
@@ -52,7 +52,8 @@ class Links:
         if recorded.answered:
             self._awaiting.add(recorded.connection)
 
-    def _opened(self) -> Connection:
+    def opened(self) -> Connection:
+        """Another one.  Raises ClientError."""
         return Connection(
             self._host,
             self._port,
@@ -66,11 +67,15 @@ class Links:
         names = self._awaiting - {than}
         return [self._open[name] for name in names if not self._open[name].closed]
 
+    def awaiting(self, recorded: Recorded) -> tuple[Connection, float]:
+        """Where its answer is to come, and within how many seconds."""
+        within_s = self._timeout_s + recorded.duration_ms / 1000
+        return self._open[recorded.connection], within_s
+
     def receive(self, recorded: Recorded) -> Message | NoAnswer:
         """The answer to the one request that is on its way there."""
         self._awaiting.discard(recorded.connection)
-        connection = self._open[recorded.connection]
-        within_s = self._timeout_s + recorded.duration_ms / 1000
+        connection, within_s = self.awaiting(recorded)
         if connection.closed:
             return NoAnswer("the connection was closed")
         try:

@@ -1,8 +1,8 @@
 """A trace's requests in the order in which they came and were answered.
 
 A request is sent once all those are answered that had been answered before it came; so those that
-were under way together are so again.  Where others are under way on other connections it comes as
-long after the one before it as in the trace, within `SETTLED_S`: so they arrive in their order.
+were under way together are so again.  They arrive in their order, and the broker's time is that of
+the trace, as far as `timing` can see to it.
 
 A Fetch is sent when its turn to be answered has come, and not before: what it told is what was
 there then, and how many batches had come when it was woken is chance.  At the pace of the answers
@@ -11,9 +11,10 @@ one that had waited in vain does not wait again.
 
 from __future__ import annotations
 
-import select
+import math
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,16 +33,15 @@ from kwire.testing.replaying.ids import Ids
 from kwire.testing.replaying.link import Links, NoAnswer
 from kwire.testing.replaying.outcome import Differing, Left, Outcome
 from kwire.testing.replaying.recording import Recorded, read_recording
+from kwire.testing.replaying.timing import HeldTime, WorldsTime
 from kwire.testing.values import Path as AnyPath
 
 if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
+    from kwire.testing.clock import Clock
 
 TIMEOUT_S: Final = 30.0
 """For an answer, beyond the time that it had taken."""
-SETTLED_S: Final = (0.0005, 0.01)
-"""At least and at most.  A broker on the same machine takes a request in within half a ms, on a
-busy one within ten."""
 ASKED_AGAIN_AFTER_S: Final = 0.1
 NOT_YET: Final = frozenset(
     {
@@ -77,28 +77,41 @@ def replay(
     patience_s: float = 0.0,
     timeout_s: float = TIMEOUT_S,
     security: ClientSecurity | None = None,
+    clock: Clock | None = None,
 ) -> Outcome:
     """Send the requests of a trace's file to a broker, and compare its answers.
 
     The broker is to hold what the recorded one held when the trace began: a fresh one nothing.
     With patience one that is not ready (COORDINATOR_NOT_AVAILABLE ...) is asked again for so long.
+    `clock` is the broker's, which has time pass as in the trace.
     Raises DamagedTrace, OSError where the file cannot be read, ClientError where no broker is.
     """
     recording = read_recording(Path(path))
     host, port = parse_bootstrap(bootstrap)[0]
     links = Links(host, port, timeout_s, security)
-    try:
-        return _Replay(recording, links, Pace(pace), patience_s).run()
-    finally:
-        links.close()
+    with ExitStack() as ending:
+        ending.callback(links.close)
+        timing = WorldsTime(recording[0].time_ms)
+        if clock is not None:
+            probe = links.opened()
+            ending.callback(probe.close)
+            ending.enter_context(clock.held())
+            timing = HeldTime(recording[0].time_ms, clock, probe)
+        return _Replay(recording, links, timing, Pace(pace), patience_s).run()
 
 
 class _Replay:
     def __init__(
-        self, recording: list[Recorded], links: Links, pace: Pace, patience_s: float
+        self,
+        recording: list[Recorded],
+        links: Links,
+        timing: WorldsTime,
+        pace: Pace,
+        patience_s: float,
     ) -> None:
         self._recording = recording
         self._links = links
+        self._timing = timing
         self._pace = pace
         self._patience_s = patience_s
         self._ids = Ids()
@@ -110,7 +123,7 @@ class _Replay:
         """The bodies of the requests that are under way, by the line."""
 
     def run(self) -> Outcome:
-        self._first_ms = self._last_ms = self._recording[0].time_ms
+        self._first_ms = self._recording[0].time_ms
         self._start_s = time.monotonic()
         last = {each.connection: each.ended for each in self._recording}
         for place, recorded in _places(self._recording):
@@ -133,11 +146,7 @@ class _Replay:
             due_s = self._start_s + (recorded.time_ms - self._first_ms) / 1000
             time.sleep(max(0.0, due_s - time.monotonic()))
         others = self._links.others_awaiting(recorded.connection)
-        if others:
-            least_s, most_s = SETTLED_S
-            after_s = (recorded.time_ms - self._last_ms) / 1000
-            select.select(others, [], [], min(max(after_s, least_s), most_s))
-        self._last_ms = recorded.time_ms
+        self._timing.before_sending(recorded.time_ms, others)
         request = recorded.request
         is_other = self._ids.put_into(request)
         in_vain = self._pace is Pace.ANSWERS and _waited_in_vain(recorded.response)
@@ -152,18 +161,23 @@ class _Replay:
         body = self._sent.pop(recorded.line)
         if not recorded.answered:
             return
-        answer = self._links.receive(recorded)
+        answer = self._answer(recorded)
         deadline = time.monotonic() + self._patience_s
         refused: set[int] = set()
         while (why := _not_yet(recorded, answer)) and time.monotonic() < deadline:
             refused |= why
-            time.sleep(ASKED_AGAIN_AFTER_S)
+            self._timing.wait(ASKED_AGAIN_AFTER_S)
             self._links.send(recorded, body)
-            answer = self._links.receive(recorded)
+            answer = self._answer(recorded)
         if refused:
             names = ", ".join(sorted(map(error_name, refused)))
             self._outcome.asked_again.append(Left(recorded, names))
         self._compare(recorded, answer)
+
+    def _answer(self, recorded: Recorded) -> Message | NoAnswer:
+        told_ms = recorded.time_ms + math.ceil(recorded.duration_ms)
+        self._timing.before_reading(told_ms, *self._links.awaiting(recorded))
+        return self._links.receive(recorded)
 
     def _compare(self, recorded: Recorded, answer: Message | NoAnswer) -> None:
         if recorded.uncompared or recorded.response is None:
