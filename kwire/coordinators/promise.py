@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, Generic, TypeVar
 
 import trio
 
@@ -17,14 +17,14 @@ class Promise(Generic[T]):
     A value that nobody waits for any longer (its connection ended) is dropped.
     """
 
-    __slots__ = ("_callback", "_task", "_value", "resolved")
+    __slots__ = ("_callbacks", "_task", "_value", "resolved")
 
     _value: T
 
     def __init__(self) -> None:
         self.resolved = False
         self._task: trio.lowlevel.Task | None = None
-        self._callback: Callable[[T], None] | None = None
+        self._callbacks: list[Callable[[T], None]] = []
 
     def resolve(self, value: T) -> None:
         assert not self.resolved, "a promise is resolved once"
@@ -33,17 +33,16 @@ class Promise(Generic[T]):
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
-        if self._callback is not None:
-            callback, self._callback = self._callback, None
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
             callback(value)
 
     def when_resolved(self, callback: Callable[[T], None]) -> None:
-        """Have one function called with the value, at once if it is there, besides who waits."""
+        """Have a function called with the value, at once if it is there, besides who waits."""
         if self.resolved:
             callback(self._value)
-            return
-        assert self._callback is None, "one function is called"
-        self._callback = callback
+        else:
+            self._callbacks.append(callback)
 
     @property
     def value(self) -> T:
@@ -66,13 +65,29 @@ class Promise(Generic[T]):
         return self._value
 
 
+class Later(Generic[T, R]):
+    """The response that is made of a promise's value; awaited once.
+
+    Who wants to know when that is decided asks the promise: who awaits it has its turn later, and
+    others may have had theirs meanwhile.
+    """
+
+    __slots__ = ("_shape", "promise")
+
+    def __init__(self, promise: Promise[T], shape: Callable[[T], R]) -> None:
+        self.promise = promise
+        self._shape = shape
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> R:
+        return self._shape(await self.promise.wait())
+
+
 def then(reply: T | Promise[T], shape: Callable[[T], R]) -> R | Awaitable[R]:
     """The response that `shape` makes of a reply: at once if the reply is there."""
-    return _once_there(reply, shape) if isinstance(reply, Promise) else shape(reply)
-
-
-async def _once_there(promise: Promise[T], shape: Callable[[T], R]) -> R:
-    return shape(await promise.wait())
+    return Later(reply, shape) if isinstance(reply, Promise) else shape(reply)
 
 
 def then_all(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R | Awaitable[R]:

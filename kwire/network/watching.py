@@ -6,6 +6,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kwire.coordinators.promise import Later
+
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.context import Context
@@ -23,6 +25,8 @@ def watching(binding: Binding, seen: Seen) -> Binding:
         except Exception:
             seen.over(ending="error")
             raise
+        if isinstance(response, Later):
+            response.promise.when_resolved(lambda _: seen.decided())
         if isinstance(response, Awaitable):
             return _later(response, seen)
         seen.answered(response)

@@ -126,6 +126,12 @@ class Seen:
         self._start_s = clocks.elapsed_s()
         self.befallen = False
         """Whether a fault decides when it is over."""
+        self._ended: int | None = None
+        """The place of its answer, where that was decided before it is told."""
+
+    def decided(self) -> None:
+        """What it is answered is so from now on, though others may come before that is told."""
+        self._ended = next(self._clocks.places)
 
     def answered(self, response: Message | None) -> None:
         """This is its answer, None where there is to be none (acks=0)."""
@@ -143,7 +149,8 @@ class Seen:
         self._event |= {"durationMs": round(elapsed_s * 1000, 3), **more}
         kept: Event = {}
         if self._kept is not None:
-            kept = self._kept.fields | {"ended": next(self._clocks.places)}
+            ended = next(self._clocks.places) if self._ended is None else self._ended
+            kept = self._kept.fields | {"ended": ended}
         for trace in self._traces:
             trace.add(self._event, kept)
 

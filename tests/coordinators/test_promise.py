@@ -73,7 +73,6 @@ async def test_a_response_is_made_of_what_comes_in_the_order_of_what_was_asked()
     waits = then_all(asked, "".join)
     one = then(Promise[str](), str.upper)
     assert isinstance(one, Awaitable)
-    one.close()  # type: ignore[attr-defined]  # a coroutine
     assert isinstance(waits, Awaitable)
     last.resolve("c")
     first.resolve("a")

@@ -180,3 +180,16 @@ def test_the_oldest_go_where_all_that_is_kept_is_much(
     found = trace.after(0)
     assert [event["number"] for event in found["events"]] == [8, 9, 10, 11, 12]
     assert found["dropped"] == 7
+
+
+def test_what_is_decided_has_its_place_then(traces: Traces) -> None:
+    """Who is answered later, for another had its turn first, was not answered after that one."""
+    trace = kept(traces)
+    first = ask(traces, HeartbeatRequest(), 4)
+    first.decided()
+    second = ask(traces, HeartbeatRequest(), 4)
+    second.answered(None)
+    first.answered(None)
+    later, earlier = trace.after(0)["events"]
+    assert (earlier["begun"], earlier["ended"]) == (1, 2)
+    assert (later["begun"], later["ended"]) == (3, 4)
