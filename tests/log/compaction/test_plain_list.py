@@ -1,0 +1,146 @@
+"""A pass leaves the records that a plain list says, however its parts are laid out.
+
+Whatever is read at a time, however many keys fit into memory, wherever the dirty part begins.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.batches import Compression, iter_batches, records
+from kwire.log import Log, aborted_transactions
+from kwire.log.compaction.rewrite import clean
+from kwire.log.compaction.task import CleaningTask, GroupCleaned, PassDone
+from kwire.log.directory.files import Files
+from tests.log.compaction.history import (
+    CONFIG,
+    NOW_MS,
+    Batch,
+    End,
+    Roll,
+    Step,
+    Writer,
+    open_log,
+    task_for,
+)
+
+Kept = list[tuple[int, bytes | None]]
+
+
+def steps(chance: random.Random) -> list[Step]:
+    made: list[Step] = []
+    keys = chance.choice([6, 40])
+    for _ in range(chance.randint(15, 30)):
+        pairs = [
+            (chance.choice([None, *range(keys)]), chance.choice([None, 0, 7, 40, 90]))
+            for _ in range(chance.choice([1, 1, 3, 5]))
+        ]
+        codec = chance.choice([Compression.NONE, Compression.NONE, Compression.GZIP])
+        batch = Batch(pairs, codec, chance.choice([None, 1, 2]), chance.random() < 0.5)
+        ended = End(chance.choice([1, 2]), chance.random() < 0.4)
+        either: list[Step] = [batch, batch, batch, ended, Roll()]
+        made.append(chance.choice(either))
+    return made
+
+
+def held(log: Log) -> list[tuple[int, bytes | None, int, bool, bool]]:
+    """(offset, key, producer id, in a transaction, marker) of every record before the end."""
+    return [
+        (record.offset, record.key, head.producer_id, head.is_transactional, head.is_control)
+        for segment in log.segments
+        for data in [segment.path.read_bytes()]
+        for at, head in iter_batches(data)
+        for record in records(data, at)
+    ]
+
+
+def expected(log: Log, task: CleaningTask) -> Kept:
+    """Records of aborted transactions go, and those of which a later one has the key."""
+    aborted = []
+    for name, first in aborted_transactions(log, 0, log.log_end_offset):
+        ends = [
+            entry.last_offset
+            for segment in log.segments
+            for entry in segment.txn_index.entries
+            if (entry.producer_id, entry.first_offset) == (name, first)
+        ]
+        aborted.append((name, first, ends[0]))
+    found = []
+    for offset, key, name, transactional, control in held(log):
+        gone = transactional and any(
+            each == name and first <= offset <= last for each, first, last in aborted
+        )
+        if offset < task.end_offset and not control and not gone:
+            found.append((offset, key))
+    last = {key: offset for offset, key in found if offset >= task.first_dirty}
+    return [
+        (offset, key)
+        for offset, key in found
+        if key is not None and last.get(key, offset) == offset
+    ]
+
+
+def rewritten(task: CleaningTask, groups: list[GroupCleaned]) -> Kept:
+    found: Kept = []
+    for group in groups:
+        (name,) = [name for name in group.files if name.endswith(".log.cleaned")]
+        data = (Path(task.directory) / name).read_bytes()
+        assert len(data) == group.size_bytes
+        found += [
+            (record.offset, record.key)
+            for at, head in iter_batches(data)
+            if not head.is_control
+            for record in records(data, at)
+        ]
+    return found
+
+
+def fitting(task: CleaningTask) -> list[list[int]]:
+    """Neighbours go together as long as they fit, by their bytes and those of each index."""
+    groups: list[list[int]] = []
+    totals = [0, 0, 0]
+    for base, size in task.segments:
+        path = Path(task.directory) / f"{base:020}"
+        indexes = [path.with_suffix(suffix).stat().st_size for suffix in (".index", ".timeindex")]
+        sizes = [size, *indexes]
+        totals = [total + each for total, each in zip(totals, sizes, strict=True)]
+        too_large = totals[0] > task.segment_bytes or max(totals[1:]) > task.segment_index_bytes
+        if groups and not too_large:
+            groups[-1].append(base)
+        else:
+            groups.append([base])
+            totals = sizes
+    return groups
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_a_pass_leaves(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    config = replace(CONFIG, segment_bytes=chance.choice([500, 900]), index_interval_bytes=1)
+    log = open_log(tmp_path / "t-0", config)
+    writer = Writer(log)
+    writer.write([Batch([(1, 5)], Compression.NONE, None, False), *steps(chance)])
+    writer.close_transactions()
+    log.roll(NOW_MS)
+    log.close()
+    bases = [segment.base_offset for segment in log.segments][:-1]
+    task = replace(
+        task_for(log, first_dirty=chance.choice([0, *bases]), now_ms=NOW_MS),
+        read_bytes=chance.choice([1, 61, 100, 300, 1 << 20]),
+        segment_bytes=chance.choice([500, 1200, 10**6]),
+        segment_index_bytes=chance.choice([24, 60, 10**6]),
+    )
+    wanted, groups_wanted = expected(log, task), fitting(task)
+    *answers, done = clean(task, Files())
+    assert isinstance(done, PassDone)
+    groups = [answer for answer in answers if isinstance(answer, GroupCleaned)]
+    assert [group.sources for group in groups] == groups_wanted
+    assert rewritten(task, groups) == wanted
+    dirty = {key for offset, key in wanted if offset >= task.first_dirty}
+    assert (done.first_offset, done.keys) == (task.first_dirty, len(dirty))
+    assert done.bytes_written == sum(group.size_bytes for group in groups)
+    assert 0 <= done.index_ms + done.rewrite_ms < 60_000
