@@ -191,16 +191,20 @@ class SharePartition:
         """Give a member what is available of the record batches (first, last) that were read.
 
         A batch is given as a whole, even if that is more than `max_records`, unless it is to be
-        `at_most` that many.  `batch_size`: how many records are told of as one, about.  What was
+        `at_most` that many; nor is more given than there is room for, and where there is none what
+        was given back alone.  `batch_size`: how many records are told of as one, about.  What was
         delivered often is delivered apart, in portions.
         """
-        if not read:
+        end = self._runs.end
+        room = limits.max_record_locks - (end - self._runs.start)
+        left = min(max_records, room if room > 0 else end - self.next_fetch_offset)
+        if not read or left <= 0:
             return []
-        self._runs.extend(self._last_to_keep(read, limits), UNREAD)
+        if room > 0:
+            self._runs.extend(_last_to_keep(read, end + left), UNREAD)
         self._cut_at([last + 1 for _, last in read])
         delivery_until = now_ms + limits.lock_ms
         acquired: list[Acquired] = []
-        left = max_records
         batch_ends = {last for _, last in read}
         for run in self._runs.within(min(read[0][0], self.next_fetch_offset), read[-1][1]):
             if left <= 0 and (at_most or run.first - 1 in batch_ends):
@@ -222,7 +226,7 @@ class SharePartition:
         if acquired:
             last = acquired[-1].last
             self._runs.forget_unread(min(end for end in batch_ends if end >= last))
-        told = _told(acquired, batch_size)
+        told = _told(acquired, batch_size, end)
         self._note_together(told)
         self._runs.forget_done()
         return told
@@ -240,14 +244,6 @@ class SharePartition:
             if each.delivery_count == 1:
                 for run in self._runs.within(each.first, each.last):
                     run.together = each.last - each.first + 1
-
-    def _last_to_keep(self, read: Sequence[tuple[int, int]], limits: ShareLimits) -> int:
-        """Whole batches, until there are as many on their way as there may be."""
-        room = self._runs.start + limits.max_record_locks
-        for _, last in read:
-            if last + 1 >= room:
-                return last
-        return read[-1][1]
 
     def _cut_at(self, offsets: Iterable[int]) -> None:
         for offset in offsets:
@@ -329,6 +325,11 @@ class SharePartition:
         self._runs.forget_done()
 
 
+def _last_to_keep(read: Sequence[tuple[int, int]], end: int) -> int:
+    """Whole batches, until all before `end` are kept."""
+    return next((last for _, last in read if last + 1 >= end), read[-1][1])
+
+
 def _is_held(run: Run) -> bool:
     return run.delivery.state is DeliveryState.ACQUIRED and not run.is_changing
 
@@ -370,12 +371,15 @@ def _spans(batch: AcknowledgedBatch) -> Iterable[tuple[int, int, int]]:
             first = offset + 1
 
 
-def _told(acquired: Iterable[Acquired], batch_size: int) -> list[Acquired]:
-    """Neighbours of one delivery count as one, until that has `batch_size` records."""
+def _told(acquired: Iterable[Acquired], batch_size: int, new_from: int) -> list[Acquired]:
+    """Neighbours of one delivery count as one, until that has `batch_size` records.
+
+    What was read just now, from `new_from` on, is not told of together with what was kept.
+    """
     told: list[Acquired] = []
     for each in acquired:
         before = told[-1] if told else None
-        follows = before is not None and before.last + 1 == each.first
+        follows = before is not None and before.last + 1 == each.first != new_from
         if (
             before is not None
             and follows

@@ -186,11 +186,27 @@ def test_no_more_than_may_be_on_their_way() -> None:
     assert not partition.may_acquire(limits)
     say(partition, "a", 50, 59, RELEASE)
     assert partition.may_acquire(limits)
+    given_back = partition.acquire("b", read[5:], MANY, MANY, NOW_MS, limits)
+    assert given_back == [Acquired(50, 59, 2)], "it needs no room"
     say(partition, "a", 0, 9, ACCEPT)
-    assert partition.acquire("b", read[5:], MANY, MANY, NOW_MS, limits) == [
-        Acquired(50, 59, 2),
-        Acquired(100, 109, 1),
-    ]
+    more = partition.acquire("b", read[10:], MANY, MANY, NOW_MS, limits)
+    assert more == [Acquired(100, 109, 1)]
+
+
+def test_room_is_counted_in_records_that_were_read() -> None:
+    """Of a batch that was acquired in part the rest counts, too; new records are told of apart."""
+    partition = begun()
+    limits = ShareLimits(max_record_locks=100)
+    read = [(at, at + 24) for at in range(0, 200, 25)]
+
+    def strictly(member: str, from_batch: int) -> list[Acquired]:
+        given = read[from_batch:]
+        return partition.acquire(member, given, 60, MANY, NOW_MS, limits, at_most=True)
+
+    assert strictly("a", 0) == [Acquired(0, 59, 1)]
+    assert strictly("b", 2) == [Acquired(60, 74, 1), Acquired(75, 84, 1)]
+    assert strictly("c", 3) == [Acquired(85, 99, 1)]
+    assert strictly("d", 3) == []
 
 
 def test_at_most_so_many() -> None:

@@ -198,6 +198,33 @@ def full(stage: Stage) -> None:
     stage.send(fetch(group, "a", 3, topic, (0, 59, [ACCEPT])))
 
 
+@case("no more than there is room for")
+def room(stage: Stage) -> None:
+    """Room is counted in records; what is given back is for whoever asks, and needs none."""
+    _share_room(stage, "a", "b", "c")
+
+
+@case("no more than asked for and than there is room for", since=2)
+def strict_room(stage: Stage) -> None:
+    _share_room(stage, "a", "b", "c", acquire_mode=1)
+
+
+def _share_room(stage: Stage, *members: str, acquire_mode: int = 0) -> None:
+    group = group_of(stage, share_partition_max_record_locks="100")
+    topic = stage.topic()
+    fill(stage, topic, *[batch(stage, *(b"%d" % n for n in range(25))) for _ in range(8)])
+    for member in members:
+        assigned(stage, group, member, topic)
+    for member in members:
+        stage.send(fetch(group, member, 0, topic, max_records=60, share_acquire_mode=acquire_mode))
+    back = (10, 19, [RELEASE])
+    stage.send(acknowledge(group, members[0], 1, topic, back))
+    stage.send(fetch(group, members[1], 1, max_records=60, share_acquire_mode=acquire_mode))
+    stage.send(acknowledge(group, members[0], 2, topic, (0, 9, [ACCEPT]), (20, 29, [RELEASE])))
+    stage.send(fetch(group, members[2], 1, max_records=60, share_acquire_mode=acquire_mode))
+    stage.send(fetch(group, members[2], 2, max_records=60, share_acquire_mode=acquire_mode))
+
+
 case.requests(
     {
         "no group": lambda stage: fetch(stage.name("g"), "m", 0, group_id=None),
