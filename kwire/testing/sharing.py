@@ -146,22 +146,22 @@ class SharedBroker:
                 time.sleep(POLL_S)
         self.running = False
 
-    def start(self) -> None:
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start it again, and return once it replies to a request.  Raises BrokerStartError."""
         self.spawn()
-        self.wait_until_up()
+        self.wait_until_up(timeout_s)
 
     def spawn(self) -> None:
         """Have it started again, with all others that are dead, and return at once."""
         if not self.running:
             self._cluster.revive()
 
-    def wait_until_up(self) -> None:
+    def wait_until_up(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Return once it replies to a request.  Raises BrokerStartError."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while not (lives(self.pid) and answers("127.0.0.1", self.port)):
             if time.monotonic() > deadline:
-                raise BrokerStartError(f"no reply within {START_TIMEOUT_S} s:\n{self.log}")
+                raise BrokerStartError(f"no reply within {timeout_s:g} s:\n{self.log}")
             time.sleep(POLL_S)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kwire.conformance.chaos.history import NEMESIS, Type, Value
 from kwire.conformance.chaos.rounds import end_subject
-from kwire.conformance.chaos.subject import kwire
+from kwire.conformance.chaos.subject import START_TIMEOUT_S, kwire
 from kwire.conformance.chaos.workloads.workload import Stage
 from kwire.conformance.wire.peer import Address
 from kwire.testing import SharedClusterProcess
@@ -86,7 +86,7 @@ class Several(Brokers):
         status = broker.ended
         broker.kill()
         time.sleep(down_s)
-        broker.start()
+        broker.start(START_TIMEOUT_S)
         told: Value = {"broker": broker.broker_id}
         return told if status is None else {**told, "ended": status}
 

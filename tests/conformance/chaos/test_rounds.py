@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +15,13 @@ from kwire.conformance.chaos import command, plan, rounds
 from kwire.conformance.chaos.checks import Violation
 from kwire.conformance.chaos.checks.bank import quiet_looks
 from kwire.conformance.chaos.checks.transactions import committed_records
-from kwire.conformance.chaos.history import History
+from kwire.conformance.chaos.churn.plan import round_plan
+from kwire.conformance.chaos.history import History, Recorder
 from kwire.conformance.chaos.plan import FaultKind, Plan
 from kwire.conformance.chaos.rounds import HISTORY_FILE, Verdict
 from kwire.conformance.chaos.subject import Subject, kwire
+from kwire.conformance.chaos.workloads import Client, Stage
+from kwire.testing import BrokerStartError
 
 
 def drawn(seed: int, kind: FaultKind) -> Plan:
@@ -146,3 +151,25 @@ class TestCommand:
         assert said.startswith("seed 7  plain  ")
         assert "pause" in said
         assert said.endswith("1 rounds, 0 with violations \n")
+
+
+class Endless(Client):
+    """Asks a broker that is gone, and goes on."""
+
+    over = threading.Event()
+
+    def run(self, stop: threading.Event) -> None:
+        self.over.wait()
+
+
+def test_the_first_cause_is_told_where_clients_do_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "CLIENT_END_S", 0.01)
+    with closing(Recorder(tmp_path / "history.jsonl")) as recorder:
+        endless = Endless("endless", Stage(round_plan(1, 1), (), recorder))
+        with pytest.raises(BrokerStartError, match="no reply"), rounds.at_work([endless]):
+            raise BrokerStartError("no reply within 300 s")
+        with pytest.raises(rounds.ClientHangs, match="endless"), rounds.at_work([endless]):
+            pass
+        endless.over.set()
