@@ -13,7 +13,7 @@ TIMEOUT_S = 120.0
 
 
 def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
-    """Send `count` records with values "0", "1", ...; every one must be acknowledged.
+    """Send `count` records with values "0", "1", ..., once; every one must be acknowledged.
 
     Each goes to a partition that is drawn for it: librdkafka itself sends all records of 10 ms to
     one, so that of several hundred none may come to the others.
@@ -24,8 +24,8 @@ def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
         if error is not None:
             failed.append(error)
 
-    drawn = {"sticky.partitioning.linger.ms": 0}
-    producer = Producer({"bootstrap.servers": bootstrap, **drawn, **settings})
+    once = {"sticky.partitioning.linger.ms": 0, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": bootstrap, **once, **settings})
     for number in range(count):
         producer.produce(topic, str(number).encode(), on_delivery=delivered)
     assert producer.flush(TIMEOUT_S) == 0

@@ -316,7 +316,11 @@ def test_a_static_member_comes_back_without_a_rebalance(bootstrap: str, unique: 
 
         def member(name: str) -> AIOKafkaConsumer:
             return AIOKafkaConsumer(
-                bootstrap_servers=bootstrap, group_id=unique, group_instance_id=name, **BRISK
+                bootstrap_servers=bootstrap,
+                group_id=unique,
+                group_instance_id=name,
+                session_timeout_ms=60_000,  # which ends for no busy machine
+                **BRISK,
             )
 
         stays, restarts, again = member("stays"), member("restarts"), member("restarts")

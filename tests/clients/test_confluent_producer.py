@@ -44,7 +44,7 @@ def test_more_replicas_in_sync_are_wanted_than_there_are(
 ) -> None:
     """All there are suffice: the replication factor caps `min.insync.replicas` (KIP-966)."""
     create_topic(bootstrap, unique, config={"min.insync.replicas": "2"})
-    settings = {"message.timeout.ms": 5000, "enable.idempotence": idempotent}
+    settings = {"enable.idempotence": idempotent}
     assert send(bootstrap, unique, (b"1", 0), (b"2", 0), **settings).offsets == [0, 1]
 
 
@@ -103,7 +103,7 @@ def test_compacted_topics_take_keys_only(bootstrap: str, unique: str) -> None:
 def test_a_partition_that_is_not_there(bootstrap: str, unique: str, partition: int) -> None:
     create_topic(bootstrap, unique)
     found = Deliveries()
-    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 2000})
+    producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(unique, b"1", partition=partition, on_delivery=found)
     assert producer.flush(TIMEOUT_S) == 0
     assert found.codes == [KafkaError._UNKNOWN_PARTITION]
@@ -118,7 +118,7 @@ def test_a_partition_that_is_not_there(bootstrap: str, unique: str, partition: i
     ],
 )
 def test_a_topic_that_cannot_be_made(bootstrap: str, name: str, code: int) -> None:
-    assert send(bootstrap, name, (b"1", 0), **{"message.timeout.ms": 3000}).codes == [code]
+    assert send(bootstrap, name, (b"1", 0)).codes == [code]
 
 
 def test_keys_choose_the_partition(bootstrap: str, unique: str) -> None:

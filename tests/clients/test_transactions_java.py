@@ -60,7 +60,8 @@ def open_transaction(bootstrap: str, topic: str) -> Producer:
     """A transaction with 4 records in each of 2 partitions, which goes on."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(TIMEOUT_S)
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    long = {"transaction.timeout.ms": 600_000}  # which several tools together may not take
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, **long})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     for number in range(8):
@@ -129,7 +130,7 @@ def test_transactions_are_listed_described_and_searched(
     producer = open_transaction(bootstrap, unique)
     (described,) = rows(tool(TRANSACTIONS, "describe", "--transactional-id", unique))
     assert described["TransactionState"] == "Ongoing"
-    assert described["TransactionTimeoutMs"] == "60000"
+    assert described["TransactionTimeoutMs"] == "600000"
     partitions = re.findall(r"[\w.-]+", described["TopicPartitions"])
     assert sorted(partitions) == [f"{unique}-0", f"{unique}-1"]
     listed = {row["TransactionalId"]: row for row in rows(tool(TRANSACTIONS, "list"))}

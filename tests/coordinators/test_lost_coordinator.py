@@ -70,9 +70,13 @@ class Members:
 
 
 def described(cluster: Cluster) -> Group:
-    group = describe_group(cluster, "g")
-    assert (group.type, group.state, len(group.members)) == ("consumer", "Stable", 2)
-    return group
+    """Once its two members have told the coordinator of what they have."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        group = describe_group(cluster, "g")
+        if (group.type, group.state, len(group.members)) == ("consumer", "Stable", 2):
+            return group
+        assert time.monotonic() < deadline, group
 
 
 def test_a_group_goes_on_without_the_broker_that_coordinated_it(tmp_path: Path) -> None:

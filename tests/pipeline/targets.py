@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pyarrow
 import pytest
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.pipeline.exactly_once import Bounds, Plan, Writer, Written
 from kwire.pipeline.positions import MapRecord, Run
+from tests.pipeline.markers import wait_for_markers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
@@ -119,7 +119,7 @@ class Target:
         `is_open` says that a transaction is left open, whose end is not to be waited for.
         """
         if not is_open:
-            self.wait_for_markers(TopicPartition(topic or self.topic, partition))
+            wait_for_markers(self.bootstrap, TopicPartition(topic or self.topic, partition))
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -138,25 +138,6 @@ class Target:
             found.append(message)
         consumer.close()
         return found
-
-    def wait_for_markers(self, place: TopicPartition) -> None:
-        """Apache Kafka writes the marker of a transaction after it has said that it is ended."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-
-        deadline = time.monotonic() + PATIENCE_S
-
-        def end(isolation: IsolationLevel) -> int:
-            asked = {place: OffsetSpec.latest()}
-            while True:
-                [future] = admin.list_offsets(asked, isolation_level=isolation).values()
-                try:
-                    return int(future.result(PATIENCE_S).offset)
-                except KafkaException as error:  # who made the topic is not yet heard by its leader
-                    if time.monotonic() > deadline or not error.args[0].retriable():
-                        raise
-
-        while end(IsolationLevel.READ_COMMITTED) < end(IsolationLevel.READ_UNCOMMITTED):
-            assert time.monotonic() < deadline, f"a transaction of {place} is still open"
 
     def records(self, partition: int = 0, *, is_open: bool = False) -> list[Record]:
         """The target's records."""

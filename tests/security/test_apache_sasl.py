@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ from tests.conftest import finish
 from tests.security import jwt_dialogues, oauth_dialogues
 from tests.security.dialogues import DIALOGUES
 from tests.security.sasl_client import PLAIN_LINE
-from tests.security.talk import DELAY_MS, Addresses, Talk, outcome
+from tests.security.talk import DELAY_MS, PATIENCE_S, Addresses, Over, Talk, outcome
+from tests.security.token_play import wait_until_open
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -114,29 +117,54 @@ def add_users(port: int) -> None:
 
 
 assert oauth_dialogues.TOKENS, "adds its own to DIALOGUES"
+BY_NAME = {each.name: each for each in DIALOGUES}
 
 
-def held(addresses: Addresses) -> dict[str, list[Any]]:
-    add_users(addresses["PLAINTEXT"])
-    with ThreadPoolExecutor(TOGETHER) as threads:
-        outcomes = threads.map(lambda each: outcome(each, addresses), DIALOGUES)
-        return {each.name: told for each, told in zip(DIALOGUES, outcomes, strict=True)}
+def wait_for_users(port: int) -> None:
+    """Apache Kafka's broker hears of them after its controller has answered: of bob last."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        talk = Talk(port)
+        with suppress(Over):
+            talk.scram("bob", "bob-secret", MECHANISMS[1])
+            if "no login" not in talk.told:
+                talk.close()
+                return
+        talk.close()
+        assert time.monotonic() < deadline, talk.told
+
+
+class Held:
+    """What a broker tells in each of the dialogues, and it again."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+        for port in addresses.values():
+            wait_until_open(port)
+        add_users(addresses["PLAINTEXT"])
+        wait_for_users(addresses["SASL"])
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            told = threads.map(self.again, BY_NAME)
+            self.told = dict(zip(BY_NAME, told, strict=True))
+
+    def again(self, name: str) -> list[Any]:
+        return outcome(BY_NAME[name], self._addresses)
 
 
 @pytest.fixture(scope="module")
-def of_kwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Any]]]:
+def of_kwire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     directory = tmp_path_factory.mktemp("kwire")
     ports, given = settings(directory / "jwks.json")
     broker = BrokerProcess(directory, given, port=ports["PLAINTEXT"])
     broker.start()
     try:
-        yield held(ports)
+        yield Held(ports)
     finally:
         finish(broker)
 
 
 @pytest.fixture(scope="module")
-def of_apache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+def of_apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     directory: Path = tmp_path_factory.mktemp("apache")
     keys = directory / "jwks.json"
     ports, given = settings(keys)
@@ -147,11 +175,14 @@ def of_apache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         settings=apache_settings(given),
         jvm=(*QUICK_JVM, allowed),
     ):
-        return held(ports)
+        yield Held(ports)
 
 
-@pytest.mark.parametrize("name", [each.name for each in DIALOGUES])
-def test_the_same_is_told(
-    of_kwire: dict[str, list[Any]], of_apache: dict[str, list[Any]], name: str
-) -> None:
-    assert of_kwire[name] == of_apache[name]
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_same_is_told(of_kwire: Held, of_apache: Held, name: str) -> None:
+    """Told again, alone, where it differs: a busy machine makes answers late that are not."""
+    ours, theirs = of_kwire.told[name], of_apache.told[name]
+    for _ in range(3):
+        if ours != theirs:
+            ours, theirs = of_kwire.again(name), of_apache.again(name)
+    assert ours == theirs

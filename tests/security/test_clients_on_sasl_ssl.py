@@ -185,7 +185,7 @@ def test_kwires_own_commands_say_what_is_wrong(secured: SaslSsl, name: str, tmp_
     properties = write_properties(tmp_path / "client.properties", given)
     where = secured.bootstrap if name == "a listener without" else secured.address
     command = [sys.executable, "-m", "kwire.cli", "topics", "list", "-b", where]
-    command += ["--command-config", str(properties), "--timeout", "5"]
+    command += ["--command-config", str(properties), "--timeout", "60"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert words in done.stderr

@@ -144,6 +144,11 @@ def give_rights(play: Play, token_id: str) -> None:
     ]
     results = play.ask("", CreateAclsRequest(acls), 3).results
     assert not any(each.error_code for each in results), results
+    deadline = time.monotonic() + PATIENCE_S
+    for user in ("carol", "erin"):  # Apache Kafka's broker hears of all of them later
+        while not play.ask(user, describe("alice"), 3).tokens:
+            assert time.monotonic() < deadline, f"{user} sees no token"
+            time.sleep(0.02)
 
 
 def until_told(play: Play, token_id: str, expiry_ms: int | None) -> None:

@@ -35,6 +35,7 @@ from kwire.testing import BrokerProcess
 from kwire.testing.ports import free_port
 from tests.conftest import finish
 from tests.security.scram_client import SCRAM, SCRAM_512, can_log_in, rights
+from tests.security.token_play import wait_until_open
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -105,6 +106,7 @@ class Swapped:
     @contextmanager
     def apache(self) -> Iterator[Cluster]:
         with self._node, Cluster(f"127.0.0.1:{self._node.port}", timeout_s=120) as client:
+            wait_until_open(self.sasl)
             yield client
 
     @contextmanager

@@ -27,6 +27,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kwire.client.cluster import Cluster
+from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
@@ -42,7 +44,10 @@ NO_COORDINATOR_YET = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._WAIT_COORD,
 )
+ENDING = ["PrepareCommit", "PrepareAbort"]
+"""States of a transaction whose end was answered, and whose markers are not all written."""
 
 
 @dataclass(slots=True)
@@ -236,6 +241,13 @@ class Walk:
         admin = self._admin
         (altered,) = admin.incremental_alter_configs([wanted]).values()
         altered.result(WAIT_S)
+        asked = ConfigResource(ResourceType.TOPIC, name)
+
+        def is_told() -> bool:
+            (told,) = admin.describe_configs([asked]).values()
+            return str(told.result(WAIT_S)["retention.ms"].value) == value
+
+        until(is_told, f"retention.ms of {name} is not told: {self.did}")
 
     def _values(self, what: str) -> list[bytes]:
         count = self._rng.randint(1, RECORDS_MAX)
@@ -351,6 +363,7 @@ class Walk:
 
     def _check_records(self) -> None:
         """What was acknowledged and not aborted is there once; nothing else is."""
+        self._wait_for_markers()
         held = {each.topic for each in self._open}
         for name, topic in self.topics.items():
             found = Counter(self._read(name, topic.partitions, committed=name not in held))
@@ -362,6 +375,16 @@ class Walk:
             if name in held:  # read uncommitted: also what was aborted
                 extra = Counter({value: n for value, n in extra.items() if n > 1})
             assert (missing, extra) == (Counter(), Counter()), (name, self.did)
+
+    def _wait_for_markers(self) -> None:
+        """Apache Kafka writes the markers of a transaction after it has said that it is ended."""
+        with Cluster(self.bootstrap, timeout_s=WAIT_S) as cluster:
+
+            def are_written() -> bool:
+                told = cluster.any().call(ListTransactionsRequest(state_filters=ENDING))
+                return not told.error_code and not told.transaction_states
+
+            until(are_written, f"transactions are ending: {self.did}")
 
     def _read(self, name: str, partitions: int, *, committed: bool) -> list[bytes]:
         isolation = "read_committed" if committed else "read_uncommitted"

@@ -264,7 +264,7 @@ async def test_who_cannot_reach_zookeeper_is_told_within_the_timeout(
     own_zookeeper: ZooKeeperProcess, unique: str
 ) -> None:
     connect = own_zookeeper.connect(f"/{unique}")
-    async with opened(connect, connection_timeout_ms=2_000) as store:
+    async with opened(connect, connection_timeout_ms=8_000) as store:
         await leading(store)
         own_zookeeper.kill()
         await store.told(SessionSuspended)
@@ -313,9 +313,10 @@ async def test_who_has_the_id_for_good_is_named(zookeeper: ZooKeeperProcess, uni
     connect = zookeeper.connect(f"/{unique}")
     async with opened(connect) as store, trio.open_nursery() as nursery:
         await store.register(broker(1))
-        config = replace(store._config, session_timeout_ms=500, connection_timeout_ms=1_000)
-        second = Observed(config, 1)
+        second = Observed(store._config, 1)
         await nursery.start(second.run)
+        # How long it tries; the session's own timeout stays as it is.
+        second._config = replace(store._config, session_timeout_ms=500, connection_timeout_ms=500)
         with pytest.raises(StoreError, match=r"registered .* by another broker, at localhost:9001"):
             await second.register(replace(broker(1), rack="second"))
         second.close()

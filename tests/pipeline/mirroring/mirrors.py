@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from kwire.demo import flights
+from tests.pipeline.markers import wait_for_markers
 
 TIMEOUT_S = 120.0
 BEGIN_MS = int(time.time() * 1000) - 3_600_000
@@ -54,6 +55,7 @@ def partitions_of(bootstrap: str, name: str) -> int:
 
 def messages(bootstrap: str, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
     """All of a partition that is committed, from an offset to its end now."""
+    wait_for_markers(bootstrap, TopicPartition(topic, partition))
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -127,6 +129,7 @@ def write_in_transactions(
             )
         producer.flush(TIMEOUT_S)
         (producer.commit_transaction if is_committed else producer.abort_transaction)(TIMEOUT_S)
+    wait_for_markers(bootstrap, TopicPartition(topic, partition))
 
 
 def flight_records(every: int = 1000) -> list[Record]:

@@ -19,6 +19,7 @@ from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.tls.authority import Authority, Certificate
+from tests.security.token_play import wait_until_open
 
 pytestmark = pytest.mark.slow
 
@@ -193,6 +194,7 @@ def test_apache_kafka(tmp_path: Path) -> None:
     given["controller.quorum.voters"] = f"1@localhost:{controller}"
     given["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
     with ApacheKafka(tmp_path / "broker", port=ports.plain, settings=given):
+        wait_until_open(ports.tls)
         assert inside(context)(ports.plain) == "closed"
         found = {name: case.ask(ports.tls) for name, case in CASES.items()}
     assert found == {name: case.of_apache for name, case in CASES.items()}
