@@ -404,8 +404,8 @@ def open_listening_socket(
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not host else 1)
+        if family == socket.AF_INET6:  # as Java has it: [::] is every interface of IPv4, too
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if receive_buffer_bytes != -1:  # before it listens: TCP agrees on window scaling by it
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         listening.bind(address)

@@ -103,8 +103,12 @@ async def alter(admin: RawClient, name: str = "", **configs: str | None) -> Erro
 
 
 @needs_ipv6
-async def test_ipv4_clients_of_a_listener_for_both_are_counted(tmp_path: Path) -> None:
-    settings = {"listeners": "PLAINTEXT://:0", "max.connections.per.ip": "2"}
+@pytest.mark.parametrize("everywhere", ["", "[::]"])
+async def test_ipv4_clients_of_a_listener_for_both_are_counted(
+    tmp_path: Path, everywhere: str
+) -> None:
+    settings = {"listeners": f"PLAINTEXT://{everywhere}:0", "max.connections.per.ip": "2"}
+    settings["advertised.listeners"] = "PLAINTEXT://localhost:9092"
     async with running_broker(tmp_path, settings) as broker:
         for host in ("127.0.0.1", "::1"):
             clients = [await connect(broker, host) for _ in range(4)]
