@@ -17,10 +17,11 @@ from kwire.broker import Broker
 from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.cluster.store import StoreError
 from kwire.codecs.uuids import random_uuid, uuid_text
-from kwire.log import Intervals, LogDirError, LogManager
+from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
 from kwire.log.directory.shortage import passes
 from kwire.partitions import cleaning, moving
 from kwire.settings import ConfigResourceType, topic_log_config
+from kwire.snapshots import journal_of
 
 if TYPE_CHECKING:
     from kwire.log.directory.files import Files
@@ -49,6 +50,7 @@ async def open_broker(
     the disk.
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
+    _finish_restoring(Path(config.log_dirs[0]))
     logs = LogManager(
         config.log_dirs,
         defaults=topic_log_config(config, {}),
@@ -81,6 +83,19 @@ async def open_broker(
             "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
             + reasons
         )
+
+
+def _finish_restoring(log_dir: Path) -> None:
+    """Whoever had the data be that of a snapshot may have been killed."""
+    if not journal_of(log_dir).exists():
+        return
+    from kwire.snapshots.kept import SnapshotError
+    from kwire.snapshots.laying import finish
+
+    try:
+        finish(log_dir)
+    except SnapshotError as problem:
+        raise LogDirLocked(str(problem)) from None
 
 
 @asynccontextmanager

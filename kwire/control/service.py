@@ -53,7 +53,7 @@ class Control:
         """
         restoring = self.snapshots.restoring
         assert restoring is not None
-        exchange(restoring.laid, [Path(path) for path in log_dirs])
+        exchange([Path(path) for path in log_dirs])
         following = Control(self.port, self._max_versions, restoring.ahead_ms)
         following.snapshots.restored = self.snapshots.restored + 1
         return following

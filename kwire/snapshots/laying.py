@@ -3,18 +3,29 @@
 Segments that no broker appends to are the same files, by hard links; the newest one of each
 partition, and all that is small, are copies.  So neither sees what becomes of the other; and
 whoever cuts a file that has several names has made it its own before (kwire.log.segment).
+
+To take the place of data that is there it is laid out beside it, whole.  Then a journal is given
+its name, which says of which folders: from that moment on the new state is what counts, though the
+folders are exchanged one by one; before it nothing has happened.  Whoever is killed in between
+leaves the journal, and whoever comes next does the rest: a broker at its start, another restore.
+
+    .DATA-restoring     what was laid out
+    .DATA-restore       the journal: JSON, the log directories
+    .DATA-before        what was there, until it is removed
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from kwire.snapshots import journal_of
 from kwire.snapshots.kept import SnapshotError, description_of
 
 LOG: Final = ".log"
@@ -76,7 +87,7 @@ def laid_beside(snapshot: Path, log_dirs: Sequence[Path]) -> list[Path]:
 
     SnapshotError, OSError; nothing of it stays then.
     """
-    laid = [path.with_name(f".{path.name}-restoring") for path in map(Path.absolute, log_dirs)]
+    laid = [_laid(path.absolute()) for path in log_dirs]
     try:
         for path, log_dir in zip(laid, log_dirs, strict=True):
             if os.path.ismount(log_dir):
@@ -90,28 +101,80 @@ def laid_beside(snapshot: Path, log_dirs: Sequence[Path]) -> list[Path]:
     return laid
 
 
-def exchange(laid: Sequence[Path], log_dirs: Sequence[Path]) -> None:
+def exchange(log_dirs: Sequence[Path]) -> None:
     """Put what was laid beside log directories in their place; what they held is removed.
 
-    Nobody may use them meanwhile.  OSError.
+    Nobody may use them meanwhile.  Whoever is killed here is followed by `finish`.  OSError.
     """
-    for path, log_dir in zip(laid, map(Path.absolute, log_dirs), strict=True):
-        before = log_dir.with_name(f".{log_dir.name}-before")
+    paths = [path.absolute() for path in log_dirs]
+    journal = journal_of(paths[0])
+    unnamed = journal.with_name(f"{journal.name}.tmp")
+    lock = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # before it has its name: nobody else finds it unlocked
+        os.write(lock, json.dumps([str(path) for path in paths]).encode())
+        unnamed.rename(journal)
+        _exchange_all(paths)
+        journal.unlink()
+    finally:
+        os.close(lock)
+
+
+def finish(log_dir: Path) -> bool:
+    """Do the rest of an exchange whose process was killed; whether there was one.
+
+    `log_dir` is the first log directory.  SnapshotError where somebody is at it, OSError.
+    """
+    journal = journal_of(log_dir)
+    try:
+        lock = os.open(journal, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        _lock_journal(lock, log_dir)
+        if not os.fstat(lock).st_nlink:
+            return False  # somebody else has just done it
+        _exchange_all([Path(path) for path in json.loads(journal.read_text(encoding="utf-8"))])
+        journal.unlink()
+    finally:
+        os.close(lock)
+    return True
+
+
+def _lock_journal(lock: int, log_dir: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SnapshotError(f"{log_dir} is being restored by another process") from None
+
+
+def _exchange_all(log_dirs: Sequence[Path]) -> None:
+    """Each that is not exchanged yet."""
+    for log_dir in log_dirs:
+        laid, before = _laid(log_dir), log_dir.with_name(f".{log_dir.name}-before")
+        if laid.exists():
+            if log_dir.exists():
+                shutil.rmtree(before, ignore_errors=True)
+                log_dir.rename(before)
+            laid.rename(log_dir)
         shutil.rmtree(before, ignore_errors=True)
-        if log_dir.exists():
-            log_dir.rename(before)
-        path.rename(log_dir)
-        shutil.rmtree(before, ignore_errors=True)
+
+
+def _laid(log_dir: Path) -> Path:
+    return log_dir.with_name(f".{log_dir.name}-restoring")
 
 
 def restore(snapshot: Path, log_dirs: Sequence[Path]) -> None:
     """Have the log directories of a broker that does not run hold what the snapshot does.
 
-    SnapshotError where one is in use; OSError.
+    Whoever is killed meanwhile leaves what was there or what is to be, at the next start of the
+    broker.  SnapshotError where one is in use; OSError.
     """
+    finish(log_dirs[0])
     locks = [_locked(log_dir) for log_dir in log_dirs if log_dir.exists()]
     try:
-        exchange(laid_beside(snapshot, log_dirs), log_dirs)
+        laid_beside(snapshot, log_dirs)
+        exchange(log_dirs)
     finally:
         for lock in locks:
             os.close(lock)

@@ -9,6 +9,8 @@
     kafka_reset      the same broker, fresh: as if nobody had ever used it
     kafka_seed       what fills a broker once, for kafka_fork: a fixture to be overridden, too
     kafka_fork       a broker of the test's own that holds what kafka_seed has put there
+    kafka_cluster    three brokers for the session, all of which run when a test begins
+    kafka_cluster_settings, kafka_cluster_topic     as those of one broker
 
 To a test that failed and has used one of them, what the broker logged meanwhile and what its topics
 hold are attached.  Nothing of kwire is imported before a test asks for one.
@@ -27,7 +29,8 @@ import pytest
 
 if TYPE_CHECKING:
     from kwire.testing.faults import Faults
-    from kwire.testing.kafka import Kafka
+    from kwire.testing.kafka import Contents, Kafka
+    from kwire.testing.several.cluster import KafkaCluster
     from kwire.testing.snapshots import Snapshot
     from kwire.testing.topics import Topic
     from kwire.testing.traces import Trace
@@ -37,6 +40,9 @@ LOGGED_MAX: Final = 10_000
 """Characters of the log that are attached, the last ones."""
 EVENTS_SHOWN_MAX: Final = 50
 TOPIC_NAME_MAX: Final = 200
+
+SHOWN_OF: Final = ("kafka_fork", "kafka_cluster", "kafka")
+"""Fixtures whose broker is shown when a test fails: the first that it has."""
 
 log_start: Final = pytest.StashKey[int]()
 """How long the broker's log was when a test began."""
@@ -112,6 +118,39 @@ def kafka_topic(kafka: Kafka, request: pytest.FixtureRequest) -> Topic:
     return kafka.create_topic(topic_name(request.node.name, request.node.nodeid))
 
 
+@pytest.fixture(scope="session")
+def kafka_cluster_settings() -> Mapping[str, str]:
+    """Settings of all brokers of `kafka_cluster`, by Kafka's names: a fixture to be overridden."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_of_session(kafka_cluster_settings: Mapping[str, str]) -> Iterator[KafkaCluster]:
+    """The cluster, as the tests before have left it."""
+    from kwire.testing import KafkaCluster
+
+    with KafkaCluster(3, kafka_cluster_settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(kafka_cluster_of_session: KafkaCluster) -> Iterator[KafkaCluster]:
+    """Three brokers for all tests that use topics and groups of their own.
+
+    All of them run and nothing befalls them when a test begins, whatever the one before has done.
+    """
+    cluster = kafka_cluster_of_session
+    cluster.make_whole()
+    yield cluster
+    cluster.resume()
+
+
+@pytest.fixture
+def kafka_cluster_topic(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Topic:
+    """A new topic of one partition with a replica on each broker, named as no other test's is."""
+    return kafka_cluster.create_topic(topic_name(request.node.name, request.node.nodeid))
+
+
 @pytest.fixture
 def kafka_faults(kafka: Kafka) -> Iterator[Faults]:
     """Faults for this test: none of those before it hold, nor these after it."""
@@ -159,7 +198,7 @@ def pytest_runtest_makereport(
     if broker is not None and report.when == "call" and report.failed:
         logged = broker.log_since(item.stash.get(log_start, 0))[-LOGGED_MAX:]
         report.sections.append(("kwire: topics", contents_of(broker)))
-        if "kafka_faults" in getattr(item, "fixturenames", ()):
+        if {"kafka_faults", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
             report.sections.append(("kwire: faults that happened", happened_of(broker)))
         trace = getattr(item, "funcargs", {}).get("kafka_trace")
         if trace is not None:
@@ -168,16 +207,19 @@ def pytest_runtest_makereport(
     return report
 
 
-def broker_of(item: pytest.Item) -> Kafka | None:
-    """The session's broker or the test's own, if this test uses one."""
-    module = sys.modules.get("kwire.testing.kafka")
+def broker_of(item: pytest.Item) -> Kafka | KafkaCluster | None:
+    """The session's broker or cluster or the test's own broker, if this test uses one."""
     fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
-    found = fixtures.get("kafka_fork", fixtures.get("kafka"))
+    asked = [fixtures[name] for name in SHOWN_OF if name in fixtures]
+    if not asked or "kwire.testing.kafka" not in sys.modules:
+        return None
+    from kwire.testing import Kafka, KafkaCluster
+
     # Somebody's own fixture may have that name.
-    return found if module is not None and isinstance(found, module.Kafka) else None
+    return next((each for each in asked if isinstance(each, Kafka | KafkaCluster)), None)
 
 
-def contents_of(broker: Kafka) -> str:
+def contents_of(broker: Contents) -> str:
     """What the topics hold, or why that is not known."""
     from kwire.client.errors import ClientError
 
@@ -187,7 +229,7 @@ def contents_of(broker: Kafka) -> str:
         return f"not known: {problem}"
 
 
-def happened_of(broker: Kafka) -> str:
+def happened_of(broker: Kafka | KafkaCluster) -> str:
     """The requests that faults befell, a line each, or why that is not known."""
     from kwire.testing.control import ControlError
 

@@ -85,6 +85,42 @@ def test_fixtures(tmp_path: Path) -> None:
     assert "not known: " in without, told
 
 
+OF_SEVERAL = """
+import pytest
+
+@pytest.fixture(scope="session")
+def kafka_cluster_settings():
+    return {"num.partitions": "5"}
+
+def test_one(kafka_cluster, kafka_cluster_topic):
+    assert sorted(kafka_cluster.brokers) == [1, 2, 3]
+    kafka_cluster_topic.seed([1])
+    kafka_cluster_topic.assert_holds([1])
+    kafka_cluster.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER")
+    kafka_cluster.brokers[2].kill()
+    kafka_cluster.brokers[3].pause()
+
+def test_all_are_there_again(kafka_cluster, kafka_cluster_topic):
+    assert all(broker.running for broker in kafka_cluster.brokers.values())
+    kafka_cluster_topic.seed([2])
+    kafka_cluster_topic.assert_holds([2])
+    assert len(kafka_cluster.topics()) == 2
+    assert kafka_cluster.faults.happened == []
+
+def test_that_fails(kafka_cluster, kafka_cluster_topic):
+    kafka_cluster_topic.seed(["shown"])
+    kafka_cluster_topic.assert_holds(["other"])
+"""
+
+
+def test_three_brokers(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(OF_SEVERAL)
+    told = run_pytest(tmp_path)
+    assert "1 failed, 2 passed" in told, told
+    assert "0  null → shown" in told, told
+    assert "kwire: log" in told, told
+
+
 PARALLEL = """
 import os
 import pytest

@@ -114,6 +114,21 @@ class KafkaCluster(Contents, Startable):
         return "" if self._process is None else self._process.log
 
     @property
+    def log_size_bytes(self) -> int:
+        """How long the log is by now, for `log_since`."""
+        process = self._process
+        there = process is not None and process.log_path.exists()
+        return process.log_path.stat().st_size if process is not None and there else 0
+
+    def log_since(self, position: int) -> str:
+        """What was logged after the log was that long."""
+        if self._process is None or not self._process.log_path.exists():
+            return ""
+        with self._process.log_path.open("rb") as log:
+            log.seek(position)
+            return log.read().decode(errors="replace")
+
+    @property
     def faults(self) -> SpreadFaults:
         """What befalls requests at all brokers that run now."""
         return SpreadFaults(
@@ -146,6 +161,24 @@ class KafkaCluster(Contents, Startable):
         if self._folder is not None:
             self._folder.remove()
             self._folder = None
+
+    def make_whole(self) -> None:
+        """Have all brokers run, know of each other, and none be befallen any more.
+
+        Raises BrokerStartError.
+        """
+        self.resume()
+        for broker in self.brokers.values():
+            if not broker.running:
+                broker.start()
+        self.wait_until_members()
+        self.faults.clear()
+
+    def resume(self) -> None:
+        """Have those go on that stand still."""
+        for broker in self.brokers.values():
+            if broker.running:
+                broker.resume()
 
     def wait_until_members(self, ids: Iterable[int] | None = None) -> int:
         """The controller, once these know of just each other, else all that run.
