@@ -143,6 +143,7 @@ class _Run:
             self._note(segment, header, data[at : at + header.size_bytes])
             at += header.size_bytes
         log.producers.end_offset = log.log_end_offset
+        log.upkeep[log] = None
 
     def _note(self, segment: Segment, header: BatchHeader, batch: memoryview) -> None:
         log = self._log

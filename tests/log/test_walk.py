@@ -165,9 +165,14 @@ class Walk:
         self.stamp += self.chance.randint(-3, 6)
         if chosen in (self.truncate, self.stop, self.kill):
             self.has_all_entries = False
+        ends = self.log.log_end_offset, self.copy.log_end_offset
+        for log in (self.log, self.copy):
+            log.upkeep.clear()
         chosen()
         self.log.high_watermark_advanced(self.end)
         self.follow()
+        for log, end in zip((self.log, self.copy), ends, strict=True):
+            assert log.log_end_offset <= end or log in log.upkeep, "it puts itself down as changed"
         self.check_list(self.told())
         if chosen in (self.truncate, self.retain, self.kill):
             self.check_others()
