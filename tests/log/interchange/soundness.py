@@ -14,6 +14,7 @@ ALWAYS_SAID = re.compile(
     r"|__cluster_metadata"  # the node's own metadata log knows no clean stop
     r"|Performing controller activation"
     r"|apiKey=CONTROLLER_REGISTRATION"  # a node to itself, while nobody is elected yet
+    r"|processExpiredBrokerHeartbeat|BrokerLifecycleManager"  # to itself, on a busy machine
 )
 
 
