@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from subprocess import CompletedProcess
+from subprocess import DEVNULL, PIPE, CompletedProcess, Popen
 
 import pytest
 
@@ -12,6 +12,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.consumer import Consumer
 from kwire.client.errors import BrokerRefused
 from kwire.client.telemetry import PARTITION, PushedMetrics, data_points, pushed
+from kwire.conformance.apache_kafka import command
 from kwire.testing import BrokerProcess
 from tests.clients.librdkafka import create_topic, produce
 from tests.inside import PATIENCE_S
@@ -22,6 +23,7 @@ CLIENT_METRICS = "org.apache.kafka.tools.ClientMetricsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+SENT = "org.apache.kafka.producer.topic.record.send.total"
 
 JavaClass = Callable[..., CompletedProcess[str]]
 
@@ -62,6 +64,7 @@ def test_apaches_tools_and_clients(broker: BrokerProcess, java_class: JavaClass)
     everything = ["--alter", "--name", "all", "--metrics", "*", "--interval", 200]
     assert "Altered client metrics config for all." in tool(CLIENT_METRICS, *everything)
     settings = "metrics=org.apache.kafka.producer,match=[client_software_name=apache.*]"
+    settings += ",interval.ms=200"
     one = ["--entity-type", "client-metrics", "--entity-name", "java"]
     tool(CONFIGS, "--alter", *one, "--add-config", settings)
     assert tool(CLIENT_METRICS, "--list").split() == ["all", "java"]
@@ -76,8 +79,42 @@ def test_apaches_tools_and_clients(broker: BrokerProcess, java_class: JavaClass)
     found = pushes(broker, "console-consumer")
     assert found[-1].is_last, "it says that it goes"
     assert found[-1].software == "apache-kafka-java 4.3.1"
-    names = {point.name for each in found for point in data_points(each.payload)}
-    assert "org.apache.kafka.consumer.connection.count" in names
+    assert "org.apache.kafka.consumer.connection.count" in metrics(found)
+    assert metrics(found)["org.apache.kafka.consumer.fetch.manager.records.consumed.total"] == 10
 
-    tool(CLIENT_METRICS, "--delete", "--name", "java")
-    assert tool(CLIENT_METRICS, "--list").split() == ["all"]
+    tool(CLIENT_METRICS, "--delete", "--name", "all")
+    assert tool(CLIENT_METRICS, "--list").split() == ["java"]
+    found = pushes_of_a_producer_of_three_records(broker, push)
+    assert metrics(found)[SENT] == 3
+    others = [name for name in metrics(found) if not name.startswith("org.apache.kafka.producer")]
+    assert not others, "nobody asks for them any more"
+
+
+def pushes_of_a_producer_of_three_records(
+    broker: BrokerProcess, push: tuple[str, ...]
+) -> list[PushedMetrics]:
+    """It has its records by and by, and lives until it was asked for metrics and pushed some."""
+    given = ["--bootstrap-server", broker.bootstrap, "--topic", "t", *push]
+    with Popen(command(PRODUCER, given), stdin=PIPE, stdout=DEVNULL, text=True) as producer:
+        assert producer.stdin is not None
+        producer.stdin.write("a\nb\nc\n")
+        producer.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_S
+        while metrics(pushes(broker, "console-producer")).get(SENT) != 3:
+            assert time.monotonic() < deadline, "what was sent is not told of"
+    assert producer.returncode == 0
+    return pushes(broker, "console-producer")
+
+
+def metrics(pushed: list[PushedMetrics]) -> dict[str, float]:
+    """What all pushes of a client say of each metric, the sum of what it counted in between.
+
+    Where there is one for each topic or node besides, it is that of all of them.
+    """
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for each in pushed:
+        for point in data_points(each.payload):
+            values, labels = found.setdefault(point.name, {}), tuple(point.labels.values())
+            before = values.get(labels, 0) if point.is_difference else 0
+            values[labels] = before + (point.value or 0)
+    return {name: max(values.values()) for name, values in found.items()}
