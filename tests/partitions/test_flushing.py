@@ -57,14 +57,14 @@ class SlowDisk:
             return
         self.calls += 1
         self.held.set()
-        assert self.go.acquire(timeout=10)
+        assert self.go.acquire(timeout=PATIENCE_S)
         if self.error is not None:
             raise self.error
         self._fsync(fd)
 
     async def until_held(self) -> None:
         """An fsync is under way."""
-        assert await trio.to_thread.run_sync(self.held.wait, 5)
+        assert await trio.to_thread.run_sync(self.held.wait, PATIENCE_S)
         self.held.clear()
 
 

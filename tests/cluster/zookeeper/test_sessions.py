@@ -67,10 +67,14 @@ def expire(store: Observed, zookeeper: ZooKeeperProcess) -> None:
     """Have ZooKeeper end a store's session: another client takes it over, and closes it."""
     link = store.session._link
     assert link is not None
-    client = KazooClient(zookeeper.address, client_id=link.client.client_id)
-    client.start(timeout=PATIENCE_S)
-    client.stop()
-    client.close()
+    session = link.client.client_id
+    is_there = True
+    while is_there:  # the store may take it back before it is closed
+        client = KazooClient(zookeeper.address, client_id=session)
+        client.start(timeout=PATIENCE_S)
+        is_there = client.client_id[0] == session[0]
+        client.stop()
+        client.close()
 
 
 # -- lost and found
