@@ -129,7 +129,7 @@ def test_timestamps_of_any_distance_are_passed_over(sign: int) -> None:
     """The first record's is what the others are counted from."""
     stamps = [10**12 + sign * step for step in STEPS]
     made = [
-        Record(100 + number, stamp, b"k%d" % number, b"v") for number, stamp in enumerate(stamps)
+        Record(100 + number, stamp, b"\2\2%d" % number, b"v") for number, stamp in enumerate(stamps)
     ]
     data = bytes(build(made, base_offset=100))
     header = read_header(data)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kwire.codecs.control import ControlType
-from kwire.log import Log, aborted_transactions
+from kwire.codecs.control import ControlType, control_batch
+from kwire.log import Log, Origin, aborted_in, aborted_transactions
 from kwire.log.index.txn_index import ENTRY
 from tests.log.configs import log_config
-from tests.log.conftest import MakeBatch, OpenLog
+from tests.log.conftest import NOW_MS, Append, MakeBatch, OpenLog
 from tests.log.producers.test_producer_state import Producer
 
 CONFIG = log_config(segment_bytes=500)
@@ -97,3 +97,17 @@ def test_what_is_not_is_made_anew(
     caplog.clear()
     assert told(open_log(CONFIG, clean=True)) == ABORTED
     assert caplog.text == "", "it was written, too"
+
+
+def test_what_was_aborted_behind_a_region_is_not_named(open_log: OpenLog, append: Append) -> None:
+    log = open_log(log_config(index_interval_bytes=0))
+    for name in range(4):
+        append(log, producer_id=name, producer_epoch=0, base_sequence=0, transactional=True)
+        abort = control_batch(
+            ControlType.ABORT, 0, producer_id=name, producer_epoch=0, timestamp=NOW_MS
+        )
+        log.append(abort, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    for name in range(4):
+        region = log.read(2 * name, 1, max_offset=8, min_one_batch=True)
+        assert region is not None
+        assert aborted_in(log, region) == [(name, 2 * name)]

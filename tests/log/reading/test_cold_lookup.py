@@ -23,6 +23,7 @@ def log(open_log: OpenLog, append: Append) -> Log:
     log = open_log(CONFIG)
     for _ in range(200):
         append(log, size=SIZE)
+    append(log)
     log.roll(1_700_000_000_000)
     append(log)
     return log
@@ -42,13 +43,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("offset", [0, 1, 77, 150, 199])
+@pytest.mark.parametrize("offset", [0, 1, 77, 150, 199, 200])
 @pytest.mark.parametrize("is_open", [True, False])
 def test_the_batches_around_the_offset(
     log: Log, asked: list[tuple[int, int]], offset: int, is_open: bool
 ) -> None:
     segment = log.segments.first
-    batch = log.read(offset, 1, max_offset=200, min_one_batch=True)
+    batch = log.read(offset, 1, max_offset=201, min_one_batch=True)
     assert batch is not None
     if not is_open:
         segment.release()
