@@ -96,6 +96,8 @@ class ReplicaManager:
         """Partitions to be told of anew: the leader epoch that is known here says nothing."""
         self._short = trio.Event()
         """There was no room for a partition."""
+        self._taken_for_lost: set[Key] = set()
+        """Those that there was no room for, which the controller has not had stopped yet."""
         self._lost_epoch = NO_BROKER_EPOCH
         """This broker's registration that ended; what was sent to it comes late."""
         self.controller_epoch = 0
@@ -222,7 +224,15 @@ class ReplicaManager:
         if key[1] in self._host.partitions.get(key[0], {}):
             self._set_down.add(key)
         if error == ErrorCode.KAFKA_STORAGE_ERROR and not self._host.logs.offline_dirs:
+            self._taken_for_lost.add(key)
             self._short.set()
+
+    def _note_stopped(self, key: Key) -> None:
+        """Who takes a replica for lost has it stopped, maybe after there was room for it again."""
+        if key in self._taken_for_lost:
+            self._taken_for_lost.discard(key)
+            if key[1] in self._host.partitions.get(key[0], {}):
+                self._set_down.add(key)
 
     def _knows(self, partition: Partition, leader_epoch: int) -> bool:
         """Whether it leads or follows in that leader epoch already, or in a later one."""
@@ -312,6 +322,7 @@ class ReplicaManager:
                 return ErrorCode.FENCED_LEADER_EPOCH
         self._fetchers.forget(topic, index)
         if not state.delete_partition:
+            self._note_stopped((topic, index))
             return ErrorCode.NONE
         if partition is not None:
             self._drop(partition)
@@ -323,6 +334,7 @@ class ReplicaManager:
         hosted = self._host.partitions[partition.topic]
         del hosted[partition.index]
         self._set_down.discard((partition.topic, partition.index))
+        self._taken_for_lost.discard((partition.topic, partition.index))
         if not hosted:
             del self._host.partitions[partition.topic]
         partition.stop(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

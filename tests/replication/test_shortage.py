@@ -34,3 +34,23 @@ async def test_a_replica_is_made_when_there_is_room_again(
         assert await controller.produce(1, b"a") == (ErrorCode.NONE, 0)
         await until(lambda: controller.state.isr == (1, 2))
         await controller.until_equal(1, 2)
+
+
+async def test_a_stop_that_comes_late_is_not_the_end_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller takes for lost what there was no room for, and has it stopped."""
+    monkeypatch.setattr(manager, "ASK_AGAIN_S", 0.05)
+    async with cluster(tmp_path, 1, 2) as controller:
+        await controller.elect(1, [1], [1, 2], only=[1])
+        with monkeypatch.context() as disk:
+            disk.setattr(LogManager, "_make_place", full)
+            assert await controller.tell(2) == ErrorCode.KAFKA_STORAGE_ERROR
+        await until(lambda: controller.members[2].broker.partition(TOPIC, 0) is not None)
+        assert await controller.stop_replica(2, delete=False) == ErrorCode.NONE
+        assert await controller.tell(2) == ErrorCode.NONE
+        assert await controller.produce(1, b"a") == (ErrorCode.NONE, 0)
+        await controller.until_equal(1, 2)
+        # As of Apache Kafka: it is told nothing new then.
+        assert await controller.stop_replica(2, delete=False) == ErrorCode.NONE
+        assert await controller.tell(2) == ErrorCode.STALE_CONTROLLER_EPOCH

@@ -11,7 +11,7 @@ once more without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import partial
 
 from kwire.codecs.errors import ErrorCode
@@ -146,14 +146,20 @@ def start(state: ControllerState, arrived: Mapping[int, int]) -> Effects:
                 theirs.lead([broker_id], place)
                 theirs.show([place], others)
     effects = Effects(requests=[*whole.requests(), *theirs.requests()])
-    effects.decisions += settling(state, hosted.keys() & state.leaderless)
+    effects.also(_taken_up(state, hosted.keys(), there.keys()))
+    return effects
+
+
+def _taken_up(state: ControllerState, places: Set[Place], brokers: Set[int]) -> Effects:
+    """What waited for replicas of these partitions on these brokers, which are there again."""
+    effects = Effects(decisions=settling(state, places & state.leaderless))
     effects.decisions += [
         resumption(state, place)
-        for place in sorted(hosted.keys() & state.reassigned)
+        for place in sorted(places & state.reassigned)
         if (known := state.partition(place)) is not None
-        and not there.keys().isdisjoint(target_replicas(known))
+        and not brokers.isdisjoint(target_replicas(known))
     ]
-    deleting = sorted({place[0] for place in hosted} & state.deletions.keys())
+    deleting = sorted({place[0] for place in places} & state.deletions.keys())
     effects.also(deletion.resume(state, deleting, anew=True))
     return effects
 
@@ -176,7 +182,10 @@ def log_dirs_failed(state: ControllerState, broker_ids: Iterable[int]) -> Effect
 def leader_and_isr_answered(
     state: ControllerState, broker_id: int, response: LeaderAndIsrResponse
 ) -> Effects:
-    """Note which replicas are on failed disks, and decide without those that were not before."""
+    """Note which replicas are on failed disks, and decide without those that were not before.
+
+    A disk that was full only fails no longer (kwire's brokers; Apache Kafka's restart for that).
+    """
     if response.error_code:
         return Effects()
     before = state.offline.get(broker_id, set())
@@ -193,14 +202,31 @@ def leader_and_isr_answered(
         state.offline[broker_id] = now
     else:
         state.offline.pop(broker_id, None)
+    effects = _replicas_back(state, broker_id, before - now) if before - now else Effects()
     failed = sorted(now - before)
     if not failed:
-        return Effects()
+        return effects
     batch = Batch(state)
     for place in failed:
         if not state.is_deleting(place[0]):
             batch.stop([broker_id], place, delete=False)
     deletion.failed(state, broker_id, failed)
-    effects = Effects(requests=batch.requests())
+    effects.requests += batch.requests()
     effects.also(_replicas_gone(state, broker_id, failed))
+    return effects
+
+
+def _replicas_back(state: ControllerState, broker_id: int, places: Set[Place]) -> Effects:
+    """Go on with replicas that there is room for again.
+
+    They are told of once more: that they are to stop may have been sent after what they answered.
+    """
+    batch = Batch(state)
+    for place in sorted(places):
+        known = state.partition(place)
+        if known is not None and not is_new(known):
+            batch.lead([broker_id], place)
+            batch.show([place])
+    effects = Effects(requests=batch.requests())
+    effects.also(_taken_up(state, places, {broker_id}))
     return effects

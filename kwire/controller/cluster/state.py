@@ -71,9 +71,9 @@ class ControllerState:
         return topic in self.deletions
 
     def is_deleted(self, broker_id: int, place: Place) -> bool:
-        """Whether a broker has deleted its replica, of a topic that goes."""
-        deletion = self.deletions.get(place[0])
-        return deletion is not None and (broker_id, place[1]) in deletion.done
+        """Whether a broker has deleted its replica, of a topic that goes, or was told to."""
+        deletion, replica = self.deletions.get(place[0]), (broker_id, place[1])
+        return deletion is not None and (replica in deletion.done or replica in deletion.asked)
 
     def online(self, place: Place) -> Online:
         """Who may lead the partition or be in sync: alive, not about to go, and with its log."""

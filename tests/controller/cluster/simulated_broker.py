@@ -44,7 +44,8 @@ class SimulatedBroker:
         self.laws = laws
         self.epoch = -1
         self.is_alive = False
-        self.logs: set[tuple[bytes, int]] = set()
+        self.logs: dict[tuple[bytes, int], str] = {}
+        """By topic id and partition, with the topic's name."""
         self.failed: set[tuple[bytes, int]] = set()
         """Logs on a disk that has failed."""
         self._forget()
@@ -98,7 +99,7 @@ class SimulatedBroker:
                     or (known.leader_epoch < each.leader_epoch)
                 ):
                     assert self.id in each.replicas, (self.id, place, each.replicas)
-                    self.logs.add(log)
+                    self.logs[log] = topic.topic_name
                     self.hosted[place] = Local(
                         topic.topic_id,
                         each.leader,
@@ -137,13 +138,14 @@ class SimulatedBroker:
                 place = (topic.topic_name, each.partition_index)
                 known = self.hosted.get(place)
                 code = ErrorCode.NONE
-                if known is not None and (known.topic_id, place[1]) in self.failed:
+                logs = [log for log, name in self.logs.items() if (name, log[1]) == place]
+                if not self.failed.isdisjoint(logs):
                     code = ErrorCode.KAFKA_STORAGE_ERROR
                 elif known is not None and 0 <= each.leader_epoch < known.leader_epoch:
                     code = ErrorCode.FENCED_LEADER_EPOCH
-                elif known is not None:
-                    del self.hosted[place]
-                    if each.delete_partition:
-                        self.logs.discard((known.topic_id, place[1]))
+                else:
+                    self.hosted.pop(place, None)
+                    for log in logs if each.delete_partition else ():
+                        del self.logs[log]
                 errors.append(StopReplicaPartitionError(*place, code))
         return StopReplicaResponse(partition_errors=errors)

@@ -279,6 +279,23 @@ class Cluster:
                 term.take(term.machine.answered(sent, response))
         return True
 
+    # -- disks
+
+    def fail_disk(self, broker: SimulatedBroker, log: tuple[bytes, int]) -> None:
+        """Of one log; it may be full only, see `make_room`."""
+        broker.failed.add(log)
+        self._tell_of_disks(broker)
+
+    def make_room(self, broker: SimulatedBroker) -> None:
+        """Its disks were full only, which passes: the broker has itself told of its logs again."""
+        if broker.is_alive and broker.failed:
+            broker.failed.clear()
+            self._tell_of_disks(broker)
+
+    def _tell_of_disks(self, broker: SimulatedBroker) -> None:
+        if self.term is not None:
+            self.term.take(self.term.machine.log_dirs_failed([broker.id]))
+
     # -- leaders
 
     def propose_isr(self, place: Place, isr: Sequence[int]) -> None:
@@ -330,7 +347,7 @@ class Cluster:
         stay as they are, and so does the controller, if there is one.
         """
         for broker in self.brokers.values():
-            if anew or not broker.is_alive or broker.failed:
+            if anew or not broker.is_alive:
                 broker.failed.clear()
                 self.start(broker.id)
             elif self.term is not None and broker.id in self.term.machine.state.shutting_down:
@@ -338,6 +355,8 @@ class Cluster:
         self.deposed.clear()
         if anew or self.term is None:
             self.elect(min(self.brokers))
+        for broker in self.brokers.values():
+            self.make_room(broker)
         for _ in range(60):
             if not self._settle_once():
                 return

@@ -33,14 +33,14 @@ def test_what_a_broker_has_deleted_is_not_made_anew_when_it_starts_again() -> No
     cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
     cluster.elect(3)
     decide(cluster, lambda _: CreateTopic(TOPIC))
-    assert cluster.brokers[1].logs == {(TOPIC.id, 0)}
+    assert cluster.brokers[1].logs == {(TOPIC.id, 0): TOPIC.name}
     cluster.kill(2)
     decide(cluster, lambda _: MarkForDeletion("t", TOPIC.id))
-    assert cluster.brokers[1].logs == set()
+    assert cluster.brokers[1].logs == {}
     assert "t" in cluster.store.image.topics  # broker 2 has a replica that is to go
     cluster.start(1)
     work(cluster)
-    assert cluster.brokers[1].logs == set()
+    assert cluster.brokers[1].logs == {}
     cluster.start(2)
     work(cluster)
     work(cluster)

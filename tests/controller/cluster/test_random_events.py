@@ -56,7 +56,7 @@ class Events:
             self.kill, self.kill, self.start, self.start, self.start,
             self.create, self.create, self.grow, self.delete,
             self.elect, self.depose, self.work_and_lose,
-            self.fail_disk, self.shut_down, self.balance,
+            self.fail_disk, self.make_room, self.shut_down, self.balance,
             *[self.reassign] * 2, self.cancel, self.elect_leaders,
             self.set_unclean, self.old_work, self.old_deliver,
             self.loses_answer, self.isr_by_store, self.work_while_one_dies,
@@ -242,9 +242,10 @@ class Events:
         broker = self.cluster.brokers[self.broker(one)]
         logs = sorted(broker.logs)
         if logs and broker.is_alive:
-            broker.failed.add(logs[two % len(logs)])
-            if self.cluster.term is not None:
-                self.cluster.term.take(self.cluster.term.machine.log_dirs_failed([broker.id]))
+            self.cluster.fail_disk(broker, logs[two % len(logs)])
+
+    def make_room(self, one: int, two: int) -> None:
+        self.cluster.make_room(self.cluster.brokers[self.broker(one)])
 
 
 def run(schedule: list[Step], *, anew: bool = False) -> Events:
