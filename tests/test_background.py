@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_what_a_test_starts_can_be_interrupted() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as started:
+    program = "import time; print('there', flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"there\n"
         started.send_signal(signal.SIGINT)
     assert started.returncode == -signal.SIGINT
 

@@ -24,7 +24,8 @@ def produce(bootstrap: str, topic: str, count: int, **settings: object) -> None:
         if error is not None:
             failed.append(error)
 
-    once = {"sticky.partitioning.linger.ms": 0, "enable.idempotence": True}
+    by_all = settings.get("acks", "all") == "all"  # without it nobody can know a repeated batch
+    once = {"sticky.partitioning.linger.ms": 0, "enable.idempotence": by_all}
     producer = Producer({"bootstrap.servers": bootstrap, **once, **settings})
     for number in range(count):
         producer.produce(topic, str(number).encode(), on_delivery=delivered)
