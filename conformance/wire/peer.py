@@ -16,7 +16,7 @@ from kwire.codecs.primitives import DecodeError, Frame, Message
 
 Address = tuple[str, int]
 
-CONNECT_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 60.0
 REPLY_TIMEOUT_S = 60.0
 """How long a reply may take before the broker counts as silent: far more than it takes on a machine
 that is busy with other things, for only a reply that never comes runs into it."""

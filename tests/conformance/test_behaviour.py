@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,27 @@ def test_a_difference_is_found(runner: Runner) -> None:
     assert not verdict.agrees
     assert verdict.found is not None
     assert verdict.found.path.startswith("line 2, who")
+
+
+def test_what_comes_too_late_is_played_again(runner: Runner) -> None:
+    plays = Counter[str]()
+
+    def late(stage: ScenarioStage, times: int = 1) -> None:
+        """By the clock of who plays, on one of both."""
+        plays[stage.broker.bootstrap] += 1
+        is_late = stage.broker is runner.subject and plays[stage.broker.bootstrap] <= times
+        with stage.lasts("a moment", 0.0, 0.0 if is_late else 3600.0):
+            stage.pause()
+
+    def always_late(stage: ScenarioStage) -> None:
+        late(stage, 1000)
+
+    (verdict,) = runner.run([Scenario("planted", late)])
+    assert verdict.agrees, str(verdict)
+    assert [*plays.values()] == [2, 2]
+    (verdict,) = runner.run([Scenario("planted", always_late)])
+    assert not verdict.agrees
+    assert "too late" in str(verdict)
 
 
 def test_a_scenario_that_stops_is_found(runner: Runner) -> None:

@@ -177,7 +177,7 @@ class Committer:
 
 
 def connect(broker: BrokerProcess) -> Connection:
-    return Connection("127.0.0.1", broker.port, client_id="judge", timeout_s=30.0)
+    return Connection("127.0.0.1", broker.port, client_id="judge", timeout_s=RECOVERY_S_MAX)
 
 
 def create_topic(broker: BrokerProcess) -> None:

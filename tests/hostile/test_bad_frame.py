@@ -8,6 +8,7 @@ import pytest
 
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.testing import BrokerProcess
+from tests.inside import PATIENCE_S
 
 NOTHING_ASKED = MetadataRequest(topics=[]).encode(1)
 METADATA_V1 = bytes.fromhex("0000000e 0003 0001 00000007 ffff") + NOTHING_ASKED
@@ -28,7 +29,7 @@ BAD_FRAMES = {
 def all_replies(broker: BrokerProcess, sent: bytes) -> bytes:
     """Everything that comes back until the broker closes the connection."""
     received = bytearray()
-    with socket.create_connection(("127.0.0.1", broker.port), 10) as link:
+    with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as link:
         link.sendall(sent)
         while chunk := link.recv(65536):
             received += chunk

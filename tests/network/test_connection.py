@@ -290,9 +290,12 @@ async def test_who_waits_for_a_reply_is_not_idle_and_is_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.network.listener.REAP_INTERVAL_S", 0.02)
-    async with running_broker(tmp_path, {"connections.max.idle.ms": "100"}) as broker:
+    async with running_broker(tmp_path) as broker:
         client = await connected(broker)
-        await client.ask(fetch(0, max_wait_ms=600), 11, FetchResponse)
+        await client.send(fetch(0, max_wait_ms=600), 11)
+        await until(lambda: is_waited_for(broker, TOPIC))
+        broker.config = broker.static_config.with_dynamic({"connections.max.idle.ms": "100"})
+        await client.receive(FetchResponse, 11)
         assert await is_closed(client)
 
 

@@ -45,7 +45,7 @@ async def test_a_live_follower_that_lags_is_waited_for_and_one_that_is_dead_is_n
         await controller.stop_replica(3, delete=False)
         # It is a replica, out of sync or not.
         assert await controller.delete_records(1, 2, 300) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-        assert starts(controller) == {1: 2, 2: 2, 3: 0}
+        await until(lambda: starts(controller) == {1: 2, 2: 2, 3: 0})
         told: list[tuple[int, int]] = []
 
         async def delete() -> None:

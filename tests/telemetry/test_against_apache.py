@@ -49,7 +49,8 @@ def told(broker: Broker, wanted: dict[str, dict[str, str]], ids: list[bytes]) ->
     peer = Peer(broker.address)
     try:
         with subscribed(broker, peer, wanted):
-            broker.create_topic(peer, f"fence-{ids[0].hex()}")  # it has taken in all before
+            for name in "fence", "fence-behind":  # once there is the second, all before counts
+                broker.create_topic(peer, f"{name}-{ids[0].hex()}")
             return [str(broker.ask(peer, GetTelemetrySubscriptionsRequest(each))) for each in ids]
     finally:
         peer.close()

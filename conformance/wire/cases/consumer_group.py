@@ -19,7 +19,7 @@ from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
-PATTERN_TIMEOUT_S = 30
+PATTERN_TIMEOUT_S = 120
 
 
 def group_of(stage: Stage, suffix: str = "g") -> str:

@@ -21,7 +21,7 @@ from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
-ASSIGNED_TIMEOUT_S = 30
+ASSIGNED_TIMEOUT_S = 120
 WAIT_MS = 1_000
 """Apache Kafka reads a partition's state while the fetch waits, and says nothing without a wait."""
 SETTINGS = {"share.assignment.interval.ms": "0", "share.auto.offset.reset": "earliest"}

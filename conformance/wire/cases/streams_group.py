@@ -24,7 +24,7 @@ from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.stage import Stage
 
 GROUP_RESOURCE = 32
-ASSIGNED_TIMEOUT_S = 30
+ASSIGNED_TIMEOUT_S = 120
 SETTINGS = {"streams.assignment.interval.ms": "0", "streams.initial.rebalance.delay.ms": "0"}
 
 

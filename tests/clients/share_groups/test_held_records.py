@@ -25,7 +25,7 @@ SETTINGS = {
     "group.share.assignment.interval.ms": "0",
 }
 PATIENCE_S = 300.0
-ATTEMPTS = 5
+ATTEMPTS = 10
 LATE = "late"
 """The machine stood still for so long that a lock may have ended."""
 PLAYS = {

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,11 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 def log_bytes(broker: BrokerProcess, topic: str) -> int:
     folder = broker.data_dir / f"{topic}-0"
-    return sum(path.stat().st_size for path in folder.glob("*.log"))
+    sizes_bytes = []
+    for path in folder.glob("*.log"):
+        with suppress(FileNotFoundError):  # the cleaner has put another in its place
+            sizes_bytes.append(path.stat().st_size)
+    return sum(sizes_bytes)
 
 
 def cleaned_to(broker: BrokerProcess, topic: str) -> int:
@@ -94,12 +99,20 @@ def cleaned_to(broker: BrokerProcess, topic: str) -> int:
 def workers_of(broker: BrokerProcess) -> list[int]:
     """The cleaning processes that the broker has started."""
     listed = Path(f"/proc/{broker.pid}/task").glob("*/children")
-    children = [int(pid) for path in listed for pid in path.read_text().split()]
+    children = [int(pid) for path in listed for pid in content_of(path).split()]
     return [
         pid
         for pid in children
-        if b"kwire.log.compaction.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if b"kwire.log.compaction.worker" in content_of(Path(f"/proc/{pid}/cmdline"))
     ]
+
+
+def content_of(path: Path) -> bytes:
+    """Of a file in /proc; nothing once its process or thread has ended."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
