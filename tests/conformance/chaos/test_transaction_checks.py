@@ -231,6 +231,13 @@ def test_offsets_of_a_bank(offset: int | None, expected: set[str]) -> None:
     assert kinds(books, OFFSET_CHECKS) == expected
 
 
+@pytest.mark.parametrize(("partition", "expected"), [(P, set()), ("away-0", {"no end"})])
+def test_what_could_not_be_read_is_read_again(partition: str, expected: set[str]) -> None:
+    books = Books()
+    books.do("j", "read_txn_log", {"partition": partition}, INFO, error="TWO_LEADERS")
+    assert books.told() == expected
+
+
 def test_an_order_that_is_not_the_teller_s() -> None:
     books = Books()
     another_order(books)
