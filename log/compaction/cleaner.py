@@ -45,15 +45,14 @@ class Cleaner:
         self, now_ms: int, settings: CleanerSettings, high_watermark_of: Callable[[Log], int]
     ) -> Round | None:
         """A round over the filthiest log that is due, or None.  `finished` must follow."""
-        due = [
-            part
-            for log in self._dirs.logs.values()
+        parts = [
+            self._examine(log, high_watermark_of(log), now_ms)
+            for log in list(self._dirs.logs.values())  # a disk that fails takes some of them away
             if log.config.compact
             and _key(log) not in self._busy
             and self._retry.get(_key(log), (0, 0))[0] <= now_ms
-            and (part := self._examine(log, high_watermark_of(log), now_ms)) is not None
-            and part.is_due
         ]
+        due = [part for part in parts if part is not None and part.is_due and not part.log.offline]
         if not due:
             return None
         filthiest = max(due, key=lambda part: part.dirty_ratio)

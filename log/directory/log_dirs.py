@@ -25,7 +25,6 @@ _logger = logging.getLogger(__name__)
 class DeletedFolder:
     """A deleted partition's folder, to be removed at `due_ms`."""
 
-    directory: LogDir
     path: Path
     due_ms: int
 
@@ -115,7 +114,7 @@ class LogDirs:
             self.dir_failed(directory, error)
             return None
         due_ms = self.clock() + log.config.file_delete_delay_ms
-        return DeletedFolder(directory, path, due_ms)
+        return DeletedFolder(path, due_ms)
 
     def take_out(self, key: TopicPartition) -> tuple[Log, LogDir]:
         """A log is not served any longer; gives it with the directory that it is in."""

@@ -166,7 +166,7 @@ class LogManager:
         lines = {name: directory.read_checkpoint(name) for name in OF_PARTITIONS}
         for name in directory.folders():
             path = directory.path / name
-            key = self._partition_in(directory, path)
+            key = self._partition_in(path)
             if key is None:
                 continue
             known_id = None if topic_id_of is None else topic_id_of(key[0])
@@ -199,12 +199,12 @@ class LogManager:
             for key in found.keys() - here:
                 directory.departed(key, [name])
 
-    def _partition_in(self, directory: LogDir, path: Path) -> TopicPartition | None:
+    def _partition_in(self, path: Path) -> TopicPartition | None:
         """Which partition a folder is to be opened as, if any."""
         name = path.name
         if name.endswith(log_dir.DELETE_SUFFIX):
             due_ms = self.clock() + self.defaults.file_delete_delay_ms
-            self.maintenance.deleted.append(DeletedFolder(directory, path, due_ms))
+            self.maintenance.deleted.append(DeletedFolder(path, due_ms))
             return None
         if log_dir.parse_future_folder(name) is not None:
             return None  # `moves` goes on with it

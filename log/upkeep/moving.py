@@ -135,7 +135,9 @@ class Moves:
     def copy_some(self, key: TopicPartition) -> int:
         """Copy up to COPY_BYTES more and say how many; 0 if there is nothing more to copy.
 
-        LogError if one of the disks refuses; the move ends then where it was the copy's.
+        LogError if one of the disks refuses; the move ends then where it was the copy's.  Also
+        where a batch is of a later epoch than the log knows of: a copy without it must not be
+        taken for whole.
         """
         source, copy = self._dirs.logs[key], self.copies[key]
         generation = source.durability.generation
@@ -151,11 +153,11 @@ class Moves:
         region = source.read(start, COPY_BYTES, max_offset=end, min_one_batch=True)
         if region is None:
             return 0
-        epoch = source.epochs.latest_epoch
-        append_as_follower(
-            copy.log, bytearray(region.read()), leader_epoch=epoch, now_ms=self._dirs.clock()
-        )
-        return region.size_bytes if copy.log.log_end_offset > at else 0
+        epoch, data = source.epochs.latest_epoch, bytearray(region.read())
+        now_ms = self._dirs.clock()
+        if append_as_follower(copy.log, data, leader_epoch=epoch, now_ms=now_ms) is None:
+            raise LogError(ErrorCode.CORRUPT_MESSAGE, f"a batch from {at} on is of no known epoch")
+        return region.size_bytes
 
     def _start_anew(self, copy: Copy, source: Log) -> None:
         truncate_fully(copy.log, _first_offset(source), self._dirs.clock())
@@ -286,7 +288,7 @@ class Moves:
             for segment in log.segments:
                 segment.discard()
         gone = directory.rename_folder(path, log_dir.delete_folder(*key))
-        deleted = DeletedFolder(directory, gone, self._dirs.clock())
+        deleted = DeletedFolder(gone, self._dirs.clock())
         self._maintenance.deleted.append(deleted)
 
     def close(self) -> None:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.codecs.batches import read_header
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogError, Verification
+from kwire.log.producers.entry import ProducerEntry, WrittenBatch
+from kwire.log.producers.refused import RefusedBatch
 from tests.log.configs import DEFAULTS
 from tests.log.failing_disk import FailingDisk
 
@@ -137,3 +140,51 @@ def test_only_producers_with_an_id_are_remembered(producer: Producer) -> None:
     with pytest.raises(LogError):
         producer.log.append(producer.make_batch(), leader_epoch=0, now_ms=NOW_MS)
     assert producer.log.producers.refused == {}
+
+
+HALF = 2**30
+EPOCH = 5
+
+
+@pytest.mark.parametrize("sequence", [0, 1, HALF, LAST - 1, LAST])
+@pytest.mark.parametrize(
+    ("ahead", "behind"),
+    [(0, False), (1, True), (2, True), (HALF - 1, True), (HALF, False), (-2, False), (-1, False)],
+)
+def test_what_is_behind_a_refused_batch(
+    make_batch: MakeBatch, sequence: int, ahead: int, behind: bool
+) -> None:
+    """Sequences go round: what is up to half of them ahead is behind it, all else before."""
+    refused = RefusedBatch(EPOCH, sequence, NOW_MS)
+    sent = read_header(make_batch(producer_id=7, producer_epoch=EPOCH, base_sequence=0))
+    header = sent._replace(base_sequence=(sequence + ahead) % 2**31)
+    before = WrittenBatch((sequence - 1) % 2**31, 10, 0, NOW_MS)
+    for epoch, last, awaited in [
+        (EPOCH, before, True),
+        (EPOCH, before._replace(last_sequence=sequence), False),
+        (EPOCH, before._replace(last_sequence=(sequence - 2) % 2**31), False),
+        (EPOCH - 1, before._replace(last_sequence=9), True),
+        (EPOCH + 1, before, False),
+    ]:
+        entry = ProducerEntry(7, epoch, batches=[last])
+        assert refused.is_awaited_before(header, entry) == (behind and awaited)
+        assert not refused.is_awaited_before(header._replace(producer_epoch=EPOCH + 1), entry)
+        assert not refused.is_awaited_before(header._replace(producer_epoch=EPOCH - 1), entry)
+    assert refused.is_awaited_before(header, None) == behind
+
+
+def test_which_of_several_is_remembered(producer: Producer) -> None:
+    """The first that there was no room for; its time is when that was."""
+    producer.send(0)
+    for sequence in (3, 2, 4):
+        producer.send(sequence, room=False)
+        known = producer.log.producers.refused.get(7)
+        assert known is None, "it is out of order, whatever room there is"
+    producer.send(1, room=False)
+    producer.send(2, room=False)
+    assert producer.log.producers.refused == {7: RefusedBatch(0, 1, NOW_MS)}
+    producer.send(1)
+    producer.send(2, room=False)
+    assert producer.log.producers.refused == {7: RefusedBatch(0, 2, NOW_MS)}
+    producer.send(0, epoch=1, room=False)
+    assert producer.log.producers.refused == {7: RefusedBatch(1, 0, NOW_MS)}

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import LogManager
+from kwire.log import Log, LogManager
 from kwire.log.directory.files import Files
 from tests.descriptors import path_of
 from tests.log.configs import DEFAULTS
 from tests.log.failing_disk import FailingDisk
 
 if TYPE_CHECKING:
+    from kwire.log.upkeep.flush import Flush
     from tests.log.conftest import Append
 
 NOW_MS = 1_700_000_000_000
@@ -82,6 +83,32 @@ def test_as_many_as_there_are_threads_and_no_more(opened: Opened, append: Append
     manager.close()
     assert disk.most == THREADS
     assert opened(Files()).logs["t", 0].recovery_point == 1
+
+
+def test_no_more_are_made_ready_than_are_under_way(
+    opened: Opened, append: Append, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that is ready holds files open."""
+    manager = opened(Files())
+    fill(manager, append, 3 * THREADS)
+    ready = most = 0
+    prepare_close, flushed = Log.prepare_close, Log.flushed
+
+    def prepare(log: Log) -> Flush | None:
+        nonlocal ready, most
+        ready += 1
+        most = max(most, ready)
+        return prepare_close(log)
+
+    def finish(log: Log, flush: Flush) -> None:
+        nonlocal ready
+        ready -= 1
+        flushed(log, flush)
+
+    monkeypatch.setattr(Log, "prepare_close", prepare)
+    monkeypatch.setattr(Log, "flushed", finish)
+    manager.close()
+    assert most == THREADS
 
 
 class Recording(Files):

@@ -12,6 +12,7 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.log import Log, LogError, LogManager, delete_records, truncate_to
+from kwire.log.directory import log_dir
 from kwire.log.directory.files import Files
 from kwire.log.upkeep import moving
 from tests.descriptors import open_files
@@ -169,6 +170,31 @@ class TestTheNextStart:
         kill(half_way)
         again = opened()
         assert again.moves.copies[KEY].log.log_end_offset == 0
+
+    def test_copies_anew_what_ends_otherwise(
+        self, half_way: LogManager, opened: Open, append: Append
+    ) -> None:
+        """The last record alone is another one."""
+        log, directory = half_way.logs[KEY], half_way.moves.copies[KEY].directory
+        append(log, 1)
+        copy_all(half_way)
+        half_way.dirs.dir_failed(directory, OSError(5, "made up"))
+        truncate_to(log, 10, NOW_MS)
+        append(log, 1, size=5)
+        kill(half_way)
+        assert opened().moves.copies[KEY].log.log_end_offset == 0
+
+    def test_a_copy_whose_place_is_taken_is_one_still(
+        self, half_way: LogManager, opened: Open
+    ) -> None:
+        """There is a twin that is to be deleted, but also what is to be copied."""
+        copy, source = half_way.moves.copies[KEY], half_way.logs[KEY]
+        kill(half_way)
+        twin = log_dir.delete_folder(*KEY, copy.unique)
+        (copy.directory.path / twin).mkdir()
+        again = opened()
+        assert again.logs[KEY].dir == source.dir
+        assert again.moves.copies[KEY].log.dir == copy.log.dir
 
     def test_a_copy_that_has_more_is_no_copy(self, half_way: LogManager, opened: Open) -> None:
         truncate_to(half_way.logs[KEY], 5, NOW_MS)
