@@ -257,7 +257,7 @@ def produce_on_many(
         for pump in pumps:
             pump.send(1)
         count = 0
-        while (now := perf_counter_ns()) < deadline:
+        while (now := perf_counter_ns()) < deadline or not count:
             for key, _ in selector.select():
                 pump = key.data
                 if pump.receive():

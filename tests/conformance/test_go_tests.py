@@ -117,7 +117,7 @@ def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "tests.txt").write_text(TESTS)
     monkeypatch.setenv("GOPROXY", "off")
     paths = [str(tmp_path / name) for name in ("module", "tests.txt", "results")]
-    assert go_tests.main(["run", "--timeout", "2", "--at-once", "2", *paths]) == 0
+    assert go_tests.main(["run", "--timeout", "5", "--at-once", "2", *paths]) == 0
     assert (tmp_path / "results").read_text().splitlines() == [
         "fail\thow/ends TestBoth",
         "fail\thow/ends TestBoth/bad",
@@ -130,7 +130,7 @@ def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.Mon
         "skip\thow/ends TestSkipped",
     ]
     said = (tmp_path / "results.log").read_text()
-    for words in ("this is wrong", "all is lost", "test timed out after 2s"):
+    for words in ("this is wrong", "all is lost", "test timed out after 5s"):
         assert words in said
 
 

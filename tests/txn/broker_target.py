@@ -66,7 +66,8 @@ class BrokerTarget:
         request = CreateTopicsRequest(
             topics=[CreatableTopic(topic, -1, -1, assignments, configs)], timeout_ms=10_000
         )
-        until(lambda: not self.connection.call(request).topics[0].error_code)
+        made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)  # the latter after a time-out
+        until(lambda: self.connection.call(request).topics[0].error_code in made)
 
     def ask(self, api: ApiKey, version: int, request: Any) -> Any:  # noqa: ANN401 - any message
         response = self.connection.call(request, version_max=version)

@@ -24,7 +24,7 @@ from kwire.conformance.chaos.rounds import HISTORY_FILE, concluded, load, patien
 from kwire.conformance.chaos.workloads import WORKLOADS, Stage, Workload
 
 UNHANDLED = ("Traceback (most recent call last)", "ERROR unhandled")
-IN_SYNC_S = 60.0
+IN_SYNC_S = 120.0
 """From the end of the last fault until all copies are in sync, and the same, at the latest."""
 POLL_S = 0.1
 
