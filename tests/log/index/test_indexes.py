@@ -187,6 +187,7 @@ def test_transaction_index_ranges(tmp_path: Path) -> None:
         struct.pack(">hqqqq", 0, 7, 6, 5, 6),
         struct.pack(">hqqqq", 0, 7, 1, 5, 6) * 2,
         struct.pack(">hqqqq", 0, 7, -9, -5, 6),
+        struct.pack(">hqqqq", 0, 7, -9, -1, 6),
     ],
 )
 def test_a_bad_transaction_index_is_told(tmp_path: Path, content: bytes) -> None:

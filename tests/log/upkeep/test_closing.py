@@ -159,3 +159,11 @@ def test_one_that_fails_ends_the_stop(
     disk.broken = False
     again = opened(disk)
     assert [log.log_end_offset for log in again.logs.values()] == [1] * 2 * THREADS
+
+
+def test_what_is_all_on_disk_is_not_flushed_again(opened: Opened, append: Append) -> None:
+    manager = opened(Files())
+    fill(manager, append, 1)
+    (log,) = manager.logs.values()
+    log.close()
+    assert log.prepare_close() is None
