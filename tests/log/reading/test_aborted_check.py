@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kwire.codecs.batch_layout import LENGTH, LENGTH_POS, START
 from kwire.codecs.control import ControlType, control_batch
 from kwire.log import Log, Origin, aborted_in, aborted_transactions
-from kwire.log.index.txn_index import ENTRY
+from kwire.log.follower import append_as_follower
+from kwire.log.index.txn_index import ENTRY, AbortedTxn
 from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, Append, MakeBatch, OpenLog
 from tests.log.producers.test_producer_state import Producer
@@ -111,3 +113,45 @@ def test_what_was_aborted_behind_a_region_is_not_named(open_log: OpenLog, append
         region = log.read(2 * name, 1, max_offset=8, min_one_batch=True)
         assert region is not None
         assert aborted_in(log, region) == [(name, 2 * name)]
+
+
+HELD = AbortedTxn(1, 0, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        HELD,
+        AbortedTxn(1, 0, 3, 4),  # a marker that is not there, in front of one of the same producer
+        AbortedTxn(2, 1, 4, 5),  # another's transaction, but the marker of this one
+        AbortedTxn(2, 1, 2, 0),  # one that was committed
+        AbortedTxn(1, 0, 4, 3),  # stable up to what is not there
+    ],
+)
+def test_beside_a_marker_and_a_hole(
+    open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture, told: AbortedTxn
+) -> None:
+    """As a leader that has been compacted may send it: offset 3 has gone."""
+    log = open_log()
+    for name in (1, 2):
+        sent = make_batch(
+            base_offset=name - 1,
+            producer_id=name,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+            partition_leader_epoch=0,
+        )
+        append_as_follower(log, sent, leader_epoch=0, now_ms=NOW_MS)
+    for name, offset, kind in ((2, 2, ControlType.COMMIT), (1, 4, ControlType.ABORT)):
+        marker = control_batch(kind, 0, producer_id=name, producer_epoch=0, timestamp=NOW_MS)
+        START.pack_into(marker, 0, offset, LENGTH.unpack_from(marker, LENGTH_POS)[0], 0)
+        append_as_follower(log, marker, leader_epoch=0, now_ms=NOW_MS)
+    index = log.segments.active.txn_index
+    assert index.entries == [HELD]
+    index.replace([told])
+    log.close()
+    again = open_log(clean=True)
+    assert aborted_transactions(again, 0, 5) == [(1, 0)]
+    assert again.segments.active.txn_index.entries == [HELD]
+    assert ("does not fit the log" in caplog.text) == (told != HELD)

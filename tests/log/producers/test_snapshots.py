@@ -1,0 +1,98 @@
+"""Which producer snapshots a log keeps, writes and begins with, beside plain sets."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from kwire.log.directory.files import Files
+from kwire.log.producers.entry import ProducerEntry, WrittenBatch
+from kwire.log.producers.snapshots import Snapshots
+from kwire.log.producers.state import ProducerState
+
+NOW_MS = 1_700_000_000_000
+
+
+def state(offset: int) -> ProducerState:
+    """Of one producer, whose last batch is the one before `offset`."""
+    producers = ProducerState()
+    producers.end_offset = offset
+    batch = WrittenBatch(offset, offset - 1, 0, NOW_MS)
+    producers.entries[7] = ProducerEntry(7, 0, -1, NOW_MS, -1, [batch])
+    return producers
+
+
+def there(folder: Path) -> set[int]:
+    return {int(path.stem) for path in folder.glob("*.snapshot")}
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Snapshots:
+    """Those at 0, 3, 5 and 9."""
+    found = Snapshots(tmp_path, Files())
+    for offset in (0, 3, 5, 9):
+        found.take(state(offset))
+    return found
+
+
+def test_one_is_taken_at_each_new_end(snapshots: Snapshots, tmp_path: Path) -> None:
+    """And not again, nor before one that there is."""
+    assert there(tmp_path) == snapshots.offsets == snapshots.unsynced == {0, 3, 5, 9}
+    snapshots.synced({0, 9})
+    for offset in (9, 8):
+        snapshots.take(state(offset))
+    assert there(tmp_path) == snapshots.offsets == {0, 3, 5, 9}
+    assert snapshots.unsynced == {3, 5}
+    assert snapshots.drop(3) == tmp_path / f"{3:020d}.snapshot"
+    assert snapshots.drop(4) is None
+    assert (snapshots.offsets, snapshots.unsynced) == ({0, 5, 9}, {5})
+    snapshots.take(state(10))
+    assert (there(tmp_path), snapshots.latest()) == ({0, 3, 5, 9, 10}, 10)
+
+
+BOUNDS = list(itertools.combinations_with_replacement((-1, 0, 1, 3, 4, 5, 9, 10), 2))
+
+
+@pytest.mark.parametrize(("first", "last"), BOUNDS)
+def test_those_outside_go(snapshots: Snapshots, tmp_path: Path, first: int, last: int) -> None:
+    """A start's own too: what is before it says nothing.  Behind the end they are taken anew."""
+    snapshots.remove_outside(first, last)
+    kept = {offset for offset in (0, 3, 5, 9) if first < offset <= last}
+    assert there(tmp_path) == snapshots.offsets == kept
+    snapshots.take(state(last + 1))
+    assert there(tmp_path) == kept | {last + 1}
+
+
+@pytest.mark.parametrize("bases", [(), (0,), (3, 5), (0, 9), (0, 10), (0, 5, 8)])
+def test_strays_go(snapshots: Snapshots, tmp_path: Path, bases: tuple[int, ...]) -> None:
+    """Kept are those where a segment begins, and the newest if it is behind all of them."""
+    snapshots.remove_strays(bases)
+    wanted = {offset for offset in (0, 3, 5, 9) if offset in bases}
+    if max(bases, default=0) <= 9:
+        wanted.add(9)
+    assert there(tmp_path) == snapshots.offsets == wanted
+
+
+@pytest.mark.parametrize("spoiled", [(), (9,), (9, 5), (9, 5, 3, 0)])
+@pytest.mark.parametrize("how", ["cut", "gone"])
+def test_the_newest_that_can_be_read(
+    snapshots: Snapshots, tmp_path: Path, spoiled: tuple[int, ...], how: str
+) -> None:
+    for offset in spoiled:
+        path = snapshots.path(offset)
+        path.unlink() if how == "gone" else path.write_bytes(path.read_bytes()[:-1])
+    again = Snapshots(tmp_path, Files(), (0, 3, 5, 9))
+    producers = state(99)
+    again.load_latest(producers, 2, NOW_MS)
+    left = {0, 3, 5, 9} - set(spoiled)
+    begins = max(left, default=2)
+    assert there(tmp_path) == again.offsets == left
+    assert producers.end_offset == begins
+    known = [entry.last_offset for entry in producers.entries.values()]
+    assert known == ([begins - 1] if left else [])
+    again.take(producers)
+    assert there(tmp_path) == left, "it is there, or it would say nothing"
+    again.take(state(begins + 1))
+    assert there(tmp_path) == left | {begins + 1}
