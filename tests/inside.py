@@ -31,6 +31,31 @@ async def until(condition: Callable[[], bool]) -> None:
             await trio.sleep(0.001)
 
 
+class Stalls:
+    """How long the loop, which has all brokers of a test, stood still meanwhile."""
+
+    EACH_S = 0.02
+
+    def __init__(self) -> None:
+        self.for_s = 0.0
+
+    async def watch(self) -> None:
+        while True:
+            before_s = trio.current_time()
+            await trio.sleep(self.EACH_S)
+            self.for_s += max(0.0, trio.current_time() - before_s - 2 * self.EACH_S)
+
+
+@asynccontextmanager
+async def counting_stalls() -> AsyncIterator[Stalls]:
+    """For limits of time on what a broker does: others may have the machine in between."""
+    stalls = Stalls()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stalls.watch)
+        yield stalls
+        nursery.cancel_scope.cancel()
+
+
 def is_waited_for(broker: Broker, topic: str, index: int = 0) -> bool:
     """Whether a fetch waits for records of the partition."""
     partition = broker.partition(topic, index)

@@ -9,7 +9,7 @@ import trio
 
 from kwire.codecs.errors import ErrorCode
 from kwire.settings import ConfigResourceType
-from tests.inside import until
+from tests.inside import counting_stalls, until
 from tests.replication.cluster import TOPIC, Controller, Member, cluster, configure
 
 pytestmark = pytest.mark.slow
@@ -82,21 +82,6 @@ async def test_a_follower_asks_for_nothing_above_the_rate_while_it_is_behind(
         await controller.until_equal(1, 2)
 
 
-class Standing:
-    """How long the loop, which has all brokers, stood still while others had the machine."""
-
-    EACH_S = 0.02
-
-    def __init__(self) -> None:
-        self.for_s = 0.0
-
-    async def watch(self) -> None:
-        while True:
-            before_s = trio.current_time()
-            await trio.sleep(self.EACH_S)
-            self.for_s += max(0.0, trio.current_time() - before_s - 2 * self.EACH_S)
-
-
 @pytest.mark.parametrize("side", [LEADER, FOLLOWER])
 async def test_the_rate_is_kept(tmp_path: Path, side: str) -> None:
     """Over three seconds, but for one answer."""
@@ -105,13 +90,10 @@ async def test_the_rate_is_kept(tmp_path: Path, side: str) -> None:
         await controller.elect(1, [1], [1, 2], only=[1])
         size_bytes = await fill(controller, 30)
         throttle(controller.members[1 if side == LEADER else 2], side, "*", rate)
-        standing = Standing()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(standing.watch)
+        async with counting_stalls() as stalls:
             began = trio.current_time()
             await controller.tell(2)
             await controller.until_equal(1, 2)
             took_s = trio.current_time() - began
-            nursery.cancel_scope.cancel()
         assert took_s >= (size_bytes - 2 * BATCH_BYTES) / rate
-        assert took_s - standing.for_s <= 1.15 * size_bytes / rate + 1
+        assert took_s - stalls.for_s <= 1.15 * size_bytes / rate + 1
