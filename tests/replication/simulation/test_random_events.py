@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections import Counter
@@ -69,8 +70,10 @@ def test_schedules_of_seeds() -> None:
 
 
 @pytest.mark.long
-def test_many_schedules(rng: random.Random) -> None:
+def test_many_schedules(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make simulate SEEDS=10000`; a seed that fails is named."""
+    # pytest keeps what is logged to a test's end, and with it each seed's brokers and open files.
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
     first = rng.getrandbits(40)
     for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
         try:
