@@ -61,6 +61,20 @@ def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
     return False
 
 
+def size_bytes_of(log_path: Path) -> int:
+    """How long a log is by now; 0 where its folder is gone, or it is not there yet."""
+    return log_path.stat().st_size if log_path.exists() else 0
+
+
+def text_since(log_path: Path, position: int) -> str:
+    """What was logged after the log was that long."""
+    if not log_path.exists():
+        return ""
+    with log_path.open("rb") as log:
+        log.seek(position)
+        return log.read().decode(errors="replace")
+
+
 class BrokerProcess(ServerProcess):
     """One broker over its whole life, through as many processes as it is started.
 
@@ -173,15 +187,11 @@ class Forker:
     @property
     def log_size_bytes(self) -> int:
         """How long the log is by now."""
-        return 0 if self.is_closed else self.log_path.stat().st_size
+        return size_bytes_of(self.log_path)
 
     def log_since(self, position: int) -> str:
         """What was logged after the log was that long."""
-        if self.is_closed:
-            return ""
-        with self.log_path.open("rb") as log:
-            log.seek(position)
-            return log.read().decode(errors="replace")
+        return text_since(self.log_path, position)
 
     def start(self, port: int, control_port: int, ahead_ms: int, folder: Path) -> None:
         """A broker at that port, in the place of the one that is there.  BrokerStartError."""

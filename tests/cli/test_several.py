@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,7 @@ from kwire.client.access.acls import (
     describe_acls,
 )
 from kwire.client.cluster import Cluster
+from tests.polling import until
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120
@@ -84,13 +85,6 @@ class Several:
         for stream in (self.process.stdin, self.process.stderr):
             assert stream is not None
             stream.close()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture

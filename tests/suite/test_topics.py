@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -19,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.polling import until
 from tests.suite.clients import TIMEOUT_S, Confluent, Record
 
 SETTINGS = {
@@ -52,14 +51,6 @@ def is_set(admin: AdminClient, topic: str, name: str, expected: str | None) -> b
 
 def partitions_of(admin: AdminClient, topic: str) -> list[int]:
     return sorted(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Brokers of Apache Kafka hear from their controller a little later than who asked it."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

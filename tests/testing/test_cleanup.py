@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import pytest
 from kwire.testing import BrokerStartError, Kafka
 from kwire.testing.ending import lives
 from kwire.testing.process import answers
+from tests.polling import until
 
 pytestmark = pytest.mark.slow
 
@@ -77,13 +77,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def parent_of(pid: int) -> int:
     listed = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, check=True)
     return int(listed.stdout)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def nothing_is_left(left: Left, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ The log has one partition, and the topic `t` two.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsRequ
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.txn.records import TransactionRecord, decode
+from tests.polling import until
 
 MAY_WRITE_INTERNAL_TOPICS = "__admin_client"
 TRANSACTION = 1  # FindCoordinator's key type
@@ -31,8 +32,6 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-POLL_S = 0.02
-READY_WITHIN_S = 300.0
 NOT_READY = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -96,10 +95,3 @@ class BrokerTarget:
         state = self.connection.call(request).transaction_states[0]
         far = any(topic.topic == "far" for topic in state.topics)
         return far or not state.transaction_state.startswith("Prepare")
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, "the broker does not do it"
-        time.sleep(POLL_S)

@@ -24,7 +24,7 @@ from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
 from kwire.testing.kafka import HOST, Contents
 from kwire.testing.lifetime import Startable
-from kwire.testing.process import POLL_S, START_TIMEOUT_S, answers
+from kwire.testing.process import POLL_S, START_TIMEOUT_S, answers, size_bytes_of, text_since
 from kwire.testing.several.faults import SpreadFaults
 from kwire.testing.sharing import SharedBroker, SharedClusterProcess
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
@@ -76,9 +76,11 @@ class ClusterBroker:
     def start(self) -> None:
         """Have it run again with its data, and return once it answers.  Raises BrokerStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.running and not answers(HOST, self.process.port):  # it may be about to be gone
-            if time.monotonic() > deadline:
-                break
+        while (
+            self.running
+            and not answers(HOST, self.process.port)  # it may be about to be gone
+            and time.monotonic() <= deadline
+        ):
             time.sleep(POLL_S)
         if not self.running:
             self.process.running = False
@@ -116,17 +118,11 @@ class KafkaCluster(Contents, Startable):
     @property
     def log_size_bytes(self) -> int:
         """How long the log is by now, for `log_since`."""
-        process = self._process
-        there = process is not None and process.log_path.exists()
-        return process.log_path.stat().st_size if process is not None and there else 0
+        return 0 if self._process is None else size_bytes_of(self._process.log_path)
 
     def log_since(self, position: int) -> str:
         """What was logged after the log was that long."""
-        if self._process is None or not self._process.log_path.exists():
-            return ""
-        with self._process.log_path.open("rb") as log:
-            log.seek(position)
-            return log.read().decode(errors="replace")
+        return "" if self._process is None else text_since(self._process.log_path, position)
 
     @property
     def faults(self) -> SpreadFaults:

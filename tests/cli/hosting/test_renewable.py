@@ -5,31 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from kwire.testing import Kafka
 from kwire.testing.ending import lives
 from kwire.testing.kafka import Fork
+from tests.polling import until
 
 pytestmark = pytest.mark.slow  # a process is started
-
-PATIENCE_S = 120
 
 
 @pytest.fixture
 def kafka() -> Iterator[Kafka]:
     with Kafka() as kafka:
         yield kafka
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def parents() -> dict[int, int]:

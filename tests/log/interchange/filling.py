@@ -6,7 +6,7 @@ Two sittings, with a restart of the broker in between where it counts leader epo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.log.directory import checkpoints
 from kwire.log.directory.files import Files
+from tests.polling import until
 
 SEGMENT_BYTES = 1 << 20  # the least that Apache Kafka 4 allows
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -215,11 +216,3 @@ def wait_until_cleaned(data_dir: Path) -> None:
         return cleaned() and not list(folder.glob("*.deleted"))
 
     until(settled, "the cleaner has not been at it")
-
-
-def until(condition: Callable[[], bool], otherwise: str) -> None:
-    """Wait for something that cannot be awaited: another program's files, or its answers."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)
