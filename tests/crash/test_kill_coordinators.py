@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.groups.java import partition_for
 from kwire.testing.ending import lives
-from tests.cli.test_several import WAIT_S, Several, until
+from tests.cli.test_several import WAIT_S, Several
+from tests.polling import until
 
 pytestmark = pytest.mark.slow
 

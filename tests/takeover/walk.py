@@ -32,9 +32,10 @@ from kwire.codecs.messages.list_transactions import ListTransactionsRequest
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
-from tests.log.interchange.filling import GROUPS, OPEN_TIMEOUT_MS, SETTINGS, until
+from tests.log.interchange.filling import GROUPS, OPEN_TIMEOUT_MS, SETTINGS
 from tests.log.interchange.observed import Seen, differences, observe
 from tests.log.interchange.soundness import epochs_out_of_order
+from tests.polling import until
 
 WAIT_S = 240.0
 TOPICS_MAX = 6

@@ -454,7 +454,7 @@ def test_reading_and_writing_keep_to_the_rate() -> None:
 @pytest.mark.parametrize("word", [".cleaned", ".swap", ".log", ".index"])
 @pytest.mark.parametrize("call", ["rename", "fsync"])
 def test_a_disk_that_fails_during_a_swap(tmp_path: Path, word: str, call: str) -> None:
-    disk = FailingDisk("t-0" if call == "fsync" else word, call)
+    disk = FailingDisk("/t-0" if call == "fsync" else word, call)
     manager = LogManager([tmp_path / "data"], defaults=CONFIG, clock=lambda: NOW_MS, files=disk)
     manager.load()
     manager.cleaner.start_worker = lambda: InThread(Files())

@@ -42,7 +42,7 @@ class Worker:
 
 @pytest.fixture
 def disk() -> FailingDisk:
-    return FailingDisk("t-0", "pread")
+    return FailingDisk("/t-0/", "pread")
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from kwire.codecs.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.log.interchange.filling import GROUPS, until
+from tests.log.interchange.filling import GROUPS
+from tests.polling import until
 
 Seen = dict[str, Any]
 

@@ -13,8 +13,9 @@ from kwire.conformance.pytest_apache import libs_or_skip
 from kwire.testing import BrokerProcess
 from tests.conftest import finish
 from tests.log.interchange import zookeeper_mode
-from tests.log.interchange.filling import WAIT_S, until
+from tests.log.interchange.filling import WAIT_S
 from tests.log.interchange.observed import partition_ends
+from tests.polling import until
 
 
 @pytest.mark.java

@@ -22,7 +22,8 @@ from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
 from kwire.testing.ending import end
 from kwire.testing.ports import free_port
 from kwire.testing.process import answers
-from tests.log.interchange.filling import SETTINGS, until
+from tests.log.interchange.filling import SETTINGS
+from tests.polling import until
 
 VERSION = "3.9.2"
 STOP_TIMEOUT_S = 300

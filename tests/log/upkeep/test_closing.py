@@ -149,7 +149,7 @@ def test_no_checkpoint_says_so_before_all_is_durable(
 def test_one_that_fails_ends_the_stop(
     code: int, opened: Opened, append: Append, tmp_path: Path
 ) -> None:
-    disk = FailingDisk("t-2/", "fsync", code=code)
+    disk = FailingDisk("/t-2/", "fsync", code=code)
     manager = opened(disk)
     fill(manager, append, 2 * THREADS)
     disk.broken = True
