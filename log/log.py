@@ -373,6 +373,7 @@ class Log:
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Start a new segment at the end of the log (or at `base_offset`, for a follower)."""
         start = self.log_end_offset if base_offset is None else base_offset
+        self.upkeep[self] = None
         return self.rolling.roll(start, now_ms)
 
     # Reading
@@ -460,6 +461,7 @@ class Log:
     def flushed(self, flush: Flush) -> None:
         """`flush` has run: recovery may begin where it ended.  LogError if the disk refused."""
         self.durability.flushed(flush)
+        self.upkeep[self] = None
 
     def flush(self) -> None:
         """Make everything written so far durable, here and now."""

@@ -62,7 +62,6 @@ class Flusher:
             if flush is not None:
                 await trio.to_thread.run_sync(flush.run)
                 log.flushed(flush)
-                log.upkeep[log] = None
         except LogError as problem:
             _logger.warning("%s-%d is not flushed: %s", partition.topic, partition.index, problem)
             if log.offline:

@@ -127,7 +127,6 @@ class Maintenance:
 
     def _flushed(self, log: Log, flush: Flush, _: OSError | None) -> None:
         self._flushing.discard(id(log))
-        log.upkeep[log] = None
         if log.offline:
             return  # deleted meanwhile, so that its folder has another name; or failed already
         _guarded(log, partial(log.flushed, flush))
