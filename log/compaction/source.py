@@ -51,7 +51,6 @@ class Source:
         self._window_bytes = task.read_bytes
         self._sizes = dict(task.segments)
         self._bases = [*self._sizes, *task.later_segments]
-        self._upper_bound = task.upper_bound
         self._indexes: dict[int, TxnIndex] = {}
         self.bytes_read = 0
 
@@ -62,11 +61,8 @@ class Source:
         return self._sizes[base_offset]
 
     def end_offset(self, base_offset: int) -> int:
-        """Where the next segment begins."""
-        following = self._bases.index(base_offset) + 1
-        if following == len(self._bases):
-            return self._upper_bound
-        return min(self._bases[following], max(self._upper_bound, base_offset + 1))
+        """Where the next segment begins: there is one, which is appended to."""
+        return self._bases[self._bases.index(base_offset) + 1]
 
     def modified_ns(self, base_offset: int) -> int:
         """When the .log file was last changed."""

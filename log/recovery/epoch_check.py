@@ -1,7 +1,7 @@
 """Whether `leader-epoch-checkpoint` fits the batches, each of which names the epoch it is of.
 
     the batch at an entry's start   is of its epoch
-    the batch before that           is of an earlier one
+    the batch before that           is of the entry's before it
     the first batch of the log      is of some entry's epoch
     the last batch of the log       is of the last entry's before the end of the log
 
@@ -37,7 +37,7 @@ def ensure_checked(epochs: LeaderEpochCache, segments: Segments, start: int, end
     epochs.checked = True
     entries = [*epochs.entries, (UNDEFINED_EPOCH, end)]
     fit = all(
-        _fits(segments, start, epoch, first, following)
+        _fits(epochs, segments, start, epoch, first, following)
         for (epoch, first), (_, following) in pairwise(entries)
     )
     if not (fit and _covers(epochs, segments, start, end)):
@@ -48,11 +48,11 @@ def ensure_checked(epochs: LeaderEpochCache, segments: Segments, start: int, end
         epochs.flush()
 
 
-def agrees(epochs: LeaderEpochCache, last: BatchHeader | None) -> bool:
-    """Whether the epoch at the log's last batch is its own."""
-    if last is None:
+def agrees(epochs: LeaderEpochCache, batch: BatchHeader | None) -> bool:
+    """Whether the epoch at a batch, if there is one, is its own."""
+    if batch is None:
         return True
-    return last.partition_leader_epoch in (UNDEFINED_EPOCH, epochs.epoch_for(last.last_offset))
+    return batch.partition_leader_epoch in (UNDEFINED_EPOCH, epochs.epoch_for(batch.last_offset))
 
 
 def make_anew(epochs: LeaderEpochCache, segments: Segments, log_start_offset: int) -> None:
@@ -76,7 +76,14 @@ def _covers(epochs: LeaderEpochCache, segments: Segments, start: int, end: int) 
     return first.partition_leader_epoch in (UNDEFINED_EPOCH, known)
 
 
-def _fits(segments: Segments, start: int, epoch: int, first: int, following: int) -> bool:
+def _fits(
+    epochs: LeaderEpochCache,
+    segments: Segments,
+    start: int,
+    epoch: int,
+    first: int,
+    following: int,
+) -> bool:
     """Whether `epoch` begins at `first`, and the next one at `following`."""
     found = segments.batch_at(first)
     if found is None or found.base_offset >= following:
@@ -86,7 +93,9 @@ def _fits(segments: Segments, start: int, epoch: int, first: int, following: int
     if first <= start:
         return True
     before = segments.batch_at(first - 1)
-    return before is None or before.base_offset >= first or before.partition_leader_epoch < epoch
+    if before is None or before.base_offset >= first:
+        return True
+    return before.last_offset < first and agrees(epochs, before)
 
 
 def _where_epochs_begin(segment: Segment) -> Iterable[BatchHeader]:

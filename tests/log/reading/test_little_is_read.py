@@ -62,7 +62,7 @@ def disk() -> Counting:
 
 @pytest.fixture
 def log(open_log: OpenLog, append: Append, disk: Counting) -> Log:
-    """One segment of batches of a kilobyte; the last of them are of two epochs and a transaction."""
+    """A segment of batches of a kilobyte; the last two are a transaction of another epoch."""
     log = open_log(CONFIG, files=disk)
     for number in range(BATCHES - 2):
         append(log, size=900, timestamp=NOW_MS + number)

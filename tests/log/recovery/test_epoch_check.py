@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from kwire.log import end_offset_for_epoch
-from tests.log.conftest import NOW_MS, Append, OpenLog
+from kwire.log import Log, append_as_follower, end_offset_for_epoch, epoch_for
+from kwire.log.directory import checkpoints
+from tests.log.configs import log_config
+from tests.log.conftest import NOW_MS, Append, MakeBatch, OpenLog
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -96,3 +100,75 @@ def test_the_batches_are_looked_at_once(
     monkeypatch.setattr("kwire.log.segments.Segments.batch_at", fail)
     assert end_offset_for_epoch(again, 0) == (0, 1)
     assert end_offset_for_epoch(again, 2) == (2, 2)
+
+
+def answers(log: Log) -> list[object]:
+    """All that clients are told of epochs."""
+    ends = [end_offset_for_epoch(log, epoch) for epoch in range(9)]
+    return [ends, [epoch_for(log, at) for at in range(log.log_start_offset, log.log_end_offset)]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_the_file_says_the_answers_are_those_of_the_batches(
+    open_log: OpenLog, append: Append, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    chance = random.Random(seed)
+    log = open_log()
+    epoch = chance.choice([0, 1])
+    for _ in range(chance.randint(2, 9)):
+        append(log, chance.randint(1, 3), leader_epoch=epoch)
+        epoch += chance.choice([0, 0, 1, 2])
+        if chance.random() < 0.3:
+            log.roll(NOW_MS)
+    start = chance.choice([0, 0, *range(log.log_end_offset)])
+    log.increment_log_start_offset(start)
+    log.close()
+    wanted = answers(log)
+    right = log.epochs.entries
+    end = log.log_end_offset
+
+    def opened(entries: list[tuple[int, int]]) -> list[object]:
+        log.epochs.path.write_bytes(checkpoints.encode_epochs(entries))
+        again = open_log(clean=True, recovery_point=end, log_start_offset=start)
+        return answers(again)
+
+    assert opened(right) == wanted
+    assert opened([*right, (right[-1][0] + 1, end)]) == wanted, "of a leader nobody has written to"
+    assert "does not fit" not in caplog.text
+    for _ in range(15):
+        entries = list(right)
+        for _ in range(chance.randint(1, 2)):
+            at = chance.randrange(len(entries) + 1)
+            other = chance.randint(0, 8), chance.randint(0, end)
+            if at == len(entries) or chance.random() < 0.3:
+                entries.insert(at, other)
+            elif len(entries) > 1 and chance.random() < 0.4:
+                del entries[at]
+            else:
+                known, first = entries[at]
+                moved = first + chance.choice([-2, -1, 1, 2])
+                entries[at] = chance.choice([(known, moved), (other[0], first)])
+        assert opened(entries) == wanted, entries
+
+
+def test_epochs_of_which_compaction_has_left_nothing(
+    open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing speaks against them; nor against one that began where records are gone."""
+    config = log_config(cleanup_policy=frozenset({"compact"}))
+    log = open_log(config)
+    for base, epoch in ((2, 1), (6, 4), (7, 4)):
+        batch = make_batch(base_offset=base, partition_leader_epoch=epoch)
+        append_as_follower(log, batch, leader_epoch=4, now_ms=NOW_MS)
+    log.close()
+    for entries in ([(0, 0), (1, 2), (2, 3), (3, 4), (4, 5)], [(1, 0), (4, 3)], [(1, 2), (4, 6)]):
+        log.epochs.path.write_bytes(checkpoints.encode_epochs(entries))
+        again = open_log(config, clean=True, recovery_point=8)
+        ends = [(*entry[:1], following[1]) for entry, following in
+                zip(entries, [*entries[1:], (9, 8)], strict=True)]  # fmt: skip
+        assert [end_offset_for_epoch(again, epoch) for epoch, _ in entries] == ends
+    assert "does not fit" not in caplog.text
+    for entries in ([(1, 0), (4, 7)], [(1, 0), (3, 6)], [(0, 0), (4, 3)], [(4, 3)]):
+        log.epochs.path.write_bytes(checkpoints.encode_epochs(entries))
+        again = open_log(config, clean=True, recovery_point=8)
+        assert [end_offset_for_epoch(again, epoch) for epoch in (1, 4)] == [(1, 6), (4, 8)]
