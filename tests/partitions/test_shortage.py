@@ -75,7 +75,7 @@ async def test_produce_is_refused_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what comes by the quick way, which hands on to the thorough one."""
-    room = Room(monkeypatch, f"{TOPIC}-0/")
+    room = Room(monkeypatch, f"/{TOPIC}-0/")
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         assert await create(client) is ErrorCode.NONE
@@ -90,7 +90,7 @@ async def test_produce_is_refused_until_there_is_room(
 async def test_a_topic_that_found_no_room_is_opened_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room(monkeypatch, f"{TOPIC}-0/")
+    room = Room(monkeypatch, f"/{TOPIC}-0/")
     async with running_broker(tmp_path) as broker:
         client = await RawClient.connect(broker)
         room.full = True
