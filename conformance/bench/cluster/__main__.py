@@ -187,7 +187,7 @@ def turn(
         book.add("shutdown", subject.name, losses.shutdowns(subject, asking))
     if plan.has("failover"):
         say("failover")
-        times = losses.failover(subject, asking, plan.kills)
+        times = losses.failover(subject, asking, plan.kills, plan.session_timeout_ms)
         book.add("failover", subject.name, {"each": times})
     if plan.has("many"):
         say(f"{plan.partitions} partitions")

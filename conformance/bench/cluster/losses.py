@@ -17,20 +17,30 @@ from kwire.conformance.bench.rows import Figures
 PROBE_S: Final = 0.005
 """How often survivors are asked after a loss: what a time may be too long by."""
 MANY_PROBE_S: Final = 0.1
+HEARTBEATS_A_SESSION: Final = 3
+"""Of ZooKeeper's clients, both Java's and kazoo."""
 BATCH_BYTES: Final = 900_000
 CATCH_UP_PARTITIONS: Final = 6
 PARTITIONS_A_TOPIC: Final = 100
 
 
-def failover(subject: Subject, asking: Asking, kills: int) -> list[float]:
-    """Seconds from kill -9 of the leader to the next record acknowledged by all in sync, each."""
+def failover(subject: Subject, asking: Asking, kills: int, session_timeout_ms: int) -> list[float]:
+    """Seconds from kill -9 of the leader to the next record acknowledged by all in sync, each.
+
+    A session ends so long after its last word, and one comes with each change of a replica: right
+    after a follower came back is the worst moment to die.  So the moments are spread evenly over
+    the time between two heartbeats, the same ones for each cluster.
+    """
     topic = new_topic()
     asking.create(topic, 1)
-    return [_failover(subject, asking, topic) for _ in range(kills)]
+    between_s = session_timeout_ms / 1000 / HEARTBEATS_A_SESSION
+    moments_s = [between_s * (number + 0.5) / kills for number in range(kills)]
+    return [_failover(subject, asking, topic, each) for each in moments_s]
 
 
-def _failover(subject: Subject, asking: Asking, topic: str) -> float:
+def _failover(subject: Subject, asking: Asking, topic: str, in_s: float) -> float:
     batch = frames.batch(1, VALUE_BYTES)
+    time.sleep(in_s)
     lost = asking.leader(1, topic)
     until(lambda: asking.is_acknowledged(lost, topic, batch), "a record before the loss")
     subject.brokers[lost].kill()
