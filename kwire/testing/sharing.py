@@ -64,7 +64,8 @@ class SharedBroker:
         self.data_dir = cluster.data_dir / f"broker-{broker_id}"
         self.running = False
         """Whether it was started and not killed since; it may have died in between."""
-        self._killed_pid = 0
+        self._gone_pid = 0
+        """The process that was killed, or was found dead when the next one was asked for."""
 
     @property
     def bootstrap(self) -> str:
@@ -83,7 +84,7 @@ class SharedBroker:
     @property
     def ended(self) -> int | None:
         """-1 for a process that has ended by itself; None if it runs, or is being started."""
-        if not self.running or self.pid == self._killed_pid or lives(self.pid):
+        if not self.running or self.pid == self._gone_pid or lives(self.pid):
             return None
         return -1
 
@@ -128,14 +129,14 @@ class SharedBroker:
     def _await_start(self) -> None:
         """Where it is being started: until its new process is known.  Raises BrokerStartError."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.pid == self._killed_pid:
+        while self.pid == self._gone_pid:
             if time.monotonic() > deadline:
                 raise BrokerStartError(f"no process within {START_TIMEOUT_S} s:\n{self.log}")
             time.sleep(POLL_S)
 
     def end(self, number: signal.Signals) -> None:
         """End the process that is known; the cluster's process hears of the end, and says so."""
-        pid = self._killed_pid = self.pid
+        pid = self._gone_pid = self.pid
         deadline = time.monotonic() + PATIENCE_S
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself
             os.kill(pid, signal.SIGCONT)  # it may be paused
@@ -151,6 +152,12 @@ class SharedBroker:
         self.spawn()
         self.wait_until_up(timeout_s)
 
+    def expect_another(self) -> None:
+        """It is about to be started again, if it is dead: what becomes of that is `ended`."""
+        self.running = True
+        if not lives(self.pid):
+            self._gone_pid = self.pid
+
     def spawn(self) -> None:
         """Have it started again, with all others that are dead, and return at once."""
         if not self.running:
@@ -160,6 +167,8 @@ class SharedBroker:
         """Return once it replies to a request.  Raises BrokerStartError."""
         deadline = time.monotonic() + timeout_s
         while not (lives(self.pid) and answers("127.0.0.1", self.port)):
+            if self.ended is not None:
+                raise BrokerStartError(f"broker {self.broker_id} has ended:\n{self.log}")
             if time.monotonic() > deadline:
                 raise BrokerStartError(f"no reply within {timeout_s:g} s:\n{self.log}")
             time.sleep(POLL_S)
@@ -293,7 +302,7 @@ class SharedClusterProcess(Startable):
         if self._process is None:
             raise BrokerStartError("the cluster is not running")
         for broker in self.brokers.values():
-            broker.running = True
+            broker.expect_another()
         os.kill(self._process.pid, signal.SIGHUP)
 
     @property
