@@ -439,11 +439,10 @@ class Segment:
         if size_bytes == 0:
             self.first_timestamp = None
 
-    def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop the batches that end at or after `offset`; gives the bytes that went."""
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop the batches that end at or after `offset`."""
         self.own()
         found = self.find(offset)
-        before = self.size_bytes
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -454,7 +453,6 @@ class Segment:
         self.bytes_since_index = 0
         self._find_max_timestamp()
         self.save_indexes()
-        return before - self.size_bytes
 
     def _find_max_timestamp(self) -> None:
         """After a cut: the time index' last entry, or a larger one in the batches behind it."""

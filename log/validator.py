@@ -326,11 +326,8 @@ def _stamp(
     attributes = header.attributes & _MEANINGFUL & ~LOG_APPEND_TIME_FLAG | timestamp_flag
     ATTRIBUTES.pack_into(view, ATTRIBUTES_POS, attributes)
     MAX_TIMESTAMP.pack_into(view, MAX_TIMESTAMP_POS, max_timestamp)
-    crc = crc32c.crc32c(view[CRC_END:])
-    CRC.pack_into(view, CRC_POS, crc)
-    return Validated(
-        view, header._replace(crc=crc, attributes=attributes, max_timestamp=max_timestamp)
-    )
+    CRC.pack_into(view, CRC_POS, crc32c.crc32c(view[CRC_END:]))
+    return Validated(view, read_header(view))
 
 
 def _recompress(

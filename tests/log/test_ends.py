@@ -221,7 +221,11 @@ class TestTruncation:
         truncate_to(log, 5, NOW_MS)
         assert log.first_dirty_offset == 5
 
-    def test_a_late_flush_does_not_count(self, log: Log) -> None:
+    @pytest.mark.parametrize("cuts", [1, 2, 3])
+    def test_a_late_flush_does_not_count(self, log: Log, cuts: int) -> None:
+        """However often the log was cut before."""
+        for end in range(cuts, 1, -1):
+            truncate_to(log, 10 + end, NOW_MS)
         flush = log.prepare_flush()
         assert flush is not None
         truncate_to(log, 3, NOW_MS)

@@ -16,17 +16,20 @@ from kwire.codecs.batches import (
     control_batch,
     iter_batches,
 )
+from kwire.codecs.errors import ErrorCode
 from kwire.log import (
     Log,
+    LogError,
     Origin,
     aborted_in,
     aborted_transactions,
     append_as_follower,
     epoch_for,
     max_timestamp_offset,
+    truncate_fully,
 )
 from tests.log.configs import log_config
-from tests.log.conftest import NOW_MS, OpenLog
+from tests.log.conftest import NOW_MS, MakeBatch, OpenLog, ReadAll
 
 RECORD_BYTES = 68
 """Of a batch with one empty record."""
@@ -164,3 +167,57 @@ def test_segments_that_are_filled_to_the_last_byte(open_log: OpenLog) -> None:
     append_as_follower(log, bytearray(data), leader_epoch=0, now_ms=NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
     assert content(log) == data
+
+
+def sent(make_batch: MakeBatch, *spans: tuple[int, int]) -> bytearray:
+    """Batches from each first offset to each last one."""
+    made = [
+        make_batch(last - first + 1, base_offset=first, partition_leader_epoch=0)
+        for first, last in spans
+    ]
+    return bytearray(b"".join(made))
+
+
+@pytest.mark.parametrize("start", [4, 5, 7])
+def test_a_log_that_begins_within_a_batch(
+    open_log: OpenLog, make_batch: MakeBatch, read_all: ReadAll, start: int
+) -> None:
+    """As its leader's does, of which records were deleted up to there: it keeps that start."""
+    log = open_log()
+    truncate_fully(log, start, NOW_MS)
+    data = sent(make_batch, (3, 7), (8, 8))
+    result = append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)
+    assert result is not None
+    assert (result.first_offset, result.last_offset) == (start, 8)
+    for each in (log, open_log(log_start_offset=start)):
+        assert (each.log_start_offset, each.log_end_offset) == (start, 9)
+        assert [segment.base_offset for segment in each.segments] == [3]
+        assert [record.offset for record in read_all(each)] == [*range(start, 9)]
+
+
+def test_no_batch_begins_within_what_is_there(open_log: OpenLog, make_batch: MakeBatch) -> None:
+    """Nor within one that was sent with it, nor before the log without reaching into it."""
+    for held, data in (
+        ([(0, 4)], sent(make_batch, (3, 7))),
+        ([], sent(make_batch, (3, 7), (5, 9))),
+        ([], sent(make_batch, (2, 3))),
+    ):
+        log = open_log()
+        truncate_fully(log, 0 if held else 4, NOW_MS)
+        if held:
+            append_as_follower(log, sent(make_batch, *held), leader_epoch=0, now_ms=NOW_MS)
+        with pytest.raises(LogError) as refused:
+            append_as_follower(log, data, leader_epoch=0, now_ms=NOW_MS)
+        assert refused.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        truncate_fully(log, 0, NOW_MS)
+
+
+def test_where_the_start_lies_before_the_end_nothing_is_thrown_away(
+    open_log: OpenLog, make_batch: MakeBatch
+) -> None:
+    log = open_log()
+    truncate_fully(log, 6, NOW_MS, log_start_offset=5)
+    with pytest.raises(LogError) as refused:
+        append_as_follower(log, sent(make_batch, (3, 7)), leader_epoch=0, now_ms=NOW_MS)
+    assert refused.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert (log.log_start_offset, log.log_end_offset) == (5, 6)

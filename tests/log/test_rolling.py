@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.log import Log, append_as_follower
+from kwire.log import Log, append_as_follower, truncate_to
 from tests.log.configs import log_config
 
 if TYPE_CHECKING:
@@ -198,3 +198,16 @@ def test_rolling_an_empty_segment_does_nothing(open_log: OpenLog, times: int) ->
     for _ in range(times):
         log.roll(NOW_MS)
     assert bases(log) == [0]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_the_age_of_a_segment_that_was_cut(open_log: OpenLog, append: Append, kept: int) -> None:
+    """One that lost all its records begins anew; where they have no timestamps the clock tells."""
+    log = open_log(log_config(segment_ms=AGE_MS))
+    for _ in range(2):
+        append(log, timestamp=-1)
+    truncate_to(log, kept, NOW_MS + AGE_MS)
+    append(log, timestamp=-1, now_ms=NOW_MS + AGE_MS)
+    end = log.log_end_offset
+    assert log.rolling.roll_if_due(end, NOW_MS + 2 * AGE_MS) == bool(kept)
+    assert log.rolling.roll_if_due(log.log_end_offset, NOW_MS + 2 * AGE_MS + 1) != bool(kept)

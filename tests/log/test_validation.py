@@ -6,6 +6,7 @@ tells the log start offset (TOLD), with others it does not.
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,8 @@ from kwire.log import AppendResult, Log, LogConfig, LogError, Origin, max_timest
 from tests.log.configs import DEFAULTS, log_config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.log.conftest import OpenLog
 
 NOW_MS = 1_700_000_000_000
@@ -109,6 +112,8 @@ REFUSED = [
     Case("short header", lambda: with_field(plain()[:42], LENGTH_POS, ">i", 30),
          E.CORRUPT_MESSAGE, NOT_TOLD),
     Case("no sequence", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
+         producer_epoch=0), E.INVALID_RECORD, TOLD),
+    Case("no sequence, producer 0", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=0,
          producer_epoch=0), E.INVALID_RECORD, TOLD),
     Case("an epoch below none", lambda: build([Record(0, NOW_MS, b"", b"", [])], producer_id=5,
          producer_epoch=-2, base_sequence=0), E.INVALID_PRODUCER_EPOCH, TOLD),
@@ -263,16 +268,24 @@ def test_coordinators_may_write_what_clients_may_not(log_at_9: Log) -> None:
     assert (result.first_offset, result.last_offset) == (TOLD, 10)
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_both_ways_in_decide_the_same(case: Case, open_log: OpenLog) -> None:
+@pytest.mark.parametrize(
+    ("batch", "config"),
+    [(case.batch, case.config) for case in REFUSED] + [case[1:] for case in ACCEPTED],
+    ids=[case.name for case in REFUSED] + [case[0] for case in ACCEPTED],
+)
+def test_both_ways_in_decide_the_same(
+    batch: Callable[[], bytearray], config: LogConfig, open_log: OpenLog, log_dir: Path
+) -> None:
     """The quick way of `append` must never take what the thorough one refuses."""
     answers: list[tuple[AppendResult | None, ErrorCode | None]] = []
     for quick in (True, False):
-        log = open_log(case.config, log_start_offset=TOLD)
+        shutil.rmtree(log_dir)
+        log_dir.mkdir()
+        log = open_log(config, log_start_offset=TOLD)
         if not quick:
             log._plain.close()
         try:
-            answers.append((log.append(case.batch(), leader_epoch=0, now_ms=NOW_MS), None))
+            answers.append((log.append(batch(), leader_epoch=0, now_ms=NOW_MS), None))
         except LogError as error:
             answers.append((None, error.error))
     assert answers[0] == answers[1]
