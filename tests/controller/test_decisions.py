@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.controller.outcome import Outcome, named_once
+from kwire.controller.topic_creation import NewTopic, creation
 from kwire.controller.topic_deletion import Deletion, deletions
 from kwire.controller.topic_growth import Growth
 from kwire.metadata.changes import AddPartitions, DeleteTopic, apply, decide_all
+from kwire.metadata.image import BrokerImage
 from kwire.metadata.refusal import Refusal
+from kwire.settings import load
 from tests.metadata.images import STATE, image, topic
 
 A, B = topic("a", 1), topic("b", 2)
@@ -77,3 +82,23 @@ def test_what_is_made_anew_under_its_name_was_not_meant() -> None:
     (deletion,) = deletions(image(A), [Deletion("a")])
     assert deletion(image(topic("a", 3))) is None
     assert error_of(deletion) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def placed(name: str, *brokers: int) -> list[tuple[int, ...]]:
+    """The replicas of a new topic of two partitions and two replicas."""
+    cluster = image()
+    for number in brokers:
+        cluster = cluster.with_broker(BrokerImage(number, ()))
+    config = load(None, {"log.dirs": "nowhere"}, {})
+    change = creation(cluster, config, NewTopic(name, 2, 2), ())
+    return [each.replicas for each in change.topic.partitions]
+
+
+def test_a_name_has_its_place_in_every_cluster_of_as_many() -> None:
+    """Whose brokers have registered in whatever order."""
+    assert placed("orders", 2, 3) == placed("orders", 3, 2) == placed("orders", 2, 3)
+    others = [placed(f"orders-{number}", 2, 3) for number in range(300)]
+    leaders = Counter(replicas[0] for each in others for replicas in each)
+    followers = Counter(replicas[1] for each in others for replicas in each)
+    for each in (leaders, followers):
+        assert all(150 < each[number] < 250 for number in (1, 2, 3)), each
