@@ -50,6 +50,8 @@ class Normaliser:
         self._prefixes = [p for p in (prefix, shared_prefix) if p]
         self.node_id = node_id
         """Of the broker that answers."""
+        self.is_of_cluster = False
+        """Whether several answer, whose ids are told apart; the controller is any of them."""
         self._topics = topics
         self._common_keys = common_keys
         self._ids: dict[str, dict[Any, str]] = {}
@@ -125,6 +127,8 @@ class Normaliser:
             case Rule.SIGN:
                 return "positive" if value > 0 else "none" if value < 0 else 0
             case Rule.NODE:
+                if self.is_of_cluster and kind == "controller_id" and value >= 0:
+                    return "a broker"
                 return "self" if value == self.node_id else value
             case Rule.ID:
                 return self._id(kind, value)

@@ -27,7 +27,10 @@ HAPPENED_MAX: Final = 10_000
 HELPERS: Final = "kwire-testing"
 """The client id of those who look into the broker for a test: only a rule that names it, or `*`,
 is about them.  So it is with the other brokers of the cluster."""
-_OTHER_BROKERS: Final = re.compile(r"broker-\d+-(fetcher-\d+|txn-marker-sender)")
+_OTHER_BROKERS: Final = re.compile(
+    r"broker-\d+-(fetcher-\d+|to-controller|txn-marker-sender|share-states|telemetry)"
+    r"|AddPartitionsManager"
+)
 _OF_BROKERS: Final = frozenset(
     {
         ApiKey.LEADER_AND_ISR,

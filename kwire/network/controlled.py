@@ -59,7 +59,9 @@ class _Controlled(Connection):
         if not (faults or traces):
             return super()._handle(binding, correlation_id, request, frame)
         asked = self._asked(binding, request)
-        seen = traces.see(asked, self.context.connection_id, correlation_id, frame)
+        seen = traces.see(
+            asked, self._broker.node_id, self.context.connection_id, correlation_id, frame
+        )
         decision = faults.decide(asked)
         if decision is None:
             watched = binding if seen is None else watching(binding, seen)

@@ -1,7 +1,7 @@
 """Who is reached where: a `Peer` for each other broker and each kind of work.
 
 Each kind has a connection of its own, so that what takes long holds up nothing else.  Client ids
-are those of Apache Kafka's brokers, for quotas and logs go by them.
+are those of Apache Kafka's brokers, where these ask the same, for quotas and logs go by them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ class Role(Enum):
 
 _CLIENT_IDS = {
     Role.FETCHER: "broker-{id}-fetcher-{number}",
+    Role.TO_CONTROLLER: "broker-{id}-to-controller",
     Role.TXN_MARKERS: "broker-{id}-txn-marker-sender",
     Role.VERIFICATION: "AddPartitionsManager",
+    Role.SHARE_STATE: "broker-{id}-share-states",
+    Role.TELEMETRY: "broker-{id}-telemetry",
 }
-"""Where it is not the number of the broker that asks."""
+"""Where it is not the number of the broker that asks.  What only brokers ask is known by its API;
+what clients ask, too, by these (kwire.faults.machine)."""
 
 
 class PeerOwner(Protocol):

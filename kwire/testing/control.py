@@ -35,7 +35,13 @@ class ControlClient:
             raise ControlError(f"{address!r} is no address: {problem}") from None
         if host is None or port is None:
             raise ControlError(f"{address!r} is no address, as http://127.0.0.1:9644 is")
-        self._host, self._port = host, port
+        self._host = host
+        self.port = port
+
+    def at_port(self, port: int) -> ControlClient:
+        """The control at another port of the same machine."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return ControlClient(f"http://{host}:{port}")
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - any JSON
         return self.ask("GET", path)
@@ -48,7 +54,7 @@ class ControlClient:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - any JSON
         """The JSON of the answer, None without any.  Raises ControlError."""
-        link = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        link = http.client.HTTPConnection(self._host, self.port, timeout=TIMEOUT_S)
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
             link.connect()

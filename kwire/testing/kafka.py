@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from kwire.snapshots.kept import SnapshotError
 from kwire.testing.clock import Clock
@@ -33,7 +33,7 @@ from kwire.testing.ports import free_port
 from kwire.testing.process import BrokerStartError, Forker
 from kwire.testing.snapshots import Snapshot, as_snapshot
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
-from kwire.testing.traces import Trace
+from kwire.testing.traces import BrokerTrace, Trace
 from kwire.testing.values import Path as AnyPath
 
 if TYPE_CHECKING:
@@ -57,6 +57,39 @@ class Contents(ABC):
     @abstractmethod
     def bootstrap(self) -> str:
         """What a client takes as its bootstrap servers."""
+
+    def trace(
+        self,
+        *,
+        api: str | Sequence[str] | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        keep_bytes: bool = False,
+    ) -> Trace:
+        """See these requests and their answers, all if nothing is said; use it in a `with` block.
+
+        With `keep_bytes` what `save` has written can be sent again (kwire.testing.replaying).
+        Those of this object's own helpers are seen only where `client` names them.
+        Raises ControlError.
+        """
+        apis = list(api) if isinstance(api, Sequence) and not isinstance(api, str) else api
+        which = said(
+            api=apis,
+            topic=topic,
+            partition=partition,
+            client=client,
+            group=group,
+            transactional_id=transactional_id,
+            bytes=keep_bytes or None,
+        )
+        return self._traced(which)
+
+    @abstractmethod
+    def _traced(self, which: Mapping[str, Any]) -> Trace:
+        """A trace of these requests.  Raises ControlError."""
 
     def topic(self, name: str) -> Topic:
         """A topic by its name, whether there is one or not."""
@@ -369,45 +402,19 @@ class Kafka(Contents, Startable):
         """The broker's time, which a test may have pass.  Raises ControlError."""
         return Clock(self.control)
 
-    def trace(
-        self,
-        *,
-        api: str | Sequence[str] | None = None,
-        topic: str | None = None,
-        partition: int | None = None,
-        client: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        keep_bytes: bool = False,
-    ) -> Trace:
-        """See these requests and their answers, all if nothing is said; use it in a `with` block.
-
-        With `keep_bytes` what `save` has written can be sent again (kwire.testing.replaying).
-        Those of this object's own helpers are seen only where `client` names them.
-        Raises ControlError.
-        """
-        apis = list(api) if isinstance(api, Sequence) and not isinstance(api, str) else api
-        which = said(
-            api=apis,
-            topic=topic,
-            partition=partition,
-            client=client,
-            group=group,
-            transactional_id=transactional_id,
-            bytes=keep_bytes or None,
-        )
-        return Trace(self.control, which)
+    def _traced(self, which: Mapping[str, Any]) -> Trace:
+        return BrokerTrace(self.control, which)
 
     def replay(self, file: AnyPath, *, pace: str = "answers", patience_s: float = 0.0) -> Outcome:
         """Send the requests again that `Trace.save` has written, and compare the answers.
 
         The broker's clock goes as in the trace.  See kwire.testing.replaying.
-        Raises DamagedTrace, OSError, ClientError, ControlError.
+        Raises DamagedTrace, NoCounterpart, OSError, ClientError, ControlError.
         """
         from kwire.testing.replaying import replay
 
-        clock = None if self.control_port is None else self.clock
-        return replay(file, self.bootstrap, pace=pace, patience_s=patience_s, clock=clock)
+        clocks = None if self.control_port is None else lambda _: self.clock
+        return replay(file, self.bootstrap, pace=pace, patience_s=patience_s, clocks=clocks)
 
 
 def _in_words(lag: Mapping[str, int], wanted: set[str]) -> str:

@@ -5,6 +5,7 @@ An event is told once its request is answered, or is certain never to be:
     number          of the event in its trace, from 1 on
     timeMs          when the request had come, in ms since 1970
     durationMs      until its answer was there, to the microsecond
+    broker          the id of the one that was asked
     connection      from where: as the broker's log names it
     client          the client id
     api, version, correlationId
@@ -15,7 +16,8 @@ An event is told once its request is answered, or is certain never to be:
 
 A trace that keeps bytes has besides, so that its requests can be sent again:
 
-    begun, ended    the event's places in the one order of all requests and answers
+    begun, ended    the event's places in the one order of all requests and answers, also of other
+                    brokers on the same machine: microseconds of its clock that only goes on
     requestBytes    the request as it came, from its header on, in base64
     responseBytes   the response without its header
     withheld        instead of either: of which of them, why it was not kept
@@ -25,9 +27,8 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final
 
 from kwire.codecs.messages import API_NAMES
@@ -131,7 +132,7 @@ class Seen:
 
     def decided(self) -> None:
         """What it is answered is so from now on, though others may come before that is told."""
-        self._ended = next(self._clocks.places)
+        self._ended = self._clocks.place()
 
     def answered(self, response: Message | None) -> None:
         """This is its answer, None where there is to be none (acks=0)."""
@@ -149,23 +150,34 @@ class Seen:
         self._event |= {"durationMs": round(elapsed_s * 1000, 3), **more}
         kept: Event = {}
         if self._kept is not None:
-            ended = next(self._clocks.places) if self._ended is None else self._ended
+            ended = self._clocks.place() if self._ended is None else self._ended
             kept = self._kept.fields | {"ended": ended}
         for trace in self._traces:
             trace.add(self._event, kept)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Clocks:
-    """The time in ms since 1970, a clock that only goes on, and places in the order of all."""
+    """The time in ms since 1970, and the machine's clock that only goes on."""
 
     now_ms: Callable[[], int]
     elapsed_s: Callable[[], float]
-    places: Iterator[int] = field(default_factory=lambda: count(1))
+    _last_place: int = 0
+
+    def place(self) -> int:
+        """Of what happens now, in the order of all: no two have the same at one broker.
+
+        What somebody does who has heard of it, at another broker of the machine, comes behind it.
+        """
+        self._last_place = max(self._last_place + 1, int(self.elapsed_s() * 1_000_000))
+        return self._last_place
 
 
 class Traces:
-    """All traces of a broker; `now_ms` is the time, and `elapsed_s` a clock that only goes on."""
+    """All traces of a broker; `now_ms` is the time, and `elapsed_s` a clock that only goes on.
+
+    That one is the same for all brokers of a machine.
+    """
 
     def __init__(self, now_ms: Callable[[], int], elapsed_s: Callable[[], float]) -> None:
         self._clocks = Clocks(now_ms, elapsed_s)
@@ -196,14 +208,15 @@ class Traces:
         return self._traces.pop(number, None) is not None
 
     def see(
-        self, asked: Asked, connection: str, correlation_id: int, frame: Buffer = b""
+        self, asked: Asked, broker: int, connection: str, correlation_id: int, frame: Buffer = b""
     ) -> Seen | None:
-        """A request has come, in this frame; None where nobody wants to see it."""
+        """A request has come to this broker, in this frame; None where nobody wants to see it."""
         wanted = [trace for trace in self._traces.values() if is_about(trace.which, asked)]
         if not wanted:
             return None
         event = {
             "timeMs": self._clocks.now_ms(),
+            "broker": broker,
             "connection": connection,
             "client": asked.client_id,
             "api": API_NAMES[asked.api_key],
@@ -215,5 +228,5 @@ class Traces:
         }
         kept = None
         if any(trace.keeps_bytes for trace in wanted):
-            kept = Kept(next(self._clocks.places), asked.request, frame)
+            kept = Kept(self._clocks.place(), asked.request, frame)
         return Seen(wanted, event, kept, self._clocks)

@@ -101,6 +101,23 @@ def test_helpers_are_befallen_only_by_name(faults: Faults) -> None:
     assert befalls(faults, produce(client=None), client="*")
 
 
+@pytest.mark.parametrize(
+    "client",
+    [
+        "broker-3-fetcher-0",
+        "broker-12-txn-marker-sender",
+        "broker-2-to-controller",
+        "broker-1-share-states",
+        "broker-1-telemetry",
+        "AddPartitionsManager",
+    ],
+)
+def test_other_brokers_are_befallen_only_by_name(faults: Faults, client: str) -> None:
+    assert not befalls(faults, produce(client=client))
+    assert befalls(faults, produce(client=client), client=client)
+    assert befalls(faults, produce(client=f"my-{client}"))
+
+
 def test_how_often(faults: Faults) -> None:
     faults.add(read_rule({"disconnect": True, "skip": 2, "times": 3}))
     found = [faults.decide(produce()) is not None for _ in range(8)]

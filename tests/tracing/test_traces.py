@@ -42,7 +42,7 @@ def traces(clock: Clock) -> Traces:
 
 def see(traces: Traces, group: str = "g", client: str = "c") -> Seen | None:
     asked = Asked(12, 4, client, HeartbeatRequest(group_id=group), lambda _: None)
-    return traces.see(asked, "here", 9)
+    return traces.see(asked, 1, "here", 9)
 
 
 def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
@@ -61,6 +61,7 @@ def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
     assert event["errors"] == ["REBALANCE_IN_PROGRESS"]
     wanted = {"number": 1, "timeMs": 42, "durationMs": 250.0, "connection": "here", "client": "c"}
     assert wanted.items() <= event.items()
+    assert event["broker"] == 1
     assert (event["api"], event["version"], event["correlationId"]) == ("Heartbeat", 4, 9)
 
 
@@ -124,7 +125,7 @@ def kept(traces: Traces) -> Trace:
 def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame") -> Seen:
     assert request.API_KEY is not None
     asked = Asked(request.API_KEY, version, "c", request, lambda _: None)
-    seen = traces.see(asked, "here", 9, memoryview(frame))
+    seen = traces.see(asked, 1, "here", 9, memoryview(frame))
     assert seen is not None
     return seen
 
@@ -137,8 +138,8 @@ def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
     second.answered(response)
     first.answered(None)
     later, earlier = trace.after(0)["events"]
-    assert (earlier["begun"], later["begun"]) == (1, 2)
-    assert (later["ended"], earlier["ended"]) == (3, 4)
+    assert (earlier["begun"], later["begun"]) == (1_000_000, 1_000_001)
+    assert (later["ended"], earlier["ended"]) == (1_000_002, 1_000_003)
     assert base64.b64decode(later["requestBytes"]) == b"frame"
     assert base64.b64decode(later["responseBytes"]) == response.encode(4)
     assert "responseBytes" not in earlier
@@ -191,5 +192,21 @@ def test_what_is_decided_has_its_place_then(traces: Traces) -> None:
     second.answered(None)
     first.answered(None)
     later, earlier = trace.after(0)["events"]
-    assert (earlier["begun"], earlier["ended"]) == (1, 2)
-    assert (later["begun"], later["ended"]) == (3, 4)
+    assert (earlier["begun"], earlier["ended"]) == (1_000_000, 1_000_001)
+    assert (later["begun"], later["ended"]) == (1_000_002, 1_000_003)
+
+
+def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
+    """Whichever of them was asked more, and began to be traced first."""
+    here, there = (Traces(lambda: 42, clock) for _ in range(2))
+    first, second = kept(here), kept(there)
+    for _ in range(5):
+        ask(here, HeartbeatRequest(), 4).answered(None)
+    clock.now_s += 0.000_02
+    ask(there, HeartbeatRequest(), 4).answered(None)
+    clock.now_s += 0.000_02
+    ask(here, HeartbeatRequest(), 4).answered(None)
+    (between,) = second.after(0)["events"]
+    *_, before, after = first.after(0)["events"]
+    assert before["ended"] < between["begun"]
+    assert between["ended"] < after["begun"]

@@ -10,6 +10,7 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.output import printable
+from kwire.cli.serve import PORTS
 from kwire.testing.control import ControlClient, ControlError
 
 R = TypeVar("R")
@@ -32,6 +33,16 @@ def controlling(command: Callable[..., R]) -> Callable[..., R]:
             raise SystemExit(EXIT_FAILURE) from error
 
     return update_wrapper(run, command)
+
+
+def controls_from(first: ControlClient, brokers: int) -> list[ControlClient]:
+    """Those of so many brokers: as `kwire serve --brokers` has them, at one port after the other.
+
+    Raises ControlError where there are not so many ports.
+    """
+    if first.port + brokers > PORTS:
+        raise ControlError(f"there are no {brokers} ports from {first.port} on")
+    return [first, *(first.at_port(first.port + number) for number in range(1, brokers))]
 
 
 WHICH: Final = (

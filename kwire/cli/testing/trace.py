@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +16,11 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
 from kwire.cli.output import json_option, json_text, print_json, printable
-from kwire.cli.testing.control import asked_for, controlling, which_requests
+from kwire.cli.serve import BROKERS_MAX
+from kwire.cli.testing.control import asked_for, controlling, controls_from, which_requests
+from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, ControlError
+from kwire.testing.several.traces import joined
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
@@ -34,6 +39,10 @@ SHOWN_PARTS_MAX: Final = 3
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @click.option("--json", "as_json", is_flag=True, help="All that is said, a line of JSON each.")
 @click.option("--bytes", "keep_bytes", is_flag=True, help="As JSON, with what a replay sends.")
+@click.option(
+    "--brokers", type=click.IntRange(1, BROKERS_MAX), default=1, metavar="N",
+    help="Of N brokers, at the ports from that of --control on.",
+)  # fmt: skip
 @click.pass_context
 @controlling
 def command(
@@ -44,6 +53,7 @@ def command(
     count: int | None,
     as_json: bool,
     keep_bytes: bool,
+    brokers: int,
     **which: Any,  # noqa: ANN401 - the options
 ) -> None:
     """Show requests and their answers as they come, until Ctrl-C.
@@ -55,6 +65,7 @@ def command(
       kwire trace --topic orders --api Produce --errors
       kwire trace --client billing --json --count 100 > trace.jsonl
       kwire trace --bytes > trace.jsonl
+      kwire trace --bytes --brokers 3 > trace.jsonl     of kwire serve --brokers 3 --control 9644
       kwire trace replay trace.jsonl -b localhost:9093
 
     Passwords and tokens are not shown; of records, what the headers of their batches say. With
@@ -65,14 +76,13 @@ def command(
         return
     as_json |= keep_bytes
     asked = {**asked_for(apis, which), **({"bytes": True} if keep_bytes else {})}
-    number = control.post("/traces", asked)["trace"]
-    try:
-        for shown, event in enumerate(_events(control, number, only_errors=errors), 1):
-            click.echo(json_text(event) if as_json else printable(line_of(event)))
-            if shown == count:
-                return
-    finally:
-        _end(control, number)
+    with ExitStack() as ending:
+        followed = [
+            ending.enter_context(Followed(each, asked)) for each in controls_from(control, brokers)
+        ]
+        events = all_events(followed, only_errors=errors)
+        for event in events if count is None else islice(events, count):
+            click.echo(json_text(event) if as_json else printable(line_of(event, brokers > 1)))
 
 
 @command.command()
@@ -87,7 +97,8 @@ def command(
 )  # fmt: skip
 @click.option(
     "-c", "--control", metavar="ADDRESS",
-    help="Of the broker's `kwire serve --control`: have its time pass as in the trace.",
+    help="Of the broker's `kwire serve --control`: have its time pass as in the trace. Of several "
+    "that of broker 1.",
 )  # fmt: skip
 @json_option
 @connected
@@ -100,7 +111,10 @@ def replay(
     What brokers hand out (ids of topics, producers and members, epochs, sessions) is put into the
     requests as this one hands it out; offsets are sent as recorded.
 
-    
+    What was asked of several brokers is asked of those with the same ids, in the cluster that the
+    bootstrap servers tell of: give them some --patience, for they wait for each other.
+
+    \b
       kwire trace --bytes > trace.jsonl
       kwire trace replay trace.jsonl -b localhost:9093
       kwire trace replay trace.jsonl -b kafka:9092 --patience 30 --json
@@ -110,21 +124,20 @@ def replay(
     """
     from kwire.client.connection import address_text
     from kwire.client.errors import ClientError
-    from kwire.testing.clock import Clock
-    from kwire.testing.replaying import DamagedTrace
+    from kwire.testing.replaying import DamagedTrace, NoCounterpart
     from kwire.testing.replaying import replay as replayed
 
     try:
         outcome = replayed(
             file,
-            address_text(*cluster.bootstrap[0]),
+            ",".join(address_text(*each) for each in cluster.bootstrap),
             pace=pace,
             patience_s=patience,
             timeout_s=cluster.timeout_s,
             security=cluster.security,
-            clock=None if control is None else Clock(ControlClient(control)),
+            clocks=None if control is None else clocks_from(ControlClient(control)),
         )
-    except (DamagedTrace, ClientError, ControlError) as problem:
+    except (DamagedTrace, NoCounterpart, ClientError, ControlError) as problem:
         click.echo(f"kwire: {printable(str(problem))}", err=True)
         raise SystemExit(EXIT_TROUBLE) from problem
     if as_json:
@@ -136,35 +149,76 @@ def replay(
         raise SystemExit(EXIT_FAILURE)
 
 
-def _events(
-    control: ControlClient, number: int, *, only_errors: bool
-) -> Iterator[Mapping[str, Any]]:
-    last = 0
-    while True:
-        seen = control.get(f"/traces/{number}?after={last}")
+def clocks_from(first: ControlClient) -> Callable[[int | None], Clock]:
+    """Those of brokers by their ids, of which 1 is the first, as `kwire serve --brokers` has it;
+    of one that is alone its own."""
+    return lambda broker_id: Clock(first.at_port(first.port + (broker_id or 1) - 1))
+
+
+class Followed:
+    """A trace at one broker, looked at until the block ends, or the broker does."""
+
+    def __init__(self, control: ControlClient, asked: Mapping[str, Any]) -> None:
+        """Raises ControlError."""
+        self._control = control
+        self._number = control.post("/traces", asked)["trace"]
+        self._last = 0
+        self.lost: ControlError | None = None
+        """Why it cannot be looked at any more."""
+
+    def new(self) -> list[Mapping[str, Any]]:
+        """The events since it was last asked."""
+        try:
+            seen = self._control.get(f"/traces/{self._number}?after={self._last}")
+        except ControlError as problem:
+            self.lost = problem
+            return []
         if seen["dropped"]:
             click.echo(f"kwire: {seen['dropped']} requests came too fast to be shown", err=True)
-        for event in seen["events"]:
-            last = event["number"]
+        events: list[Mapping[str, Any]] = seen["events"]
+        if events:
+            self._last = events[-1]["number"]
+        return events
+
+    def __enter__(self) -> Followed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Where the broker is gone, so is the trace."""
+        if self.lost is not None:
+            return
+        try:
+            self._control.delete(f"/traces/{self._number}")
+        except ControlError as problem:
+            click.echo(f"kwire: {printable(str(problem))}", err=True)
+
+
+def all_events(followed: list[Followed], *, only_errors: bool) -> Iterator[Mapping[str, Any]]:
+    """What is seen from now on, at all of them.  Raises ControlError once none is there."""
+    while True:
+        events = joined(each.new() for each in followed)
+        for event in events:
             if not only_errors or event["errors"] or "ending" in event:
                 yield event
-        if not seen["events"]:
+        for each in [each for each in followed if each.lost is not None]:
+            assert each.lost is not None
+            if len(followed) == 1:
+                raise each.lost
+            click.echo(f"kwire: {printable(str(each.lost))}", err=True)
+            followed.remove(each)
+        if not events:
             time.sleep(LOOK_AGAIN_S)
 
 
-def _end(control: ControlClient, number: int) -> None:
-    """Where the broker is gone, so is the trace."""
-    try:
-        control.delete(f"/traces/{number}")
-    except ControlError as problem:
-        click.echo(f"kwire: {printable(str(problem))}", err=True)
+def line_of(event: Mapping[str, Any], of_several: bool = False) -> str:
+    """An event for people: time, client, request, partitions, what came of it, ms.
 
-
-def line_of(event: Mapping[str, Any]) -> str:
-    """An event for people: time, client, request, partitions, what came of it, ms."""
+    Of one of several brokers, behind the time: of which.
+    """
     seconds, ms = divmod(event["timeMs"], 1000)
+    broker = f"  {event['broker']}" if of_several else ""
     cells = (
-        f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{ms:03d}",
+        f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{ms:03d}{broker}",
         event["client"] or "-",
         f"{event['api']} v{event['version']}",
         _parts(event["partitions"]),

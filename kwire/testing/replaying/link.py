@@ -1,21 +1,23 @@
-"""The connections of a replay: one for each of the trace's, made when it is first needed."""
+"""The connections of a replay: one for each of the trace's, made when it is first needed.
+
+Where what was asked of the controller goes to another broker now, there is one for that, too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kwire.client.cluster import Node
 from kwire.client.connection import Connection
 from kwire.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from kwire.codecs.api_keys import response_header_version
 from kwire.codecs.messages.response_header import ResponseHeader
 from kwire.codecs.primitives import DecodeError, Message
+from kwire.testing.replaying.brokers import CLIENT_ID, Counterparts
 from kwire.testing.replaying.recording import Recorded, read_response
 
 if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
-
-CLIENT_ID: Final = "kwire-replay"
-"""Of the ApiVersions that begins each connection; all else has the recorded client's."""
 
 
 class NoAnswer(NamedTuple):
@@ -24,57 +26,66 @@ class NoAnswer(NamedTuple):
     why: str
 
 
+class Key(NamedTuple):
+    """A connection of the trace, as far as its requests go to one broker of now."""
+
+    broker: int | None
+    """Of the trace."""
+    connection: str
+    node: Node
+
+
 class Links:
-    """Those to one broker, by the names of the trace's."""
+    """Those to all brokers, by the trace's."""
 
     def __init__(
-        self, host: str, port: int, timeout_s: float, security: ClientSecurity | None
+        self, counterparts: Counterparts, timeout_s: float, security: ClientSecurity | None
     ) -> None:
-        self._host = host
-        self._port = port
+        self._counterparts = counterparts
         self._timeout_s = timeout_s
         self._security = security
-        self._open: dict[str, Connection] = {}
-        self._awaiting: set[str] = set()
+        self._open: dict[Key, Connection] = {}
+        self._awaiting: set[Key] = set()
 
     def send(self, recorded: Recorded, body: bytes) -> None:
         """Send a request.  Raises ClientError where no connection can be made.
 
         What breaks while it is sent is found where its answer is looked for.
         """
-        connection = self._open.get(recorded.connection)
+        key = self._key(recorded)
+        connection = self._open.get(key)
         if connection is None or connection.closed:
-            connection = self._open[recorded.connection] = self.opened()
+            connection = self._open[key] = self.opened(key.node)
         try:
             connection.send_frame(recorded.header + body)
         except ClientError:
             connection.close()
         if recorded.answered:
-            self._awaiting.add(recorded.connection)
+            self._awaiting.add(key)
 
-    def opened(self) -> Connection:
-        """Another one.  Raises ClientError."""
+    def opened(self, node: Node) -> Connection:
+        """Another one, to that broker.  Raises ClientError."""
         return Connection(
-            self._host,
-            self._port,
+            node.host,
+            node.port,
             client_id=CLIENT_ID,
             timeout_s=self._timeout_s,
             security=self._security,
         )
 
-    def others_awaiting(self, than: str) -> list[Connection]:
-        """On which an answer is to come, but for that one."""
-        names = self._awaiting - {than}
-        return [self._open[name] for name in names if not self._open[name].closed]
+    def others_awaiting(self, than: Recorded) -> list[Connection]:
+        """On which an answer is to come, but for where this one goes."""
+        keys = self._awaiting - {self._key(than)}
+        return [self._open[key] for key in keys if not self._open[key].closed]
 
     def awaiting(self, recorded: Recorded) -> tuple[Connection, float]:
         """Where its answer is to come, and within how many seconds."""
         within_s = self._timeout_s + recorded.duration_ms / 1000
-        return self._open[recorded.connection], within_s
+        return self._open[self._key(recorded)], within_s
 
     def receive(self, recorded: Recorded) -> Message | NoAnswer:
         """The answer to the one request that is on its way there."""
-        self._awaiting.discard(recorded.connection)
+        self._awaiting.discard(self._key(recorded))
         connection, within_s = self.awaiting(recorded)
         if connection.closed:
             return NoAnswer("the connection was closed")
@@ -88,12 +99,15 @@ class Links:
             connection.close()
             return NoAnswer(f"it cannot be read: {problem}")
 
-    def close(self, name: str | None = None) -> None:
-        """Close one of them, or all."""
-        for each in [name] if name else list(self._open):
-            if each in self._open:
-                self._open.pop(each).close()
-                self._awaiting.discard(each)
+    def close(self, of: Recorded | None = None) -> None:
+        """Close those that one of the trace stands for, or all."""
+        for key in list(self._open):
+            if of is None or key[:2] == (of.broker, of.connection):
+                self._open.pop(key).close()
+                self._awaiting.discard(key)
+
+    def _key(self, recorded: Recorded) -> Key:
+        return Key(recorded.broker, recorded.connection, self._counterparts.of(recorded))
 
 
 def _read(frame: bytearray, recorded: Recorded) -> Message:

@@ -108,6 +108,7 @@ def _named(request: Recorded) -> dict[str, Any]:
         "api": request.api,
         "version": request.version,
         "client": request.client,
+        **({} if request.broker is None else {"broker": request.broker}),
         "connection": request.connection,
     }
 

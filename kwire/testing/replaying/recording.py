@@ -33,6 +33,8 @@ class Recorded:
 
     line: int
     number: int
+    broker: int | None
+    """Which was asked; None in traces that do not say so, which are of one."""
     connection: str
     client: str | None
     api: str
@@ -57,7 +59,8 @@ class Recorded:
         return self.request.API_KEY != ApiKey.PRODUCE or getattr(self.request, "acks", 1) != 0
 
     def __str__(self) -> str:
-        return f"line {self.line}, {self.api} v{self.version} of {self.client or 'nobody'}"
+        where = "" if self.broker is None else f" at broker {self.broker}"
+        return f"line {self.line}, {self.api} v{self.version} of {self.client or 'nobody'}{where}"
 
 
 def read_recording(path: Path) -> list[Recorded]:
@@ -75,7 +78,7 @@ def read_recording(path: Path) -> list[Recorded]:
     if not found:
         raise DamagedTrace(f"{path} holds no requests")
     _check_places(path, found)
-    return sorted(found, key=lambda each: each.begun)
+    return sorted(found, key=lambda each: (each.begun, each.broker or 0))
 
 
 class _Damaged(Exception):
@@ -83,15 +86,18 @@ class _Damaged(Exception):
 
 
 def _check_places(path: Path, found: list[Recorded]) -> None:
-    seen: dict[int, int] = {}
+    """At one broker nothing has the number or the place of another thing."""
+    seen: dict[tuple[int | None, str, int], int] = {}
     for each in found:
         if each.begun >= each.ended:
             raise DamagedTrace(f"{path}, line {each.line}: it ended before it began")
-        for place in (each.begun, each.ended):
-            other = seen.setdefault(place, each.line)
+        for what, value in (
+            ("number", each.number), ("place", each.begun), ("place", each.ended),
+        ):  # fmt: skip
+            other = seen.setdefault((each.broker, what, value), each.line)
             if other != each.line:
                 raise DamagedTrace(
-                    f"{path}, line {each.line}: it has the place {place} of line {other}: "
+                    f"{path}, line {each.line}: it has the {what} {value} of line {other}: "
                     "are these two traces?"
                 )
 
@@ -109,6 +115,7 @@ def _read_line(number: int, line: bytes) -> Recorded:
     return Recorded(
         line=number,
         number=_field(event, "number", int),
+        broker=_field(event, "broker", int) if "broker" in event else None,
         connection=_field(event, "connection", str),
         client=event.get("client"),
         api=event["api"],

@@ -5,13 +5,17 @@ assignment is computed no more than once a second.  So what is answered depends 
 between two requests, also on a machine that is slower today.  Where the broker's clock can be had
 it stands still: between two requests that were not under way together it goes on by what had
 passed between them, and while an answer is waited for it goes on until that is there.
+
+Of several brokers all clocks do so together.  They also wait for each other, and not only for
+timers: so while an answer is waited for they go no faster than the world's, and a long time passes
+in pieces, between which each hears of the others.
 """
 
 from __future__ import annotations
 
 import select
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kwire.client.connection import Connection
 from kwire.codecs.messages.api_versions import ApiVersionsRequest
@@ -26,6 +30,9 @@ LAG_MS: Final = 10
 """The least by which a clock is gone ahead: each time is a request of its own."""
 PATIENCE_S: Final = 0.05
 """What a broker answers without waiting for its clock is there by then, on most machines."""
+TOGETHER_MS: Final = 2_000
+"""How far the clock of one broker goes before the others': much less than followers may lag
+(replica.lag.time.max.ms), or requests between brokers take."""
 
 
 class WorldsTime:
@@ -54,18 +61,24 @@ class WorldsTime:
         time.sleep(for_s)
 
 
-class HeldTime(WorldsTime):
-    """The broker's clock stands still, but for what it is gone ahead by here.
+class Held(NamedTuple):
+    """A broker whose clock stands still."""
 
-    `probe` is a connection to the broker, where nothing of the trace is sent.  A broker of kwire
-    reads what has come to all connections before it looks for more: who has asked it something
-    since, and was answered, knows that what was sent before is read.
+    clock: Clock
+    probe: Connection
+    """To the broker; nothing of the trace is sent there."""
+
+
+class HeldTime(WorldsTime):
+    """The brokers' clocks stand still, but for what they are gone ahead by here.
+
+    A broker of kwire reads what has come to all connections before it looks for more: who has asked
+    it something since, and was answered, knows that what was sent before is read.
     """
 
-    def __init__(self, first_ms: int, clock: Clock, probe: Connection) -> None:
+    def __init__(self, first_ms: int, brokers: list[Held]) -> None:
         super().__init__(first_ms)
-        self._clock = clock
-        self._probe = probe
+        self._brokers = brokers
         self._now_ms = first_ms
 
     def before_sending(self, time_ms: int, others: list[Connection]) -> None:
@@ -77,21 +90,28 @@ class HeldTime(WorldsTime):
     def before_reading(self, time_ms: int, connection: Connection, within_s: float) -> None:
         self._have_all_read()
         deadline_ms, step_ms = self._now_ms + round(within_s * 1000), LAG_MS
+        if len(self._brokers) > 1:
+            step_ms = round(PATIENCE_S * 1000)
         while not _is_there(connection) and self._now_ms < deadline_ms:
             self._go_on_to(max(time_ms, self._now_ms + step_ms))
-            step_ms *= 2
+            if len(self._brokers) == 1:
+                step_ms *= 2
 
     def wait(self, for_s: float) -> None:
         super().wait(for_s)
         self._go_on_to(self._now_ms + round(for_s * 1000))
 
     def _have_all_read(self) -> None:
-        self._probe.call(ApiVersionsRequest("", ""), version_max=0)
+        for broker in self._brokers:
+            broker.probe.call(ApiVersionsRequest("", ""), version_max=0)
 
     def _go_on_to(self, time_ms: int) -> None:
-        if (by_ms := time_ms - self._now_ms) >= LAG_MS:
-            self._clock.advance(seconds=by_ms / 1000)
-            self._now_ms = time_ms
+        while (by_ms := time_ms - self._now_ms) >= LAG_MS:
+            if len(self._brokers) > 1:
+                by_ms = min(by_ms, TOGETHER_MS)
+            for broker in self._brokers:
+                broker.clock.advance(seconds=by_ms / 1000)
+            self._now_ms += by_ms
 
 
 def _is_there(connection: Connection) -> bool:

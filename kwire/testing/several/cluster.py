@@ -16,18 +16,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, said
 from kwire.testing.faults import Faults
 from kwire.testing.folders import Folder
-from kwire.testing.kafka import HOST, Contents
+from kwire.testing.kafka import HOST, OF_TESTS, Contents
 from kwire.testing.lifetime import Startable
 from kwire.testing.process import POLL_S, START_TIMEOUT_S, answers, size_bytes_of, text_since
 from kwire.testing.several.faults import SpreadFaults
+from kwire.testing.several.traces import JoinedTrace
 from kwire.testing.sharing import SharedBroker, SharedClusterProcess
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
+from kwire.testing.traces import BrokerTrace, Trace
+from kwire.testing.values import Path as AnyPath
+
+if TYPE_CHECKING:
+    from kwire.testing.replaying import Outcome
 
 Moved = Mapping[str, Any]
 """What became of a move: moved, partitions, from, to, leader_epoch."""
@@ -59,6 +65,11 @@ class ClusterBroker:
     def clock(self) -> Clock:
         """Its time, which a test may have pass; the others' does not."""
         return Clock(self.control)
+
+    @property
+    def life(self) -> int | None:
+        """Which of its lives it has now; None where it does not run."""
+        return self.process.pid if self.running else None
 
     @property
     def running(self) -> bool:
@@ -99,7 +110,7 @@ class KafkaCluster(Contents, Startable):
 
     def __init__(self, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
         self._count = brokers
-        self._settings = dict(settings or {})
+        self._settings = {**OF_TESTS, **(settings or {})}
         self._folder: Folder | None = None
         self._process: SharedClusterProcess | None = None
         self.brokers: dict[int, ClusterBroker] = {}
@@ -129,6 +140,32 @@ class KafkaCluster(Contents, Startable):
         """What befalls requests at all brokers that run now."""
         return SpreadFaults(
             {number: each.faults for number, each in self.brokers.items() if each.running}
+        )
+
+    def _traced(self, which: Mapping[str, Any]) -> Trace:
+        """At all brokers that run now."""
+        lives = {each: broker.life for each, broker in self.brokers.items() if broker.running}
+        traces = {each: BrokerTrace(self.brokers[each].control, which) for each in lives}
+        return JoinedTrace(traces, lambda each: self.brokers[each].life == lives[each])
+
+    def replay(
+        self, file: AnyPath, *, pace: str = "answers", patience_s: float = TIMEOUT_S
+    ) -> Outcome:
+        """Send the requests again that `Trace.save` has written, and compare the answers.
+
+        Those of each broker go to the one of the same id.  All clocks go as in the trace.  Brokers
+        wait for each other, so one that is not ready is asked again for so long.
+        See kwire.testing.replaying.
+        Raises DamagedTrace, NoCounterpart, OSError, ClientError, ControlError.
+        """
+        from kwire.testing.replaying import replay
+
+        return replay(
+            file,
+            self.bootstrap,
+            pace=pace,
+            patience_s=patience_s,
+            clocks=lambda broker_id: self.brokers[broker_id or 1].clock,
         )
 
     def start(self) -> None:

@@ -1,0 +1,281 @@
+"""Whose requests go where, of one broker and of several, and what is compared of several."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.client.cluster import Node
+from kwire.codecs.batches import Record, build, iter_batches
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kwire.codecs.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from kwire.codecs.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kwire.codecs.messages.request_header import RequestHeader
+from kwire.codecs.primitives import Message
+from kwire.testing.replaying.brokers import Counterparts, brokers_of
+from kwire.testing.replaying.early import as_far_as_told, did_nothing, told_bytes
+from kwire.testing.replaying.recording import DamagedTrace, Recorded, read_recording
+
+FIRST = Node(-1, "first", 9092)
+NODES = {number: Node(number, f"b{number}", 9092) for number in (1, 2, 3)}
+NAMES = {b"t" * 16: "t"}
+
+
+def recorded(
+    request: Message,
+    response: Message | None = None,
+    *,
+    broker: int | None = 1,
+    number: int = 1,
+) -> Recorded:
+    return Recorded(
+        line=number,
+        number=number,
+        broker=broker,
+        connection="c",
+        client="me",
+        api="Any",
+        version=1,
+        time_ms=0,
+        duration_ms=1.0,
+        begun=2 * number,
+        ended=2 * number + 1,
+        header=b"",
+        body=b"",
+        request=request,
+        response=response,
+        unsent=None,
+        uncompared=None,
+    )
+
+
+def heartbeat(broker: int | None) -> Recorded:
+    return recorded(HeartbeatRequest(), HeartbeatResponse(), broker=broker)
+
+
+def creation(broker: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
+    told = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=error)])
+    return recorded(CreateTopicsRequest(topics=[CreatableTopic("t")]), told, broker=broker)
+
+
+def test_of_one_broker_all_goes_to_the_first_address() -> None:
+    alone = Counterparts({}, -1, FIRST)
+    assert {alone.of(heartbeat(broker)) for broker in (None, 1, 7)} == {FIRST}
+    assert not alone.are_several
+    assert alone.all == [FIRST]
+
+
+def test_of_several_each_goes_to_its_own() -> None:
+    several = Counterparts(NODES, 3, FIRST)
+    assert several.are_several
+    assert [several.of(heartbeat(broker)) for broker in (1, 2, 3)] == list(NODES.values())
+
+
+def test_what_a_controller_does_is_asked_of_the_one_of_now() -> None:
+    several = Counterparts(NODES, 3, FIRST)
+    assert {several.of(creation(broker)).node_id for broker in (1, 2, 3)} == {3}
+    refused = [several.of(creation(broker, ErrorCode.NOT_CONTROLLER)) for broker in (1, 2, 3)]
+    assert [node.node_id for node in refused] == [1, 2, 1], "and what was refused of another one"
+
+
+def test_brokers_are_those_asked_and_those_told_of() -> None:
+    brokers = [MetadataResponseBroker(number, "h", 1) for number in (1, 2, 3)]
+    told = recorded(MetadataRequest(), MetadataResponse(brokers=brokers), broker=2)
+    assert brokers_of([told]) == {1, 2, 3}
+    assert brokers_of([heartbeat(4), heartbeat(5)]) == {4, 5}
+    assert brokers_of([heartbeat(4), heartbeat(None)]) == set(), "it is too old to say so"
+
+
+def event(number: int, broker: object, begun: int) -> dict[str, Any]:
+    body = HeartbeatRequest().encode(4)
+    return {
+        "number": number,
+        "timeMs": 1,
+        "durationMs": 1,
+        "connection": "here",
+        "api": "Heartbeat",
+        "version": 4,
+        "begun": begun,
+        "ended": begun + 1,
+        "requestBytes": base64.b64encode(RequestHeader(12, 4, 7, "me").encode(2) + body).decode(),
+        "responseBytes": base64.b64encode(HeartbeatResponse().encode(4)).decode(),
+        "broker": broker,
+    }
+
+
+def written(path: Path, *events: object) -> Path:
+    file = path / "trace.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    return file
+
+
+def test_two_brokers_may_have_the_same_numbers_and_places(tmp_path: Path) -> None:
+    events = event(1, 2, 10), event(1, 1, 10), event(2, 2, 5)
+    found = read_recording(written(tmp_path, *events))
+    assert [(each.broker, each.begun) for each in found] == [(2, 5), (1, 10), (2, 10)]
+    assert str(found[0]).endswith(" at broker 2")
+
+
+@pytest.mark.parametrize(
+    ("second", "sentence"),
+    [
+        (event(1, 2, 20), "line 2: it has the number 1 of line 1: are these two traces?"),
+        (event(2, 2, 11), "line 2: it has the place 11 of line 1: are these two traces?"),
+        (event(2, "2", 30), "line 2: broker is a number, and not '2'"),
+    ],
+)
+def test_what_one_broker_cannot_have_twice(
+    tmp_path: Path, second: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(DamagedTrace) as damaged:
+        read_recording(written(tmp_path, event(1, 2, 10), second))
+    assert str(damaged.value).endswith(sentence)
+
+
+def test_what_came_too_early_did_nothing() -> None:
+    early = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    why = did_nothing(recorded(HeartbeatRequest(), early))
+    assert why == "it had come too early (NOT_COORDINATOR)"
+    real = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    assert did_nothing(recorded(HeartbeatRequest(), real)) is None
+    assert did_nothing(recorded(HeartbeatRequest())) is None
+
+
+def test_a_topic_that_is_asked_for_too_early_may_come_into_being() -> None:
+    topic = MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")
+    assert did_nothing(recorded(MetadataRequest(), MetadataResponse(topics=[topic]))) is None
+
+
+def produced(*errors: ErrorCode) -> ProduceResponse:
+    parts = [PartitionProduceResponse(number, error) for number, error in enumerate(errors)]
+    return ProduceResponse(responses=[TopicProduceResponse("t", partition_responses=parts)])
+
+
+def test_what_one_partition_took_was_sent() -> None:
+    moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert did_nothing(recorded(ProduceRequest(), produced(moved, moved))) is not None
+    assert did_nothing(recorded(ProduceRequest(), produced(moved, ErrorCode.NONE))) is None
+
+
+def batch(offset: int, *values: bytes) -> bytes:
+    records = [Record(number, 9, None, value) for number, value in enumerate(values)]
+    return offset.to_bytes(8) + bytes(build(records))[8:]
+
+
+def fetched(*parts: PartitionData, topic: str = "t") -> FetchResponse:
+    return FetchResponse(responses=[FetchableTopicResponse(topic, partitions=list(parts))])
+
+
+def compared(then: FetchResponse, now: FetchResponse) -> tuple[FetchResponse, FetchResponse]:
+    first, second = as_far_as_told(recorded(FetchRequest(), then), now, {}, {})
+    assert isinstance(first, FetchResponse)
+    assert isinstance(second, FetchResponse)
+    return first, second
+
+
+def test_a_fetch_is_compared_as_far_as_it_had_gone() -> None:
+    first, more = batch(0, b"a", b"b"), batch(2, b"c")
+    aborted = [AbortedTransaction(7, 1)]
+    then = fetched(
+        PartitionData(0, 0, 2, 2, 0, aborted_transactions=aborted, records=first), PartitionData(1)
+    )
+    later = [*aborted, AbortedTransaction(7, 2)]
+    now = fetched(
+        PartitionData(0, 0, 3, 3, 0, aborted_transactions=later, records=first + more),
+        PartitionData(2, 0, 5, 5, 0, records=more),
+    )
+    left, right = compared(then, now)
+    assert left == right
+    assert [offsets(each) for each in (left, right)] == [[(0, 1)]] * 2
+
+
+def offsets(response: FetchResponse) -> list[tuple[int, int]]:
+    return [
+        (header.base_offset, header.last_offset)
+        for topic in response.responses
+        for part in topic.partitions
+        if isinstance(part.records, bytes)
+        for _, header in iter_batches(part.records)
+    ]
+
+
+def test_a_fetch_that_tells_less_or_other_things_differs() -> None:
+    whole = batch(0, b"a") + batch(1, b"b")
+    then = fetched(PartitionData(0, records=whole))
+    for now in (
+        fetched(PartitionData(0, records=batch(0, b"a"))),
+        fetched(PartitionData(0, records=batch(0, b"x") + batch(1, b"b"))),
+        fetched(),
+        fetched(PartitionData(0, records=whole), PartitionData(1, ErrorCode.UNKNOWN_TOPIC_ID)),
+    ):
+        left, right = compared(then, now)
+        assert left != right
+
+
+def test_what_is_cut_short_tells_nothing() -> None:
+    whole, next_one = batch(0, b"a"), batch(1, b"b")
+    left, right = compared(
+        fetched(PartitionData(0, records=whole + next_one[:20])),
+        fetched(PartitionData(0, records=whole + next_one)),
+    )
+    assert left == right
+    assert offsets(left) == [(0, 0)]
+
+
+def test_topics_by_their_ids() -> None:
+    """Of which the two brokers have others."""
+    data, other = batch(0, b"a"), b"u" * 16
+    then = fetched(PartitionData(0, records=data), topic="")
+    then.responses[0].topic_id = b"t" * 16
+    now = fetched(PartitionData(0, records=data + batch(1, b"b")), topic="")
+    now.responses[0].topic_id = other
+    asked = recorded(FetchRequest(), then)
+    left, right = as_far_as_told(asked, now, NAMES, {other: "t"})
+    assert isinstance(left, FetchResponse)
+    assert isinstance(right, FetchResponse)
+    assert offsets(left) == offsets(right) == [(0, 0)]
+
+
+def test_how_much_a_fetch_had_told() -> None:
+    data = batch(0, b"a")
+    assert told_bytes(fetched(PartitionData(0, records=data), PartitionData(1))) == len(data)
+    assert told_bytes(HeartbeatResponse()) == told_bytes(None) == 0
+
+
+def test_all_topics_are_compared_as_far_as_they_had_been_told() -> None:
+    def told(*names: str) -> MetadataResponse:
+        return MetadataResponse(topics=[MetadataResponseTopic(name=name) for name in names])
+
+    def right(request: MetadataRequest) -> Message:
+        return as_far_as_told(recorded(request, told("a")), told("a", "b"), {}, {})[1]
+
+    assert right(MetadataRequest(topics=None)) == told("a")
+    assert right(MetadataRequest(topics=[])) == told("a", "b")
