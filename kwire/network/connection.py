@@ -31,7 +31,7 @@ from kwire.network.outbox import Outbox
 from kwire.network.readiness import fire_due_before
 from kwire.network.replies import encode_reply, failed, unsupported_api_versions
 from kwire.network.timely import LOOKED_AT_BYTES, has_timely_request
-from kwire.routes import Binding, UnsupportedRequest, bind, handle_guarded
+from kwire.routes import Binding, Handled, UnsupportedRequest, bind, handle_guarded
 from kwire.shortcuts.registry import SHORTCUTS
 from kwire.shortcuts.shortcut import Exchange, Shortcut
 
@@ -60,8 +60,8 @@ one packet must not make the broker hold a thousand answers."""
 _FRAME_SIZE_BYTES_MIN = 14
 """Its size, API key, version, correlation id and the size of a client id."""
 
-
 LogIn = Callable[["Connection"], Awaitable[bool]]
+Outcome = Frame | Awaitable[Frame | None] | None
 
 
 class Connection:
@@ -391,7 +391,7 @@ class Connection:
 
     # -- requests
 
-    def _answer(self, frame: memoryview) -> Frame | Awaitable[Frame | None] | None:
+    def _answer(self, frame: memoryview) -> Outcome:
         """Decode one request and have it handled."""
         if len(frame) < 10:
             raise InvalidFrame(f"request of {len(frame)} bytes is shorter than its header")
@@ -406,8 +406,7 @@ class Connection:
                 return unsupported_api_versions(correlation_id)
             raise
         context = self.context
-        context.api_key = api_key
-        context.api_version = api_version
+        context.api_key, context.api_version = api_key, api_version
         if self.gate is not None:
             taken = self.gate.admit(context, frame)
             if taken is not None:
@@ -425,13 +424,9 @@ class Connection:
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
-    ) -> Frame | Awaitable[Frame | None] | None:
-        broker = self._broker
+    ) -> Outcome:
         try:
-            if broker.authorizer is None:
-                response = binding.handle(broker, request, self.context)
-            else:
-                response = handle_guarded(binding, broker, broker.authorizer, request, self.context)
+            response = self._handled(binding, request)
         except CloseConnection:
             raise
         except Exception:
@@ -450,6 +445,13 @@ class Connection:
             gate.parked(context)
         return self._wait(binding, correlation_id, response)
 
+    def _handled(self, binding: Binding, request: Message) -> Handled:
+        """Have it handled, as far as its sender may."""
+        broker = self._broker
+        if broker.authorizer is None:
+            return binding.handle(broker, request, self.context)
+        return handle_guarded(binding, broker, broker.authorizer, request, self.context)
+
     def _learn(self, api_key: int, exchange: Exchange[Any, Any]) -> None:
         shortcut = self._shortcuts.get(api_key)
         if shortcut is None:
@@ -460,9 +462,7 @@ class Connection:
         """What was asked before may be answered otherwise now: it goes the thorough way again."""
         self._shortcuts.clear()
 
-    def _told(
-        self, reply: Frame | None, throttle_ms: int = 0
-    ) -> Frame | Awaitable[Frame | None] | None:
+    def _told(self, reply: Frame | None, throttle_ms: int = 0) -> Outcome:
         if self.gate is not None:
             self.gate.answered(self.context, 0 if reply is None else reply.wire_size)
         if throttle_ms:

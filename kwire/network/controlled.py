@@ -21,16 +21,16 @@ from kwire.codecs.primitives import Frame, Message
 from kwire.context import CloseConnection
 from kwire.faults.machine import Asked
 from kwire.faults.rules import Ending
-from kwire.network.connection import Connection
+from kwire.network.connection import Connection, Outcome
 from kwire.network.quota_gate import rest
 from kwire.network.spoiling import fetch_parts, refusing
 from kwire.network.tls_connection import TlsConnection
-from kwire.network.watching import watching
+from kwire.network.watching import Watched, watch
 
 if TYPE_CHECKING:
     from kwire.control.service import Control
     from kwire.faults.machine import Decision
-    from kwire.routes import Binding
+    from kwire.routes import Binding, Handled
     from kwire.shortcuts.shortcut import Exchange
     from kwire.tracing.traces import Seen
 
@@ -52,7 +52,7 @@ class _Controlled(Connection):
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
-    ) -> Frame | Awaitable[Frame | None] | None:
+    ) -> Outcome:
         faults, traces = self.control.faults, self.control.traces
         if self.control.versions:
             binding = self.control.versions.bound(binding)
@@ -64,7 +64,7 @@ class _Controlled(Connection):
         )
         decision = faults.decide(asked)
         if decision is None:
-            watched = binding if seen is None else watching(binding, seen)
+            watched = binding if seen is None else Watched.over(binding, seen)
             return super()._handle(watched, correlation_id, request, frame)
         log.info(
             "fault %d befalls API key %d of %s (client id %r)",
@@ -76,6 +76,10 @@ class _Controlled(Connection):
         handle = partial(super()._handle, correlation_id=correlation_id, frame=frame)
         befallen = self._befall(decision, binding, request, handle, seen)
         return befallen if seen is None else _told(seen, decision, befallen)
+
+    def _handled(self, binding: Binding, request: Message) -> Handled:
+        serve = partial(super()._handled, binding, request)
+        return watch(binding.seen, serve) if isinstance(binding, Watched) else serve()
 
     def _asked(self, binding: Binding, request: Message) -> Asked:
         return Asked(
@@ -92,7 +96,7 @@ class _Controlled(Connection):
         decision: Decision,
         binding: Binding,
         request: Message,
-        handle: partial[Frame | Awaitable[Frame | None] | None],
+        handle: partial[Outcome],
         seen: Seen | None,
     ) -> Frame | None:
         action = decision.action
@@ -104,7 +108,7 @@ class _Controlled(Connection):
                 return await self._end_by(decision, None)
         spoiled = self._spoiled(decision, binding)
         if seen is not None:
-            spoiled = watching(spoiled, seen)
+            spoiled = Watched.over(spoiled, seen)
         reply = handle(binding=spoiled, request=request)
         if isinstance(reply, Awaitable):
             reply = await reply

@@ -6,12 +6,11 @@ rule holds it back, and no quota counts it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from kwire.codecs.primitives import Frame, Message
+from kwire.codecs.primitives import Message
 from kwire.context import CloseConnection, Context
-from kwire.network.connection import Connection
+from kwire.network.connection import Connection, Outcome
 from kwire.network.replies import encode_reply, failed
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class OwnConnection(Connection):
 
     def _handle(
         self, binding: Binding, correlation_id: int, request: Message, frame: memoryview
-    ) -> Frame | Awaitable[Frame | None] | None:
+    ) -> Outcome:
         """As others' requests, but without a guard before the handler."""
         try:
             response = binding.handle(self._broker, request, self.context)

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer, TopicCollection
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kwire.testing import Kafka
 
@@ -48,6 +56,31 @@ def test_requests_with_their_answers(kafka: Kafka, unique: str, tmp_path: Path) 
     assert seen.save(tmp_path / "trace.jsonl") == len(seen.events)
     lines = (tmp_path / "trace.jsonl").read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [e["number"] for e in seen.events]
+
+
+def test_a_refusal_is_seen_as_its_sender_gets_it(unique: str) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Kafka(settings=settings) as guarded:
+        denied, open_ = (guarded.create_topic(f"{unique}-{each}").name for each in "ab")
+        admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+        who = ("User:ANONYMOUS", "*", AclOperation.ALL, AclPermissionType.DENY)
+        acl = AclBinding(ResourceType.TOPIC, denied, ResourcePatternType.LITERAL, *who)
+        admin.create_acls([acl])[acl].result(60)
+        with guarded.trace(api="Metadata") as seen:
+            for topic in (denied, open_):
+                admin.list_topics(topic, timeout=60)
+            with pytest.raises(KafkaException, match="authorization"):
+                admin.describe_topics(TopicCollection([denied]))[denied].result(60)
+    told = {
+        topic["name"]: topic["errorCode"]
+        for event in seen.events
+        for topic in event["response"]["topics"]
+    }
+    assert told[denied] == "TOPIC_AUTHORIZATION_FAILED"
+    assert told[open_] == "NONE"
 
 
 def test_what_befell_a_request_is_told_with_it(kafka: Kafka, unique: str) -> None:
