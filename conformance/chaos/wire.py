@@ -62,6 +62,7 @@ class Found(NamedTuple):
     """A record as the log has it.
 
     `kind` is "plain", "transactional", or for control records "commit", "abort" or "control".
+    `epoch` is its producer's, `sequence` that of its batch's first record.
     """
 
     offset: int
@@ -69,6 +70,8 @@ class Found(NamedTuple):
     producer_id: int
     key: bytes | None
     value: bytes
+    epoch: int = -1
+    sequence: int = -1
 
 
 def _kind(header: BatchHeader, record: Record) -> str:
@@ -199,7 +202,10 @@ class Link:
                 for record in records(data, at):
                     if position <= record.offset < end:
                         kind, value = _kind(header, record), record.value or b""
-                        yield Found(record.offset, kind, header.producer_id, record.key, value)
+                        producer = header.producer_epoch, header.base_sequence
+                        yield Found(
+                            record.offset, kind, header.producer_id, record.key, value, *producer
+                        )
                 position = header.last_offset + 1
 
     def _fetch(self, topic: str, partition: int, offset: int) -> bytes:
