@@ -24,9 +24,11 @@ class PlainBatches:
 
     __slots__ = ("_after_max_ms", "_before_max_ms", "_bytes_max", "_keeps_codecs", "_own_bytes_max")
 
+    _before_max_ms: int
+    _after_max_ms: int
+    _keeps_codecs: bool
+
     def __init__(self) -> None:
-        self._before_max_ms = self._after_max_ms = 0
-        self._keeps_codecs = False
         self.close()
 
     def configure(self, config: LogConfig) -> None:

@@ -157,7 +157,7 @@ class Round:
 
     def _task(self, end_offset: int) -> CleaningTask:
         log, part, config = self.log, self._part, self.log.config
-        sources = log.segments.between(0, part.upper_bound)
+        sources = [s for s in log.segments if s.base_offset < part.upper_bound]
         self._check_indexes(sources)
         return CleaningTask(
             str(log.dir),

@@ -56,7 +56,7 @@ class Swap:
         """
         log = self.log
         log.cancel_swap = None
-        segment = self._segment(now_ms)
+        segment = self._segment()
         for source in self.sources:
             paths = source.paths()
             if source.base_offset != segment.base_offset:
@@ -84,7 +84,7 @@ class Swap:
         except OSError as error:
             self.log.storage.failed(error)
 
-    def _segment(self, now_ms: int) -> Segment:
+    def _segment(self) -> Segment:
         log, cleaned = self.log, self.cleaned
         segment = Segment(
             log.dir,
@@ -92,9 +92,7 @@ class Swap:
             log.storage.files,
             log.storage.open_files,
             size_bytes=cleaned.size_bytes,
-            created_ms=now_ms,
             index_interval_bytes=log.config.index_interval_bytes,
-            index_bytes_max=log.config.segment_index_bytes,
             has_txn_index=any(names.TXN_INDEX in name for name in cleaned.files),
         )
         segment.set_max_timestamp(cleaned.max_timestamp, cleaned.max_timestamp_offset)

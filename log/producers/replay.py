@@ -24,20 +24,21 @@ def rebuild(
     end_offset: int,
     now_ms: int,
 ) -> None:
-    """The state just before `end_offset`: the newest snapshot, then the batches behind it."""
+    """The state just before `end_offset`: the newest snapshot, then the batches behind it.
+
+    That is where the log ends, or a segment begins.
+    """
     snapshots.remove_outside(log_start_offset, end_offset)
     snapshots.load_latest(producers, log_start_offset, now_ms)
     for segment in segments.between(producers.end_offset, end_offset):
-        _replay_segment(producers, segment, end_offset)
+        _replay_segment(producers, segment)
     producers.end_offset = end_offset
     snapshots.take(producers)
 
 
-def _replay_segment(producers: ProducerState, segment: Segment, end_offset: int) -> None:
+def _replay_segment(producers: ProducerState, segment: Segment) -> None:
     position = segment.floor_position(producers.end_offset)
     for at, header in segment.headers(position):
-        if header.base_offset >= end_offset:
-            return
         if header.last_offset >= producers.end_offset:
             note(producers, segment, at, header)
 

@@ -28,8 +28,8 @@ from kwire.log.error import CorruptFile
 from kwire.log.producers.entry import ProducerEntry, WrittenBatch
 
 VERSION = 1
-_HEADER = Struct(">hIi")
-_CRC_END = 6
+_HEADER = Struct(">hI")
+_COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
 
 
@@ -47,25 +47,25 @@ def encode(entries: Iterable[ProducerEntry]) -> bytes:
         )
         for entry in sorted(entries, key=lambda entry: entry.producer_id)
     ]
-    data = bytearray(_HEADER.size)
-    data += b"".join(packed)
-    _HEADER.pack_into(data, 0, VERSION, 0, len(packed))
-    _HEADER.pack_into(data, 0, VERSION, crc32c.crc32c(data[_CRC_END:]), len(packed))
-    return bytes(data)
+    body = _COUNT.pack(len(packed)) + b"".join(packed)
+    return _HEADER.pack(VERSION, crc32c.crc32c(body)) + body
 
 
 def decode(data: bytes) -> list[ProducerEntry]:
     """CorruptFile unless every byte is as it was written."""
-    if len(data) < _HEADER.size:
+    if len(data) < _HEADER.size + _COUNT.size:
         raise CorruptFile("a producer snapshot is cut short")
-    version, crc, count = _HEADER.unpack_from(data)
+    version, crc = _HEADER.unpack_from(data)
     if version != VERSION:
         raise CorruptFile(f"unknown producer snapshot version {version}")
-    if crc32c.crc32c(data[_CRC_END:]) != crc:
+    body = data[_HEADER.size :]
+    if crc32c.crc32c(body) != crc:
         raise CorruptFile("a producer snapshot's CRC does not hold")
-    if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
-        raise CorruptFile(f"a producer snapshot of {count} entries has {len(data)} bytes")
-    return [_entry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
+    entries = body[_COUNT.size :]
+    count: int = _COUNT.unpack_from(body)[0]
+    if len(entries) != count * _ENTRY.size:
+        raise CorruptFile(f"a producer snapshot of {count} entries has {len(entries)} bytes")
+    return [_entry(*fields) for fields in _ENTRY.iter_unpack(entries)]
 
 
 def _entry(

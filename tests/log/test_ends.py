@@ -167,6 +167,7 @@ class TestTruncation:
     ) -> None:
         assert truncate_to(log, offset, NOW_MS)
         assert log.log_end_offset == offset
+        assert bases(log) == [base for base in (0, 4, 8, 12) if base <= offset]
         assert [record.offset for record in read_all(log)] == list(range(offset))
         assert [start for _, start in log.epochs.entries] == [s for s in (0, 5, 10) if s < offset]
         again = open_log()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.codecs.batches import (
+    BatchHeader,
     Compression,
     ControlType,
     Record,
@@ -28,6 +29,7 @@ from kwire.log import (
     max_timestamp_offset,
     truncate_fully,
 )
+from tests.log.compaction.legacy_messages import message, wrapped
 from tests.log.configs import log_config
 from tests.log.conftest import NOW_MS, MakeBatch, OpenLog, ReadAll
 
@@ -221,3 +223,24 @@ def test_where_the_start_lies_before_the_end_nothing_is_thrown_away(
         append_as_follower(log, sent(make_batch, (3, 7)), leader_epoch=0, now_ms=NOW_MS)
     assert refused.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
     assert (log.log_start_offset, log.log_end_offset) == (5, 6)
+
+
+@pytest.mark.parametrize(("last", "codec"), [(5, 0), (7, 1), (4, 0), (4, 1)])
+def test_messages_of_old_formats_go_by_their_last_offset(
+    open_log: OpenLog, last: int, codec: int
+) -> None:
+    """A wrapper begins no one knows where: what it holds may be thought to reach back."""
+    log = open_log()
+    truncate_fully(log, 5, NOW_MS)
+    kept = [Record(offset, NOW_MS, b"k", b"v") for offset in range(last - 3 * codec, last + 1)]
+    header = BatchHeader(0, 0, -1, 1, 0, codec, 0, -1, -1, -1, -1, -1, -1)
+    data = wrapped(header, kept) if codec else message(last, 1, 0, NOW_MS, b"k", b"v")
+    if last < 5:
+        with pytest.raises(LogError) as refused:
+            append_as_follower(log, bytearray(data), leader_epoch=0, now_ms=NOW_MS)
+        assert refused.value.error is ErrorCode.OFFSET_OUT_OF_RANGE
+        return
+    append_as_follower(log, bytearray(data), leader_epoch=0, now_ms=NOW_MS)
+    for each in (log, open_log(log_start_offset=5)):
+        assert (each.log_start_offset, each.log_end_offset) == (5, last + 1)
+        assert [segment.base_offset for segment in each.segments] == [5]

@@ -73,6 +73,17 @@ def test_a_reopened_segment_keeps_its_age(open_log: OpenLog, append: Append) -> 
     assert bases(log) == [0, 1]
 
 
+def test_a_reopened_segment_without_timestamps_is_as_old_as_its_opening(
+    open_log: OpenLog, append: Append
+) -> None:
+    config = log_config(segment_ms=AGE_MS)
+    append(open_log(config), timestamp=-1)
+    for clean in (True, False):
+        again = open_log(config, clean=clean, now_ms=NOW_MS + AGE_MS)
+        assert not again.rolling.roll_if_due(1, NOW_MS + 2 * AGE_MS)
+    assert again.rolling.roll_if_due(1, NOW_MS + 2 * AGE_MS + 1)
+
+
 def test_by_a_full_index(open_log: OpenLog, append: Append) -> None:
     log = open_log(log_config(segment_index_bytes=24, index_interval_bytes=1))
     for stamp in range(9):

@@ -5,17 +5,22 @@ Whatever is read at a time, however many keys fit into memory, wherever the dirt
 
 from __future__ import annotations
 
+import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kwire.codecs.batches import Compression, iter_batches, records
+from kwire.codecs.batches import BatchHeader, Compression, iter_batches, records
 from kwire.log import Log, aborted_transactions
 from kwire.log.compaction.rewrite import clean
 from kwire.log.compaction.task import CleaningTask, GroupCleaned, PassDone
 from kwire.log.directory.files import Files
+from kwire.log.index.offset_index import OffsetIndex
+from kwire.log.index.time_index import TimeIndex
+from tests.descriptors import path_of
 from tests.log.compaction.history import (
     CONFIG,
     NOW_MS,
@@ -117,6 +122,54 @@ def fitting(task: CleaningTask) -> list[list[int]]:
     return groups
 
 
+class Durable(Files):
+    """Notes the names of the files that were fsynced."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def fsync(self, fd: int) -> None:  # type: ignore[override]  # a plain function there
+        self.names.add(Path(path_of(fd)).name)
+
+
+def indexed(group: GroupCleaned, folder: Path) -> Iterator[Path]:
+    """The offset index and the time index of a group."""
+    for suffix in (".index", ".timeindex"):
+        yield folder / f"{group.sources[0]:020}{suffix}.cleaned"
+
+
+def check_indexes(group: GroupCleaned, folder: Path, interval_bytes: int) -> None:
+    """An entry for the first batch behind each interval, with the largest timestamp by then."""
+    data = (folder / group.files[0]).read_bytes()
+    offsets: list[tuple[int, int]] = []
+    times: list[tuple[int, int]] = []
+    largest, since = (-1, group.sources[0]), 0
+
+    def note() -> None:
+        if largest[0] > (times[-1] if times else (-1, -1))[0]:
+            times.append(largest)
+
+    for at, header in iter_batches(data):
+        largest = later(largest, header)
+        if since > interval_bytes:
+            offsets.append((header.last_offset, at))
+            note()
+            since = 0
+        since += header.size_bytes
+    assert (group.max_timestamp, group.max_timestamp_offset) == largest
+    note()
+    paths = list(indexed(group, folder))
+    found = OffsetIndex(paths[0], group.sources[0], Files())
+    assert [found.at(number) for number in range(found.count)] == offsets
+    time_index = TimeIndex(paths[1], group.sources[0], Files())
+    assert [time_index.at(number) for number in range(time_index.count)] == times
+
+
+def later(largest: tuple[int, int], header: BatchHeader) -> tuple[int, int]:
+    is_later = header.max_timestamp > largest[0]
+    return (header.max_timestamp, header.last_offset) if is_later else largest
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_what_a_pass_leaves(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -133,13 +186,23 @@ def test_what_a_pass_leaves(tmp_path: Path, seed: int) -> None:
         read_bytes=chance.choice([1, 61, 100, 300, 1 << 20]),
         segment_bytes=chance.choice([500, 1200, 10**6]),
         segment_index_bytes=chance.choice([24, 60, 10**6]),
+        index_interval_bytes=chance.choice([0, 100, 250, 4096]),
     )
     wanted, groups_wanted = expected(log, task), fitting(task)
-    *answers, done = clean(task, Files())
+    changed_ns = {base: 10**18 + chance.randrange(10**9) for base, _ in task.segments}
+    for base, at_ns in changed_ns.items():
+        os.utime(log.dir / f"{base:020}.log", ns=(at_ns, at_ns))
+    disk = Durable()
+    *answers, done = clean(task, disk)
     assert isinstance(done, PassDone)
     groups = [answer for answer in answers if isinstance(answer, GroupCleaned)]
     assert [group.sources for group in groups] == groups_wanted
     assert rewritten(task, groups) == wanted
+    for group in groups:
+        check_indexes(group, log.dir, task.index_interval_bytes)
+        filled = {name for name in group.files if (log.dir / name).stat().st_size}
+        assert filled <= disk.names, "all of it is durable"
+        assert (log.dir / group.files[0]).stat().st_mtime_ns == changed_ns[group.sources[-1]]
     dirty = {key for offset, key in wanted if offset >= task.first_dirty}
     assert (done.first_offset, done.keys) == (task.first_dirty, len(dirty))
     assert done.bytes_written == sum(group.size_bytes for group in groups)

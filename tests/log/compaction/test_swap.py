@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -230,11 +231,26 @@ def test_retention_cancels_a_swap(filled: Path) -> None:
     assert not list(filled.glob("*.swap"))
 
 
+@pytest.mark.parametrize("delay_ms", [0, 1000])
+def test_what_was_replaced_goes_in_its_time(filled: Path, delay_ms: int) -> None:
+    log = open_log(filled)
+    log.update_config(replace(CONFIG, file_delete_delay_ms=delay_ms))
+    swap, _ = prepare(log)
+    bases = [segment.base_offset for segment in swap.sources]
+    swap_in(swap)
+    assert {removal.due_ms for removal in log.storage.removals} == {NOW_MS + delay_ms}
+    gone = {path.name for removal in log.storage.removals for path in removal.paths}
+    assert {f"{base:020d}.log.deleted" for base in bases} <= gone
+    assert gone == {path.name for path in filled.glob("*.deleted")}
+
+
 def test_only_snapshots_of_segments_that_are_there_are_kept(filled: Path) -> None:
     log = open_log(filled)
     bases = {segment.base_offset for segment in log.segments}
+    before = set(log.snapshots.offsets)
     swap, _ = prepare(log)
     swap_in(swap)
     gone = bases - {segment.base_offset for segment in log.segments}
     assert gone
     assert not gone & log.snapshots.offsets
+    assert log.snapshots.offsets == before - gone

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kwire.codecs.batches import Record, build
+from kwire.codecs.batches import (
+    ControlType,
+    Record,
+    build,
+    control_batch,
+    iter_batches,
+    records,
+)
 from kwire.log import LogManager, Origin, append_as_follower
 from kwire.log.compaction.rewrite import clean as rewritten
 from kwire.log.compaction.task import GroupCleaned
 from kwire.log.compaction.worker_process import InThread
 from kwire.log.directory.files import Files
 from tests.log.compaction.history import open_log, task_for
+from tests.log.compaction.legacy_messages import message
 from tests.log.compaction.test_cleaner import CONFIG, NOW_MS, clean, contents, fill
 
 
@@ -96,3 +105,75 @@ def test_segments_are_joined_as_far_as_an_index_reaches(
     task = replace(task, segments=[(base, sizes[base]) for base in sizes if base >= bases[0]])
     answers = rewritten(task, Files())
     assert [each.sources for each in answers if isinstance(each, GroupCleaned)] == groups
+
+
+@pytest.mark.parametrize("first_dirty", range(5))
+@pytest.mark.parametrize("retention_ms", [0, 1, 2])
+def test_which_deletions_of_old_formats_go(
+    tmp_path: Path, first_dirty: int, retention_ms: int
+) -> None:
+    """They know no time of their own: what counts is when the files were last changed, against the
+    last segment that has been cleaned before."""
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    changed_ms = [1_000, 1_003, 1_001, 1_002]
+    for base, at_ms in enumerate(changed_ms):
+        path = folder / f"{base:020d}.log"
+        path.write_bytes(message(base, 1, 0, NOW_MS, b"%d" % base, None))
+        open_log(folder, CONFIG)  # which gives it indexes
+        os.utime(path, ns=(at_ms * 10**6, at_ms * 10**6))
+    log = open_log(folder, CONFIG)
+    log.roll(NOW_MS)
+    task = replace(
+        task_for(log, first_dirty=first_dirty, now_ms=NOW_MS),
+        delete_retention_ms=retention_ms,
+        segment_bytes=10**6,
+    )
+    for base, at_ms in enumerate(changed_ms):
+        os.utime(folder / f"{base:020d}.log", ns=(at_ms * 10**6, at_ms * 10**6))
+    before_ms = changed_ms[first_dirty - 1] - retention_ms if first_dirty else 0
+    wanted = [base for base, at_ms in enumerate(changed_ms) if at_ms > before_ms]
+    (group, _) = rewritten(task, Files())
+    assert isinstance(group, GroupCleaned)
+    data = (folder / group.files[0]).read_bytes()
+    assert [each.offset for at, _ in iter_batches(data) for each in records(data, at)] == wanted
+
+
+def test_transactions_that_end_in_different_segments(tmp_path: Path) -> None:
+    """What was aborted in the first is named by the indexes of the second and the third."""
+    log = open_log(tmp_path / "t-0", CONFIG)
+    log.producers.verify_transactions = False
+
+    def send(name: int, key: bytes) -> None:
+        entry = log.producers.entries.get(name)
+        batch = build(
+            [Record(0, NOW_MS, key, b"v")],
+            producer_id=name,
+            producer_epoch=0,
+            base_sequence=entry.next_sequence if entry else 0,
+            transactional=name >= 0,
+        )
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+
+    for name in (0, 1, 2):
+        send(name, b"a%d" % name)
+    for name in (1, 0):
+        log.roll(NOW_MS)
+        send(2, b"b%d" % name)
+        marker = control_batch(
+            ControlType.ABORT, 0, producer_id=name, producer_epoch=0, timestamp=NOW_MS
+        )
+        log.append(marker, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR)
+    log.roll(NOW_MS)
+    log.close()
+    task = replace(task_for(log, now_ms=NOW_MS), segment_bytes=10**6)
+    (group, _) = rewritten(task, Files())
+    assert isinstance(group, GroupCleaned)
+    data = (log.dir / group.files[0]).read_bytes()
+    kept = [
+        each.key
+        for at, header in iter_batches(data)
+        if not header.is_control
+        for each in records(data, at)
+    ]
+    assert kept == [b"a2", b"b1", b"b0"]

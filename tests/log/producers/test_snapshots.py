@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from pathlib import Path
 
+import crc32c
 import pytest
 
 from kwire.log.directory.files import Files
+from kwire.log.error import CorruptFile
+from kwire.log.producers import snapshot
 from kwire.log.producers.entry import ProducerEntry, WrittenBatch
 from kwire.log.producers.snapshots import Snapshots
 from kwire.log.producers.state import ProducerState
@@ -96,3 +100,32 @@ def test_the_newest_that_can_be_read(
     assert there(tmp_path) == left, "it is there, or it would say nothing"
     again.take(state(begins + 1))
     assert there(tmp_path) == left | {begins + 1}
+
+
+def test_entries_are_read_as_they_were_written() -> None:
+    """Whatever is 0 in them, or not there; in the order of their producers."""
+    made = []
+    for number, (last_offset, txn, least) in enumerate(
+        itertools.product((None, 0, 1, 2**40), (-1, 0, 7), (0, 1))
+    ):
+        batch = WrittenBatch(least, last_offset or 0, least, NOW_MS)
+        kept = None if last_offset is None else [batch]
+        made.append(ProducerEntry(number, least, least - 1, NOW_MS, txn, kept))
+    found = snapshot.decode(snapshot.encode(reversed(made)))
+    names = ("producer_id", "epoch", "coordinator_epoch", "last_timestamp", "txn_first_offset",
+             "batches", "next_sequence")  # fmt: skip
+    assert [[getattr(each, name) for name in names] for each in found] == [
+        [getattr(each, name) for name in names] for each in made
+    ]
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 2, 3])
+def test_a_count_that_is_not_that_of_the_entries(count: int) -> None:
+    entry = struct.pack(">qhiqiqiq", 5, 0, 3, 9, 0, NOW_MS, 0, -7)
+    body = struct.pack(">i", count) + 2 * entry
+    data = struct.pack(">hI", 1, crc32c.crc32c(body)) + body
+    if count == 2:
+        assert [each.txn_first_offset for each in snapshot.decode(data)] == [-1, -1]
+        return
+    with pytest.raises(CorruptFile):
+        snapshot.decode(data)

@@ -319,6 +319,46 @@ def test_a_finished_compaction_replaces_just_what_was_put_into_it(
     assert read_all(log) == before
 
 
+def test_a_finished_compaction_leaves_no_transaction_index_behind(
+    killed: Path, open_log: OpenLog
+) -> None:
+    """Of the segments that it replaced, be it the first one, whose name it takes."""
+    open_log(SMALL).close()
+    (only,) = killed.glob("*.txnindex")
+    old = killed / "00000000000000000000.txnindex"
+    only.rename(old)
+    data = (killed / "00000000000000000000.log").read_bytes()
+    (killed / "00000000000000000000.log.swap").write_bytes(data)
+    log = open_log(SMALL)
+    assert not log.segments.first.txn_index.entries
+    assert not old.exists()
+    assert log.log_end_offset == 22
+
+
+def test_what_is_not_of_a_segment_is_left_alone(killed: Path, open_log: OpenLog) -> None:
+    """Whatever it is called, and however its name is sorted."""
+    strange = ["!first", "00000000000000000007", "notes.log", "~last", "x.swap.txt"]
+    for name in strange:
+        (killed / name).write_text("mine")
+    log = open_log(SMALL)
+    assert [segment.base_offset for segment in log.segments] == [0, 7, 15]
+    assert {name: (killed / name).read_text() for name in strange} == dict.fromkeys(strange, "mine")
+
+
+def test_who_wrote_only_what_was_deleted_is_not_known_after_a_scan(
+    open_log: OpenLog, append: Append, log_dir: Path
+) -> None:
+    """As after a stop: where no snapshot tells of it the log begins at its start."""
+    log = open_log()
+    for name in (5, 6):
+        append(log, producer_id=name, producer_epoch=0, base_sequence=0)
+    for clean in (True, False):
+        for path in log_dir.glob("*.snapshot"):
+            path.unlink()
+        again = open_log(clean=clean, log_start_offset=1)
+        assert list(again.producers.entries) == ([] if clean else [6])
+
+
 def test_an_unfinished_split_is_undone(killed: Path, open_log: OpenLog) -> None:
     """A `.swap` at or behind the first `.cleaned` belongs to what had not finished (KAFKA-6264)."""
     (killed / "00000000000000000007.log.swap").write_bytes(b"")
