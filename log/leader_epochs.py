@@ -93,18 +93,17 @@ class LeaderEpochCache:
             self.epochs, self._offsets, self.latest_epoch = before
             raise
 
-    def add(self, epoch: int, start_offset: int) -> bool:
-        """As `assign`, but not written yet; False if nothing changed."""
+    def add(self, epoch: int, start_offset: int) -> None:
+        """As `assign`, but not written yet."""
         epochs, offsets = self.epochs, self._offsets
         if epochs and epoch == epochs[-1] and start_offset >= offsets[-1]:
-            return False
+            return
         while epochs and (epochs[-1] >= epoch or offsets[-1] >= start_offset):
             epochs.pop()
             offsets.pop()
         epochs.append(epoch)
         offsets.append(start_offset)
         self.latest_epoch = epoch
-        return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest epoch <= `epoch`, offset where it ended); (-1, -1) when that is not known."""

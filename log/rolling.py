@@ -22,6 +22,7 @@ class Rolling:
     __slots__ = ("_config", "_producers", "_roll_ms", "_segments", "_snapshots", "_storage")
 
     _config: LogConfig
+    _roll_ms: int
 
     def __init__(
         self, storage: Storage, segments: Segments, producers: ProducerState, snapshots: Snapshots
@@ -30,7 +31,6 @@ class Rolling:
         self._segments = segments
         self._producers = producers
         self._snapshots = snapshots
-        self._roll_ms = 0
 
     def configure(self, config: LogConfig) -> None:
         """Take over altered topic configs."""

@@ -73,10 +73,9 @@ class Segment:
         files: Files,
         open_files: OpenFiles,
         *,
+        config: LogConfig,
+        created_ms: int,
         size_bytes: int = 0,
-        created_ms: int = 0,
-        index_interval_bytes: int = 4096,
-        index_bytes_max: int = 10_485_760,
         has_txn_index: bool = False,
     ) -> None:
         self.dir = directory
@@ -85,8 +84,8 @@ class Segment:
         self.open_files = open_files
         self.size_bytes = size_bytes
         self.created_ms = created_ms
-        self.index_interval_bytes = index_interval_bytes
-        self.index_bytes_max = index_bytes_max
+        self.index_interval_bytes = config.index_interval_bytes
+        self.index_bytes_max = config.segment_index_bytes
         self.indexes_full = False
         self.file: OpenFile | None = None
         self.recently_used = True
@@ -116,15 +115,7 @@ class Segment:
         `preallocate` gives the .log file its full size at once.  That is a hole in the file, as
         Apache Kafka 4.3.1 makes it on Linux: no room is taken on the disk.
         """
-        segment = cls(
-            directory,
-            base_offset,
-            files,
-            open_files,
-            created_ms=now_ms,
-            index_interval_bytes=config.index_interval_bytes,
-            index_bytes_max=config.segment_index_bytes,
-        )
+        segment = cls(directory, base_offset, files, open_files, config=config, created_ms=now_ms)
         files.remove(segment._path(names.TXN_INDEX))
         segment.offset_index.create()
         segment.time_index.create()

@@ -56,7 +56,7 @@ class Swap:
         """
         log = self.log
         log.cancel_swap = None
-        segment = self._segment()
+        segment = self._segment(now_ms)
         for source in self.sources:
             paths = source.paths()
             if source.base_offset != segment.base_offset:
@@ -84,15 +84,16 @@ class Swap:
         except OSError as error:
             self.log.storage.failed(error)
 
-    def _segment(self) -> Segment:
+    def _segment(self, now_ms: int) -> Segment:
         log, cleaned = self.log, self.cleaned
         segment = Segment(
             log.dir,
             cleaned.sources[0],
             log.storage.files,
             log.storage.open_files,
+            config=log.config,
+            created_ms=now_ms,
             size_bytes=cleaned.size_bytes,
-            index_interval_bytes=log.config.index_interval_bytes,
             has_txn_index=any(names.TXN_INDEX in name for name in cleaned.files),
         )
         segment.set_max_timestamp(cleaned.max_timestamp, cleaned.max_timestamp_offset)

@@ -45,8 +45,8 @@ def settle(
     node_id: int,
     new_cluster_id: str,
     *,
-    remembered: str | None = None,
-    zookeeper: bool = False,
+    remembered: str | None,
+    zookeeper: bool,
 ) -> str:
     """Check `meta.properties` of all directories, or write it; gives the cluster id.
 

@@ -7,7 +7,7 @@ Apache Kafka 4 (and 3.9 with KRaft) writes version 1, Apache Kafka 3.9 with ZooK
     cluster.id=AAAAAAAAQACEAgAAAAAAAA           cluster.id=…
     directory.id=ZFL20n1uLxPHnVaA9v9t3w         (absent)
 
-It is a Java properties file: comment lines start with # or !.
+It is a Java properties file: comment lines start with # or !, as no key that is asked for does.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ def read(files: Files, directory: Path) -> MetaProperties | None:
         return None
     fields: dict[str, str] = {}
     for line in text.splitlines():
-        if not line.lstrip().startswith(("#", "!")):
-            key, _, value = line.partition("=")
-            fields[key.strip()] = value.strip()
+        key, _, value = line.partition("=")
+        fields[key.strip()] = value.strip()
     try:
         return _understood(fields)
     except ValueError as error:

@@ -357,10 +357,10 @@ class ProducerState:
     def has_late_txn(self, now_ms: int, transaction_max_timeout_ms: int) -> bool:
         """Whether the oldest open transaction has been silent for longer than any may last."""
         producer_id = next(iter(self.ongoing.values()), None)
-        if producer_id is None or (entry := self.entries.get(producer_id)) is None:
+        if producer_id is None:
             return False
         limit = transaction_max_timeout_ms + LATE_TXN_BUFFER_MS
-        return 0 < entry.last_timestamp < now_ms - limit
+        return 0 < self.entries[producer_id].last_timestamp < now_ms - limit
 
     # Starting over
 

@@ -243,10 +243,9 @@ class _Loader:
             base_offset,
             self.files,
             self.settings.open_files,
-            size_bytes=found.st_size,
+            config=self.config,
             created_ms=self.now_ms,
-            index_interval_bytes=self.config.index_interval_bytes,
-            index_bytes_max=self.config.segment_index_bytes,
+            size_bytes=found.st_size,
             has_txn_index=stem + names.TXN_INDEX in listed,
         )
         if any(stem + suffix not in listed for suffix in (names.OFFSET_INDEX, names.TIME_INDEX)):

@@ -47,12 +47,13 @@ def test_an_empty_segment_is_not_followed_by_another(
     assert bases(open_log()) == [0, 1]
 
 
-def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append) -> None:
+@pytest.mark.parametrize("first", [0, 1, NOW_MS])
+def test_by_the_timestamps_of_the_records(open_log: OpenLog, append: Append, first: int) -> None:
     log = open_log(log_config(segment_ms=AGE_MS))
-    append(log, timestamp=NOW_MS)
-    append(log, timestamp=NOW_MS + AGE_MS)
-    append(log, timestamp=NOW_MS + AGE_MS + 1)
-    append(log, timestamp=NOW_MS)
+    append(log, timestamp=first)
+    append(log, timestamp=first + AGE_MS)
+    append(log, timestamp=first + AGE_MS + 1)
+    append(log, timestamp=first)
     assert bases(log) == [0, 2]
 
 

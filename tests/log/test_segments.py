@@ -13,7 +13,7 @@ from kwire.log.directory.files import Files
 from kwire.log.reading.region import OpenFiles
 from kwire.log.segment import Segment
 from kwire.log.segments import Segments
-from tests.log.configs import log_config
+from tests.log.configs import DEFAULTS, log_config
 from tests.log.conftest import NOW_MS
 
 if TYPE_CHECKING:
@@ -46,8 +46,15 @@ def test_what_is_there(seed: int) -> None:
     chance = random.Random(seed)
 
     def made(base: int) -> Segment:
-        size = chance.randrange(100)
-        return Segment(Path("never-written"), base, Files(), OpenFiles(), size_bytes=size)
+        return Segment(
+            Path("never-written"),
+            base,
+            Files(),
+            OpenFiles(),
+            config=DEFAULTS,
+            created_ms=NOW_MS,
+            size_bytes=chance.randrange(100),
+        )
 
     known = {base: made(base) for base in chance.sample(range(20), seed)}
     segments = Segments(chance.sample(list(known.values()), len(known)))

@@ -307,6 +307,17 @@ def test_a_largest_timestamp_below_none_is_told_as_none(log_at_9: Log) -> None:
     assert (header.base_timestamp, header.max_timestamp) == (-5, -1)
 
 
+@pytest.mark.parametrize("size", range(62))
+def test_what_is_too_short_to_be_a_batch(size: int, log_at_9: Log) -> None:
+    """A length is looked at as soon as it is there."""
+    for data, corrupt_from in ((bytes(size), 12), (bytes(plain()[:size]), 62)):
+        with pytest.raises(LogError) as refused:
+            log_at_9.append(bytearray(data), leader_epoch=0, now_ms=NOW_MS)
+        is_corrupt = size >= corrupt_from
+        wanted = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
+        assert refused.value.error is wanted
+
+
 def test_an_error_says_what_is_wrong_where_it_is_logged() -> None:
     """For clients some have a sentence of their own, which says it as well."""
     assert "12 bytes" in str(LogError(ErrorCode.CORRUPT_MESSAGE, "12 bytes"))

@@ -40,9 +40,9 @@ def plainly(found: Iterable[Record]) -> list[Plain]:
 def drawn(chance: random.Random) -> bytes:
     """Numbered one by one, or with gaps, as an earlier cleaning left it."""
     span = chance.randint(1, 9)
-    offsets = range(BASE, BASE + span)
+    offsets = list(range(BASE, BASE + span))
     if chance.random() < 0.6:
-        offsets = sorted(chance.sample(offsets, chance.randint(1, span)))  # type: ignore[assignment]
+        offsets = sorted(chance.sample(offsets, chance.randint(1, span)))
     nulls = chance.choice([0, 0, 0.3])
     made = [
         Record(
@@ -168,7 +168,7 @@ def test_what_is_kept_empty(
                 assert bool(left) == stays
                 if left:
                     found = read_header(left)
-                    assert found.records_count == 0
+                    assert (found.records_count, found.base_timestamp) == (0, -1)
                     same = ("base_offset", "last_offset_delta", "producer_id", "producer_epoch")
                     for name in (*same, "base_sequence", "is_control"):
                         assert getattr(found, name) == getattr(header, name)
@@ -197,16 +197,27 @@ def test_records_that_do_not_fill_their_batch() -> None:
     data = bytes(build([Record(at, 0, b"key", b"value") for at in range(3)]))
     header = read_header(data)
     for size in range(HEADER_SIZE, len(data)):
-        for read in (entries, lambda *args: scan_keys(*args[:3], header)):
-            with pytest.raises(CorruptBatch):
-                read(data[:size], HEADER_SIZE, size, 3)
+        with pytest.raises(CorruptBatch):
+            entries(data[:size], HEADER_SIZE, size, 3)
+        with pytest.raises(CorruptBatch):
+            scan_keys(data[:size], HEADER_SIZE, size, header)
     for count in (2, 4):
         with pytest.raises(CorruptBatch):
             entries(data, HEADER_SIZE, len(data), count)
     without_value = bytes([2 * 5, 0, 0, 0, 2, 65])  # ends with its key
-    for size in (without_value, bytes([2 * 4]) + without_value[1:]):
+    for short in (without_value, bytes([2 * 4]) + without_value[1:]):
         with pytest.raises(CorruptBatch):
-            entries(size, 0, len(size), 1)
+            entries(short, 0, len(short), 1)
+        with pytest.raises(CorruptBatch):
+            scan_keys(short, 0, len(short), header._replace(records_count=1, last_offset_delta=0))
+
+
+def test_more_records_than_two_bytes_number() -> None:
+    """A delta of 64 takes two bytes, one of 8,192 three; what a byte ends with may be anything."""
+    count = 8_300
+    data = bytes(build([Record(at, 0, b"%d" % at, b"") for at in range(count)]))
+    found = scan_keys(data, HEADER_SIZE, len(data), read_header(data))
+    assert found.keys == [b"%d" % at for at in range(count)]
 
 
 def object_bytes(size: int) -> int:

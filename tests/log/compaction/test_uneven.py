@@ -19,7 +19,8 @@ from kwire.codecs.batches import (
 )
 from kwire.log import LogManager, Origin, append_as_follower
 from kwire.log.compaction.rewrite import clean as rewritten
-from kwire.log.compaction.task import GroupCleaned
+from kwire.log.compaction.settings import CleanerSettings
+from kwire.log.compaction.task import CleaningTask, GroupCleaned
 from kwire.log.compaction.worker_process import InThread
 from kwire.log.directory.files import Files
 from tests.log.compaction.history import open_log, task_for
@@ -177,3 +178,48 @@ def test_transactions_that_end_in_different_segments(tmp_path: Path) -> None:
         for each in records(data, at)
     ]
     assert kept == [b"a2", b"b1", b"b0"]
+
+
+def test_what_a_worker_is_told(manager: LogManager) -> None:
+    config = replace(CONFIG, segment_index_bytes=5000, delete_retention_ms=77)
+    log = manager.create("t", b"1" * 16, 0, config)
+    for name, count in ((0, 1), (3, 2)):
+        made = [Record(0, NOW_MS, b"k", bytes(100))] * count
+        batch = build(made, producer_id=name, producer_epoch=name, base_sequence=0)
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    fill(log)
+    told: list[CleaningTask] = []
+
+    class Told(InThread):
+        def begin(self, task: CleaningTask) -> None:
+            told.append(task)
+            super().begin(task)
+
+    manager.cleaner.start_worker = lambda: Told(Files())
+    settings = CleanerSettings(
+        log_cleaner_threads=2,
+        log_cleaner_dedupe_buffer_size=100_000,
+        log_cleaner_io_buffer_size=80_000,
+        log_cleaner_io_max_bytes_per_second=10.0**9,
+    )
+    *bases, active = [(segment.base_offset, segment.size_bytes) for segment in log.segments]
+    clean(manager, settings=settings)
+    assert told == [
+        CleaningTask(
+            directory=str(log.dir),
+            segments=bases,
+            later_segments=[active[0]],
+            first_dirty=0,
+            end_offset=active[0],
+            upper_bound=active[0],
+            now_ms=NOW_MS,
+            delete_retention_ms=77,
+            segment_bytes=1000,
+            segment_index_bytes=5000,
+            index_interval_bytes=200,
+            producers=[(0, 0, 0), (3, 2, 3)],
+            map_bytes_max=50_000,
+            read_bytes=20_000,
+            bytes_per_second=10.0**9,
+        )
+    ]

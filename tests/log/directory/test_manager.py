@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -47,8 +46,8 @@ def test_a_stop_and_a_start(manager_of: MakeManager, append: Append, tmp_path: P
         "0\n3\nt 0 1\nt 1 2\nt 2 3\n"
     )
     assert (directory / "log-start-offset-checkpoint").read_text() == "0\n1\nt 2 2\n"
-    stopped = json.loads((directory / ".kafka_cleanshutdown").read_text())
-    assert stopped == {"version": 0, "brokerEpoch": -1}
+    stopped = (directory / ".kafka_cleanshutdown").read_text()
+    assert stopped == '{"version":0,"brokerEpoch":-1}', "as Apache Kafka writes it"
     again = manager_of()
     assert not (directory / ".kafka_cleanshutdown").exists()
     assert {key: log.log_end_offset for key, log in again.logs.items()} == {
@@ -216,9 +215,11 @@ def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_other_folders_are_left_alone(manager_of: MakeManager, tmp_path: Path) -> None:
-    for name in ("lost+found", "__cluster_metadata-0", "a-b", "notes", "t-1x"):
+    others = ("lost+found", "__cluster_metadata-0", "a-b", "notes", "t-1x", "-0", "t-", "t-\u0661")
+    for name in (*others, "a-0", "zz-7", "u-a.b-3"):
         (tmp_path / "a" / name).mkdir(parents=True)
-    assert manager_of().logs == {}
+    assert manager_of().logs.keys() == {("a", 0), ("zz", 7), ("u-a.b", 3)}
+    assert all((tmp_path / "a" / name).exists() for name in others)
 
 
 def test_a_deleted_partition_goes_in_two_steps(

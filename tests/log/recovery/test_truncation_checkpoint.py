@@ -14,6 +14,7 @@ from kwire.log.directory.files import Files
 from kwire.log.upkeep.job import Job, run_all
 from tests.log.configs import log_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
+from tests.log.failing_disk import FailingDisk
 
 TOPIC_ID = b"0123456789abcdef"
 NOW_MS = 1_700_000_000_000
@@ -127,3 +128,25 @@ def test_in_the_middle_of_it(
     again = left(flushed, disk, seed)
     assert again == [f"old{at}" for at in range(len(again))]
     assert len(again) >= KEPT
+
+
+def test_a_disk_that_cannot_make_it_durable_goes_offline(tmp_path: Path) -> None:
+    """The other directory stays; and of a log that is not cut nothing is made durable."""
+    disk = FailingDisk("/a/t-", "fsync")
+    manager = LogManager(
+        [tmp_path / "a", tmp_path / "b"], defaults=CONFIG, files=disk, clock=lambda: NOW_MS
+    )
+    manager.load()
+    logs = [manager.create("t", TOPIC_ID, number) for number in range(2)]
+    for log in logs:
+        append(log, 5, "any")
+    disk.broken = True
+    cut, whole = logs if logs[0].dir.parent.name == "a" else reversed(logs)
+    ends = {(log.topic, log.partition): 5 if log is whole else 2 for log in logs}
+    for job in manager.truncate(ends, NOW_MS):
+        assert repr(whole) not in repr(job)
+        run_all([job])
+    assert [path.name for path in manager.offline_dirs] == ["a"]
+    assert cut.offline
+    assert not whole.offline
+    manager.close()

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.log import Log, LogManager, delete_expired_segments, delete_records
-from kwire.log.upkeep.job import run_all
+from kwire.log.config import LONG_MAX
+from kwire.log.directory.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS
+from kwire.log.storage import Storage
+from kwire.log.upkeep.job import Job, run_all
 from tests.log.configs import DEFAULTS, log_config
 from tests.log.conftest import NOW_MS, TOPIC_ID
 
@@ -94,3 +97,81 @@ def test_checkpoints_are_written_when_they_say_something_new(
     append(log)
     run_all(manager.maintain(NOW_MS + 180_000))
     assert {path.name for path in tmp_path.glob("*checkpoint")} == written
+
+
+@pytest.mark.parametrize("name", [CLEANER_OFFSETS, HIGH_WATERMARKS])
+def test_a_checkpoint_that_is_being_written_has_its_turn_later(
+    manager: LogManager, append: Append, tmp_path: Path, name: str
+) -> None:
+    """With what the logs say by then."""
+    log = manager.create("t", TOPIC_ID, 0)
+
+    def changed(offset: int) -> None:
+        append(log)
+        if name == CLEANER_OFFSETS:
+            log.first_dirty_offset = offset
+            manager.maintenance.cleaner_offsets_changed = True
+
+    def jobs(now_ms: int) -> list[Job]:
+        return [job for job in manager.maintain(now_ms) if job.what.endswith(name)]
+
+    changed(1)
+    (first,) = jobs(NOW_MS + 5_000)
+    first.run()
+    changed(2)
+    assert jobs(NOW_MS + 10_000) == []
+    first.finish()
+    (second,) = jobs(NOW_MS + 15_000)
+    run_all([second])
+    assert (tmp_path / name).read_text() == "0\n1\nt 0 2\n"
+    assert jobs(NOW_MS + 20_000) == [], "nothing has changed since"
+
+
+@pytest.mark.parametrize("flush_ms", [1000, LONG_MAX])
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_idle_logs_are_not_looked_at(
+    manager: LogManager,
+    append: Append,
+    flush_ms: int,
+    is_durable: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those with something to come are, in each round."""
+    log = manager.create("t", TOPIC_ID, 0, log_config(flush_ms=flush_ms))
+    append(log)
+    if is_durable:
+        log.flush()
+    looks = 0
+    take_due = Storage.take_due
+
+    def look(storage: Storage, now_ms: int) -> list[Path]:
+        nonlocal looks
+        looks += 1
+        return take_due(storage, now_ms)
+
+    monkeypatch.setattr(Storage, "take_due", look)
+    for round_ in range(4):
+        manager.maintain(NOW_MS + round_)
+    awaits = flush_ms < LONG_MAX and not is_durable
+    assert looks == (4 if awaits else 1)
+
+
+def test_a_log_has_one_flush_at_a_time(manager: LogManager, append: Append) -> None:
+    """Another follows when that has ended, with what has come meanwhile."""
+    log = manager.create("t", TOPIC_ID, 0)
+    append(log)
+    log.roll(NOW_MS)
+
+    def flushes(now_ms: int) -> list[Job]:
+        return [job for job in manager.maintain(now_ms) if job.what.startswith("flush")]
+
+    (first,) = flushes(NOW_MS)
+    first.run()
+    append(log)
+    log.roll(NOW_MS)
+    assert flushes(NOW_MS + 1) == []
+    first.finish()
+    assert log.recovery_point == 1
+    (second,) = flushes(NOW_MS + 2)
+    run_all([second])
+    assert log.recovery_point == 2

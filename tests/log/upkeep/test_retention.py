@@ -69,6 +69,16 @@ def test_by_size(log: Log, kept: int, more: int) -> None:
     assert log.log_start_offset == 3 * wanted
 
 
+@pytest.mark.parametrize(("limit_ms", "goes"), [(NOW_MS, False), (NOW_MS - 1, True)])
+def test_records_of_1970_have_a_timestamp(
+    open_log: OpenLog, append: Append, limit_ms: int, goes: bool
+) -> None:
+    """0 is one; -1 is none."""
+    log = open_log(log_config(retention_ms=limit_ms))
+    append(log, timestamp=0)
+    assert delete_expired_segments(log, NOW_MS, 1) == goes
+
+
 @pytest.mark.parametrize("high_watermark", [0, 2, 3, 5, 6, 14, 15])
 def test_what_is_not_replicated_stays(log: Log, high_watermark: int) -> None:
     log.update_config(log_config(retention_bytes=0, retention_ms=-1))
