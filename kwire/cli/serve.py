@@ -67,6 +67,8 @@ class Hosting(NamedTuple):
     """What it is to have before it is ready."""
     max_versions: Mapping[int, int] | None = None
     """By API key, where clients are not told of all."""
+    said_versions: tuple[str, ...] = ()
+    """What was said of them."""
     is_fleeting: bool = False
     """Whether nothing of it is wanted any more once the machine is off."""
     ahead_ms: int = 0
@@ -157,7 +159,9 @@ def command(
         _check_several(brokers, declared, control)
     if max_versions and control is None:
         raise click.UsageError("--max-version takes --control")
-    hosting = Hosting(exit_on_eof, control, _declaration(declared), _versions(max_versions))
+    hosting = Hosting(
+        exit_on_eof, control, _declaration(declared), _versions(max_versions), max_versions
+    )
     if secure and (brokers is not None or properties is not None or container):
         raise click.UsageError("--secure is for one broker with settings by --set only")
     if brokers is not None:
@@ -169,12 +173,7 @@ def command(
         serve_several(brokers, dict(settings), data, port, hosting)
         return
     if renewable:
-        from kwire.cli.hosting.renewing import serve_renewable
-
-        start_logging(log_level)
-        wanted = developed(with_shorthands(dict(settings), data, port))
-        run_it = partial(run_forked, hosting._replace(is_fleeting=owns is not None))
-        serve_renewable(wanted, run_it, owns, is_controlled=control is not None)
+        serve_anew(dict(settings), data, port, log_level, hosting, owns)
         return
     try:
         if secure:
@@ -185,6 +184,24 @@ def command(
     except KeyboardInterrupt as error:  # before it listens to signals itself
         say("kwire: interrupted before the broker was ready")
         raise SystemExit(EXIT_INTERRUPTED) from error
+
+
+def serve_anew(
+    settings: dict[str, str],
+    data: str | None,
+    port: int | None,
+    log_level: str,
+    hosting: Hosting,
+    owns: Path | None,
+) -> None:
+    """As kwire.cli.hosting.renewing has it."""
+    from kwire.cli.hosting.renewing import serve_renewable
+
+    start_logging(log_level)
+    wanted = developed(with_shorthands(settings, data, port))
+    run_it = partial(run_forked, hosting._replace(is_fleeting=owns is not None))
+    is_controlled = hosting.control is not None
+    serve_renewable(wanted, run_it, owns, is_controlled=is_controlled, developed=developed)
 
 
 def _check_several(brokers: int, declared: Path | None, control: int | None) -> None:
@@ -355,6 +372,9 @@ def run(
     except OSError as error:
         log.error("%s", sentence_of(error))
         raise SystemExit(EXIT_FAILURE) from error
+    finally:
+        if control is not None:
+            control.close()
 
 
 def telling_then(turn: Turn, tell: Callable[[], None]) -> Turn:
@@ -398,7 +418,8 @@ def controlled(hosting: Hosting) -> Control | None:
         raise SystemExit(EXIT_FAILURE)
     from kwire.control.service import Control
 
-    return Control(hosting.control, hosting.max_versions, hosting.ahead_ms)
+    versions = hosting.max_versions, hosting.said_versions
+    return Control(hosting.control, *versions, ahead_ms=hosting.ahead_ms)
 
 
 def _versions(said: tuple[str, ...]) -> dict[int, int] | None:

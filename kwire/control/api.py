@@ -35,6 +35,9 @@ LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 (DNS rebinding), calls it otherwise."""
 
 
+PORT_MAX: Final = 65_535
+
+
 class Reply(NamedTuple):
     """What an answer says; a body of None is no body."""
 
@@ -91,6 +94,8 @@ def _answer(control: Control, asked: Asked) -> Answer:
     if asked.path.startswith("/snapshots/"):
         return _one_snapshot(control, asked, *asked.path.split("/")[2:])
     path, _, number = asked.path.rpartition("/")
+    if path == "/forks" and number.isdigit():
+        return _only(asked, {"DELETE": lambda: _end_fork(control, int(number))})
     if path == "/faults" and number.isdigit():
         return _only(asked, {"DELETE": lambda: _remove(control, int(number))})
     if path == "/traces" and number.isdigit():
@@ -123,6 +128,10 @@ def _answer(control: Control, asked: Asked) -> Answer:
         "/snapshots": {
             "GET": lambda: Reply(200, control.snapshots.to_json(asked.query.get("folder"))),
             "POST": lambda: _take(control, _read(asked)),
+        },
+        "/forks": {
+            "GET": lambda: _forks(control),
+            "POST": lambda: _fork(control, _read(asked)),
         },
         "/death": {"POST": _die},
     }
@@ -305,6 +314,32 @@ async def _restore(control: Control, name: str, folder: str | None) -> Reply:
 
 async def _remove_snapshot(control: Control, name: str, folder: str | None) -> Reply:
     await trio.to_thread.run_sync(control.snapshots.kept(folder).remove, name)
+    return Reply(204)
+
+
+async def _forks(control: Control) -> Reply:
+    return Reply(200, await control.forks.to_json())
+
+
+async def _fork(control: Control, said: object) -> Reply:
+    """A second broker, with what a snapshot holds or what this one does."""
+    from kwire.control.forks import Ports
+
+    fields = _fields(said, {"snapshot": str, "folder": str, "port": int, "control": int})
+    ports = Ports(fields.get("port", 0), fields.get("control", 0))
+    if max(ports) > PORT_MAX:
+        raise Refused(400, f"a port is a number up to {PORT_MAX}")
+    if "folder" in fields and "snapshot" not in fields:
+        raise Refused(400, "folder is where a snapshot is: it takes its name")
+    told = await control.forks.start(
+        control.snapshots, fields.get("snapshot"), fields.get("folder"), ports
+    )
+    return Reply(201, told)
+
+
+async def _end_fork(control: Control, number: int) -> Reply:
+    if not await control.forks.end(number):
+        raise Refused(404, f"there is no fork {number}")
     return Reply(204)
 
 

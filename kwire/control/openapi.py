@@ -86,6 +86,7 @@ def _paths() -> dict[str, Any]:
             "post": _asking("moveCoordinator", "Have another broker coordinate", "Coordinator")
         },
         **_snapshots(),
+        **_forks(),
         "/death": {"post": _operation("die", "Have the broker killed now, unanswered", 200)},
     }
 
@@ -158,6 +159,34 @@ def _snapshots() -> dict[str, Any]:
                     _any(),
                 ),
                 "parameters": [name, folder],
+            },
+        },
+    }
+
+
+def _forks() -> dict[str, Any]:
+    number = {"name": "fork", "in": "path", "required": True, "schema": {"type": "integer"}}
+    asked = _content({"$ref": "#/components/schemas/NewFork"})
+    fork: dict[str, Any] = {"$ref": "#/components/schemas/Fork"}
+    forks = _object({"forks": {"type": "array", "items": fork}})
+    return {
+        "/forks": {
+            "get": _operation("listForks", "Those that were begun and not ended", 200, forks),
+            "post": {
+                **_operation(
+                    "fork",
+                    "A second broker, which begins with what a snapshot holds, else with what this"
+                    " one does now; it ends with this one at the latest",
+                    201,
+                    fork,
+                ),
+                "requestBody": {"required": True, "content": asked},
+            },
+        },
+        "/forks/{fork}": {
+            "delete": {
+                **_operation("endFork", "Have it end at once, and its data be gone", 204),
+                "parameters": [number],
             },
         },
     }
@@ -240,6 +269,21 @@ def _schemas() -> dict[str, Any]:
         ),
         "Take": _object(
             {"name": text, "folder": text}, required=["name"], additionalProperties=False
+        ),
+        "NewFork": _object(
+            {"snapshot": text, "folder": text, "port": number, "control": number},
+            additionalProperties=False,
+        ),
+        "Fork": _object(
+            {
+                "fork": number,
+                "snapshot": {"type": ["string", "null"]},
+                "bootstrap": text,
+                "control": text,
+                "running": flag,
+                "pid": number,
+            },
+            required=["fork", "snapshot", "bootstrap", "control", "running"],
         ),
         "Error": _object({"error": text}),
     }

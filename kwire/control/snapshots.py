@@ -87,6 +87,10 @@ class Snapshotting:
             raise SnapshotError(f"the folder is said from the root on, and not as {folder!r}")
         return Snapshots(Path(folder))
 
+    def check_whole(self) -> None:
+        """SnapshotError where no snapshot holds all that the broker goes by."""
+        self._capturable(self.broker)
+
     def take(self, name: str, folder: str | None = None) -> dict[str, Any]:
         """Take one; what is told of it.  SnapshotError, which says why not."""
         broker = self.broker

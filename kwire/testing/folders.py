@@ -1,4 +1,4 @@
-"""Folders of test brokers: made below the system's temporary one, and never left behind.
+"""Folders of test brokers: below the system's temporary one or another, and never left behind.
 
 Whoever uses one holds the lock of a file in it, which ends with the process, whatever ends that:
 the next folder that is made here takes away those that nobody holds any longer.
@@ -21,9 +21,11 @@ LOCK: Final = "in-use"
 class Folder:
     """A folder, and the lock that says that it is in use."""
 
-    def __init__(self) -> None:
-        sweep(Path(tempfile.gettempdir()))
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
+    def __init__(self, below: Path | None = None) -> None:
+        """In that folder, else in the system's temporary one."""
+        below = Path(tempfile.gettempdir()) if below is None else below
+        sweep(below)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=below))
         # It is locked before it has its name: nobody finds it otherwise.
         unnamed = self.path / f".{LOCK}"
         self.lock = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)

@@ -7,6 +7,7 @@ end of the broker's standard input, which ends when the kernel closes it.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -153,9 +154,12 @@ class Forker:
     threads may ask: each order has its answer before the next.
     """
 
-    def __init__(self, options: Sequence[str]) -> None:
-        """With these options of `kwire serve`, which hold for all of them."""
-        self._folder = Folder()
+    def __init__(self, options: Sequence[str], below: Path | None = None) -> None:
+        """With these options of `kwire serve`, which hold for all of them.
+
+        `below` is where their folder is made, if not where temporary files are.
+        """
+        self._folder = Folder(below)
         self._asking = threading.Lock()
         self.is_closed = False
         """Whether its brokers have ended for good."""
@@ -193,8 +197,17 @@ class Forker:
         """What was logged after the log was that long."""
         return text_since(self.log_path, position)
 
-    def start(self, port: int, control_port: int, ahead_ms: int, folder: Path) -> None:
-        """A broker at that port, in the place of the one that is there.  BrokerStartError."""
+    def set_up(self, settings: Mapping[str, str]) -> None:
+        """Have all brokers go by these settings, beside those to develop against.
+
+        Nobody else can see them, as those on a command line.
+        """
+        with self._asking:
+            self._tell(f"settings {json.dumps(dict(settings))}")
+
+    def start(self, port: int, control_port: int, ahead_ms: int, folder: Path | str) -> None:
+        """A broker at that port, in the place of the one that is there, with its data in a folder,
+        or in several with commas between.  BrokerStartError."""
         word, number = self._order(f"start {port} {control_port} {ahead_ms} {folder}")
         if word != "ready":
             raise BrokerStartError(f"the broker ended with status {number}:\n{self.log_since(0)}")

@@ -12,6 +12,7 @@ import trio
 from kwire.broker import Broker
 from kwire.cluster.local import LocalStore
 from kwire.control.clock import ControlledClock
+from kwire.control.forks import Forks, Ports
 from kwire.control.snapshots import Snapshotting, held_settings
 from kwire.log import LogManager
 from kwire.snapshots.kept import SnapshotError
@@ -48,6 +49,12 @@ def test_of_a_member_of_a_cluster_there_is_none(snapshotting: Snapshotting) -> N
     snapshotting.broker.store = cast(LocalStore, object())
     with pytest.raises(SnapshotError, match="is not the whole of it"):
         snapshotting.take("a")
+
+
+async def test_nor_a_fork(snapshotting: Snapshotting) -> None:
+    snapshotting.broker.store = cast(LocalStore, object())
+    with pytest.raises(SnapshotError, match="is not the whole of it"):
+        await Forks(()).start(snapshotting, None, None, Ports())
 
 
 def test_nor_on_apache_kafkas_data(snapshotting: Snapshotting) -> None:

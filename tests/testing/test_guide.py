@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,18 +35,32 @@ SHELL = re.compile(r"^```sh\n(curl .*?)^```$", re.MULTILINE | re.DOTALL)
 
 @pytest.mark.slow
 def test_the_guide_for_other_languages() -> None:
-    (lines,) = SHELL.findall(GUIDE.read_text())
     with Kafka() as kafka:
-        here = lines.replace("localhost:9644", f"localhost:{kafka.control_port}")
-        script = "command -v curl >/dev/null || exit 77\n" + here
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
-        if done.returncode == 77:
-            pytest.skip("there is no curl here")
-        assert done.stdout.splitlines() == ['{"rules": [1]}', '{"happened": []}'], done.stderr
+        assert said(kafka, "/faults") == [{"rules": [1]}, {"happened": []}]
         deadline = time.monotonic() + 60
         while kafka.running:  # it answers, and then it dies
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_the_guide_for_forks_in_other_languages() -> None:
+    with Kafka() as kafka:
+        taken, fork, listed, restored = said(kafka, "/forks")
+    assert (taken["snapshot"], fork["fork"], fork["snapshot"]) == ("seeded", 1, "seeded")
+    assert listed == {"forks": [fork]}
+    assert restored == {"restored": 0}
+
+
+def said(kafka: Kafka, path: str) -> list[dict[str, Any]]:
+    """What is told to the block of shell commands that asks for `path`."""
+    (lines,) = [block for block in SHELL.findall(GUIDE.read_text()) if f"{path} " in block]
+    here = lines.replace("localhost:9644", f"localhost:{kafka.control_port}")
+    script = "command -v curl >/dev/null || exit 77\n" + here
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("there is no curl here")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 PROOF = re.compile(r"`(test_\w+\.py)::(\w+)` \|$", re.MULTILINE)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kwire.testing import BrokerProcess, Kafka
+from kwire.testing.folders import PREFIX
 from kwire.testing.ports import free_port
 from kwire.testing.topics import Topic
 
@@ -95,7 +96,7 @@ def test_a_fork_runs_until_it_is_told_to_end(kafka: Kafka, tmp_path: Path) -> No
             assert line, "it has ended"
         Topic(bootstrap, "t").assert_holds(["before"])
         Topic(bootstrap, "t").seed(["there"])
-        (folder,) = tmp_path.glob("kwire-fork-*")
+        (folder,) = tmp_path.glob(f"{PREFIX}*")
         fork.send_signal(signal.SIGTERM)
         assert fork.wait(WAIT_S) == 0
         fork.stderr.close()

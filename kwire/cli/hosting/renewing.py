@@ -5,10 +5,12 @@ own, is soon there.  It takes orders on standard input, a line each, and answers
 standard output:
 
     start PORT CONTROL AHEAD_MS FOLDER
-                    the broker at that port, with its data in FOLDER; one that runs there is killed
-                    first.  CONTROL is its other port, or 0 for none, AHEAD_MS how far its clock is
-                    ahead of the world's.  The answer is `ready PID`, or `ended STATUS` where it
-                    does not start: the log says why
+                    the broker at that port, with its data in FOLDER, or in several with commas
+                    between; one that runs there is killed first.  CONTROL is its other port, or 0
+                    for none, AHEAD_MS how far its clock is ahead of the world's.  The answer is
+                    `ready PID`, or `ended STATUS` where it does not start: the log says why
+    settings JSON   have brokers go by the settings of this object, in place of those of the
+                    command line, which all may see.  Not answered
     stop PORT       end cleanly (SIGTERM); `ended STATUS`
     kill PORT       end at once (SIGKILL); `ended STATUS`
     state PORT      `ready PID`, or `ended STATUS` where it is not there, for what reason ever
@@ -25,6 +27,7 @@ whoever holds its other end does, the brokers are ended and the folder `--owns` 
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import re
@@ -81,16 +84,26 @@ are imported here while nothing else is asked for, and all later brokers have th
 
 LISTENING: Final = ("listeners", "advertised.listeners")
 
+Developed = Callable[[Mapping[str, str]], Mapping[str, str]]
+
 
 def serve_renewable(
-    settings: Mapping[str, str], run: Run, owned: Path | None, *, is_controlled: bool
+    settings: Mapping[str, str],
+    run: Run,
+    owned: Path | None,
+    *,
+    is_controlled: bool,
+    developed: Developed,
 ) -> None:
-    """Take orders until standard input ends; `owned` is a folder that goes with this process."""
+    """Take orders until standard input ends; `owned` is a folder that goes with this process.
+
+    `developed` gives settings that are ordered with those to develop against.
+    """
     gc.disable()  # what is imported stays, and this process does little else
     for module in (*AT_ONCE, *(OF_CONTROL if is_controlled else ())):
         import_module(module)
     later = iter((*(IN_TIME_OF_CONTROL if is_controlled else ()), *IN_TIME))
-    renewables = Renewables(settings, run)
+    renewables = Renewables(settings, run, developed)
     try:
         for order in orders(lambda: import_one(later) or renewables.prepare_one()):
             if answer := renewables.obey(order):
@@ -128,8 +141,9 @@ def import_one(modules: Iterator[str]) -> bool:
 class Renewables:
     """The brokers of the moment, by their ports."""
 
-    def __init__(self, settings: Mapping[str, str], run: Run) -> None:
+    def __init__(self, settings: Mapping[str, str], run: Run, developed: Developed) -> None:
         self._settings = settings
+        self._developed = developed
         self._forking = Forking(run, os.pipe(), set())
         self._brokers: dict[int, Renewable] = {}
         """The first one is where the settings say; for others its port is replaced in them."""
@@ -137,6 +151,9 @@ class Renewables:
     def obey(self, order: str) -> str:
         """The answer to an order, empty for none: see the module."""
         word, _, rest = order.partition(" ")
+        if word == "settings":
+            self._settings = self._developed(json.loads(rest))
+            return ""
         if word == "remove":
             shutil.rmtree(rest, ignore_errors=True)
             return ""

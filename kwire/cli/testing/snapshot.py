@@ -6,7 +6,6 @@ broker that does not run.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,15 +17,18 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
+from kwire.cli.serve import Hosting
 from kwire.cli.testing.control import controlling
 from kwire.cli.values import iso_time, settings_option
 from kwire.snapshots.kept import SnapshotError, Snapshots, beside, description_of
 from kwire.snapshots.laying import lay_out
 from kwire.snapshots.laying import restore as restore_files
 from kwire.testing.control import ControlClient, ControlError
+from kwire.testing.folders import Folder
 
 R = TypeVar("R")
 
+ALONE: Final = "--beside goes with --port and --fork-control only: it has its broker's settings"
 LOOK_AGAIN_S: Final = 0.05
 RESTORED_WITHIN_S: Final = 120.0
 """A broker ends within 10 s and begins in one; a machine at work on other things takes longer."""
@@ -165,6 +167,9 @@ def remove(control: ControlClient, name: str, data: Path | None) -> None:
 )
 @settings_option("-s", "--set", "settings", help="A setting of its own, by Kafka's name.")
 @click.option("--exit-on-eof", is_flag=True, help="Stop when standard input ends, too.")
+@click.option(
+    "--beside", is_flag=True, help="Have the first broker run it, and return: it ends with that."
+)
 @of_data
 def fork(
     control: ControlClient,
@@ -174,6 +179,7 @@ def fork(
     fork_control: int | None,
     settings: tuple[tuple[str, str], ...],
     exit_on_eof: bool,
+    beside: bool,
     data: Path | None,
 ) -> None:
     """Run a second broker that begins with what snapshot NAME holds, until Ctrl-C.
@@ -185,26 +191,85 @@ def fork(
     \b
       kwire snapshot fork seeded --port 9093
       kwire snapshot fork kwire-data-snapshots/seeded --into other-data
+      kwire snapshot fork seeded --beside                its address is told
+      kwire snapshot forks
+      kwire snapshot end 1
     """
-    from kwire.cli.serve import Hosting, developed, run, start_logging
-
+    if beside:
+        if into is not None or settings or exit_on_eof or data is not None:
+            raise click.UsageError(ALONE)
+        fork_beside(control, name, port, fork_control or 0)
+        return
     path = _found(control, name, data)
+    run_fork(path, port, into, Hosting(exit_on_eof, fork_control), dict(settings))
+
+
+def run_fork(
+    path: Path, port: int, into: Path | None, hosting: Hosting, settings: dict[str, str]
+) -> None:
+    """One of the snapshot in that folder, until it is told to stop.  SnapshotError."""
+    from kwire.cli.serve import developed, run, start_logging
+
     said = description_of(path)
     start_logging("info")
     with ExitStack() as until_then:
         if into is None:
-            into = Path(until_then.enter_context(tempfile.TemporaryDirectory(prefix="kwire-fork-")))
+            folder = Folder()
+            until_then.callback(folder.remove)
+            into = folder.path / "data"
         folders = [into / str(n) if said.log_dirs > 1 else into for n in range(said.log_dirs)]
         lay_out(path, folders)
         listener = {"listeners": f"PLAINTEXT://localhost:{port}"}
         log_dirs = {"log.dirs": ",".join(map(str, folders))}
-        hosting = Hosting(exit_on_eof, fork_control, ahead_ms=said.ahead_ms)
-        run(
-            None,
-            developed({**said.settings, **listener, **log_dirs, **dict(settings)}),
-            {},
-            hosting,
-        )
+        wanted = developed({**said.settings, **listener, **log_dirs, **settings})
+        run(None, wanted, {}, hosting._replace(ahead_ms=said.ahead_ms))
+
+
+def fork_beside(control: ControlClient, name: str, port: int, fork_control: int) -> None:
+    """One that the broker runs.  ControlError."""
+    asked: dict[str, object] = {"snapshot": name, "port": port, "control": fork_control}
+    if (folder := Path(name)).is_dir():
+        asked |= {"snapshot": folder.name, "folder": str(folder.absolute().parent)}
+    said = control.post("/forks", asked)
+    click.echo(f"fork {said['fork']}: {said['bootstrap']}, controlled at {said['control']}")
+
+
+@command.command()
+@json_option
+@controlling
+def forks(control: ControlClient, as_json: bool) -> None:
+    """List the brokers that run beside the first one.
+
+    \b
+      kwire snapshot forks
+    """
+    told = control.get("/forks")["forks"]
+    if as_json:
+        print_json(told)
+        return
+    rows = [
+        [
+            each["fork"],
+            each["snapshot"] or "-",
+            each["bootstrap"],
+            each["control"],
+            "runs" if each["running"] else "has died",
+        ]
+        for each in told
+    ]
+    print_table(["fork", "snapshot", "bootstrap", "control", "state"], rows)
+
+
+@command.command()
+@click.argument("number", type=click.IntRange(min=1))
+@controlling
+def end(control: ControlClient, number: int) -> None:
+    """End fork NUMBER, which runs beside the broker; its data is gone with it.
+
+    \b
+      kwire snapshot end 1
+    """
+    control.delete(f"/forks/{number}")
 
 
 def _found(control: ControlClient, name: str, data: Path | None) -> Path:
