@@ -152,7 +152,8 @@ def test_the_commands(fresh: KafkaCluster, tmp_path: Path) -> None:
     same = command(*again, control_of(fresh))
     assert same.returncode == 0, same.stdout + same.stderr
     assert same.stdout.endswith(" the same, 0 not\n")
-    fresh.topic(TOPIC).assert_holds([str(each) for each in range(WRITTEN)], committed=True)
+    wanted = [str(each) for each in range(WRITTEN)]
+    fresh.topic(TOPIC).assert_holds(wanted, committed=True, within_s=120)
 
 
 def traces_at(kafka: KafkaCluster, broker: int) -> list[object]:
