@@ -187,6 +187,10 @@ def test_sentences_that_clients_are_shown(log_at_9: Log) -> None:
             "key=1 bytes, value=1 bytes). Producer should not set timestamp type to LogAppendTime.",
         )
     ]
+    batch = build([Record(0, NOW_MS, None, None, [])])
+    with pytest.raises(LogError) as caught:
+        log_at_9.append(attributes(batch, 8), leader_epoch=0, now_ms=NOW_MS)
+    assert "key=0 bytes, value=0 bytes" in caught.value.record_errors[0][1]
 
 
 def test_attributes_that_mean_nothing_go_when_they_are_written_anew(log_at_9: Log) -> None:
