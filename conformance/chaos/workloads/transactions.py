@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -35,6 +35,9 @@ any more. It goes on to wait for one that it has cached as a coordinator, whatev
 send_offsets_to_transaction, until any other connection comes or goes and the cache is too old
 (librdkafka's issues 5511 and 5456). So the cache is old soon, and idle connections go soon."""
 
+UNANSWERED = (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT)
+"""What librdkafka says of records that may be in the log, and of those that cannot be."""
+
 Name = Callable[[Found, str], str]
 """The name of a record in the partition of that name."""
 
@@ -62,10 +65,24 @@ MakeProducer = Callable[[Stage, str, str], P]
 """Of a producer that has not taken its transactional id yet: the stage, that id, its name."""
 
 
+class Sender(confluent_kafka.Producer):
+    """librdkafka's; `expired` has a name for each record whose answer did not come in time."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.expired: list[str] = []
+        expired = self.expired  # not self: librdkafka's callbacks are in no garbage collection
+
+        def delivered(error: KafkaError | None, message: object) -> None:
+            if error is not None and error.code() in UNANSWERED:
+                expired.append(error.name())
+
+        super().__init__({**settings, "on_delivery": delivered})
+
+
 def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_kafka.Producer:
     """librdkafka's."""
     rng = stream_of(stage.plan.seed, name)
-    return confluent_kafka.Producer(
+    return Sender(
         {
             "bootstrap.servers": stage.bootstrap,
             "client.id": name,
@@ -97,13 +114,15 @@ class Transactor(Generic[P]):
     """One producer and its transactional id, for as long as nobody fences it.
 
     `name` is its process in the history. After anything but success `usable` says whether it may
-    go on; it is not if the outcome was fatal, nor after an abort with records on their way.
+    go on; it is not if the outcome was fatal, nor after an abort with records on their way, or that
+    were not answered before they expired.
 
     For librdkafka (2.16) takes those to be nowhere: the next transaction gets their sequence
-    numbers. Where they are in the log and only the answer was lost, what has the same numbers is
-    taken for a repetition, is acknowledged at their offsets, and is gone with them, however it is
-    committed. Apache Kafka (4.3.1) does no other than kwire there. Who begins as new has a new
-    epoch.
+    numbers. (Where records expire and nothing else had failed it takes a new epoch; not where the
+    transaction was to be aborted already.) Where they are in the log and only the answer was lost,
+    what has the same numbers is taken for a repetition, is acknowledged at their offsets, and is
+    gone with them, however it is committed. Apache Kafka (4.3.1) does no other than kwire there.
+    Who begins as new has a new epoch.
     """
 
     def __init__(
@@ -158,7 +177,8 @@ class Transactor(Generic[P]):
         producer = self.producer
         on_their_way = isinstance(producer, confluent_kafka.Producer) and producer.flush(CALL_S) > 0
         is_aborted = self._end(commit=False) is None
-        self.usable = is_aborted and not on_their_way
+        expired = isinstance(producer, Sender) and bool(producer.expired)
+        self.usable = is_aborted and not on_their_way and not expired
         return is_aborted
 
     def _end(self, *, commit: bool) -> KafkaError | None:

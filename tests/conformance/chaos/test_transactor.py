@@ -13,9 +13,10 @@ import pytest
 from kwire.conformance.chaos import plan
 from kwire.conformance.chaos.history import Recorder, Type
 from kwire.conformance.chaos.plan import FaultKind
+from kwire.conformance.chaos.workloads import transactions
 from kwire.conformance.chaos.workloads.transactions import Transactor, new_producer
 from kwire.conformance.chaos.workloads.workload import Stage
-from kwire.testing import SharedClusterProcess
+from kwire.testing import Kafka, SharedClusterProcess
 
 ENDS_S = 40.0
 """librdkafka's request timeout, which would end it too, is a minute."""
@@ -71,6 +72,29 @@ def test_after_an_abort_with_records_on_their_way(
     transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count, answered))
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert transactor.usable is usable
+
+
+@pytest.mark.slow
+def test_after_an_abort_with_records_that_expired(tmp_path: Path) -> None:
+    """They are in the log, and what librdkafka numbers alike would be taken for them."""
+    recorder = Recorder(tmp_path / "history.jsonl")
+    with Kafka() as kafka:
+        kafka.create_topic("t")
+        address = ("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))
+        stage = Stage(plan.draw(1, [FaultKind.KILL], ["chain"]), (address,), recorder)
+        transactor = Transactor(stage, "id", "process", new_producer)
+        assert transactor.take_over() is None
+
+        def work() -> None:
+            transactor.producer.produce("t", b"v")
+
+        in_time = transactor.run(work, commit=True), transactor.usable
+        assert in_time == ((Type.OK, ""), True)
+        late_ms = transactions.timeout_ms(stage.plan) + 1000
+        with kafka.faults.add(api="Produce", topic="t", delay_ms=late_ms, carried_out=True):
+            outcome, _ = transactor.run(work, commit=True)
+        assert (outcome, transactor.usable) == (Type.FAIL, False)
+    recorder.close()
 
 
 def transaction(transactor: Transactor[confluent_kafka.Producer]) -> None:
