@@ -418,7 +418,16 @@ class Fetcher:
             truncate_to(partition.log, offset, self._host.now_ms())
             return
         if offset < partition.high_watermark:
-            log.warning("%r is cut to %d, before its high watermark", followed, offset)
+            log.warning(
+                "%r is cut from %d to %d, before its high watermark, %d: broker %d leads it in"
+                " epoch %d",
+                followed,
+                partition.log.log_end_offset,
+                offset,
+                partition.high_watermark,
+                self.leader,
+                followed.leader_epoch,
+            )
         else:
             log.info("%r is cut from %d to %d", followed, partition.log.log_end_offset, offset)
         jobs = self._host.logs.truncate({key: offset}, self._host.now_ms())
