@@ -318,12 +318,12 @@ class Partition:
         if not is_flushing:
             # What has come since does not reach the setting: it waits for no flush.
             self._flush_end = self._unflushed_bytes = 0
-        if self.leading is None:
+        if self.leading is not None:
+            self.leading.advance()
+        elif self.is_leader:  # to a follower its leader says what counts
             self.advance_high_watermark(
                 offset if is_flushing else self.log.log_end_offset, size_bytes
             )
-        else:
-            self.leading.advance()
         waiters, self._flush_waiters = self._flush_waiters, []
         for wanted, callback in waiters:
             if wanted > offset and is_flushing:

@@ -212,3 +212,5 @@ def test_a_follower_flushes_as_often_as_its_topic_asks(make_log: MakeLog) -> Non
         append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
         partition.followed(offset, 0, len(batch))
         assert len(asked.partitions) == flushes
+    partition.flushed(2)
+    assert partition.high_watermark == 1, "what its leader has said; the flush says nothing of it"

@@ -23,7 +23,11 @@ from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, T
 from kwire.conformance.chaos.rounds import HISTORY_FILE, concluded, load, patiently
 from kwire.conformance.chaos.workloads import WORKLOADS, Stage, Workload
 
-UNHANDLED = ("Traceback (most recent call last)", "ERROR unhandled")
+UNHANDLED = (
+    "Traceback (most recent call last)",
+    "ERROR unhandled",
+    "before its high watermark",  # what was committed is cut off
+)
 IN_SYNC_S = 120.0
 """From the end of the last fault until all copies are in sync, and the same, at the latest."""
 POLL_S = 0.1

@@ -27,6 +27,8 @@ SESSION_MS = 1000
 LINGERS, ABORTS, ENDS = 0.01, 0.05, 0.005
 """Of all transactions: the share that is held open long, aborted on purpose, and the last of its
 process."""
+NONE_COMMITTED = "no previously committed offset available"
+"""How librdkafka's error begins where it finds no offset to begin from."""
 Sender = Transactor[confluent_kafka.Producer]
 
 
@@ -52,6 +54,8 @@ class Processor(Client):
         self._linger_s = max(timeout_ms(stage.plan), SESSION_MS) / 1000 * 1.2
         self._batch: list[confluent_kafka.Message] = []
         self._incarnations = 0
+        self._is_astray = False
+        """The consumer reads on from nowhere: another takes its place."""
         self._settings = {
             "bootstrap.servers": stage.bootstrap,
             "client.id": name,
@@ -84,7 +88,8 @@ class Processor(Client):
                 on_revoke=self._on_revoke,
                 on_lost=self._on_revoke,
             )
-            while transactor.usable and not stop.is_set():
+            self._is_astray = False
+            while transactor.usable and not self._is_astray and not stop.is_set():
                 self._fill_batch(consumer)
                 if self._batch:
                     self._send_on(transactor, consumer, stop)
@@ -102,11 +107,31 @@ class Processor(Client):
             if error is None:
                 self._batch.append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self.recorder.note(self.name, "client_fatal", error=error.str())
+                self._is_astray = True
+                if not self._knows_better(consumer, error):
+                    self.recorder.note(self.name, "client_fatal", error=error.str())
             if len(self._batch) >= self._batch_max:
                 break
             message = consumer.poll(MORE_S)
         self._note_records(began_ns)
+
+    def _knows_better(self, consumer: confluent_kafka.Consumer, error: KafkaError) -> bool:
+        """Whether the coordinator has the offset that the client believes is not there.
+
+        Where its assignment changes while it asks for offsets, and the answer to the old question
+        is UNSTABLE_OFFSET_COMMIT, librdkafka 2.16 takes the -1 in it for an offset: that nothing
+        is committed.  So the coordinator is asked again.
+        """
+        if not error.str().startswith(NONE_COMMITTED):
+            return False
+        try:
+            committed = consumer.committed(consumer.assignment(), CALL_S)
+        except KafkaException as problem:
+            self.recorder.note(self.name, "astray", error=problem.args[0].name())
+            return True  # nobody can be asked now; the committed offsets are judged in the end
+        offsets = [(f"{each.topic}-{each.partition}", each.offset) for each in committed]
+        self.recorder.note(self.name, "astray", offsets=offsets)
+        return all(offset >= 0 for _, offset in offsets)
 
     def _note_records(self, began_ns: int) -> None:
         if not self._batch:

@@ -66,7 +66,7 @@ def inside(made: Callable[[], ssl.SSLContext], host: str = "localhost") -> Calla
         except ssl.SSLEOFError:
             return "closed"
         except ssl.SSLError as problem:
-            return str(problem.reason)
+            return problem.reason or repr(problem)
         except ConnectionError:
             return "closed"
 
