@@ -117,6 +117,11 @@ class ReplicatingBroker(SimulatedBroker):
 
     # -- its life
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether its process runs, be it registered or not."""
+        return self.broker is not None and not self.unstarted
+
     def start(self, epoch: int) -> BrokerImage:
         self.unstarted = True
         return super().start(epoch)

@@ -94,7 +94,7 @@ class World:
         self.brokers = self.cluster.replicating
         self.acknowledged: list[Acknowledged] = []
         self.acknowledgers: dict[tuple[int, int], int] = {}
-        self.epochs: dict[tuple[int, int, int], int] = {}
+        self.epochs: dict[tuple[int, int, int], tuple[int, int]] = {}
         """By broker, its life and partition."""
         self.seen: Counter[str] = Counter()
         self.produced = 0
@@ -105,7 +105,7 @@ class World:
             *[self.control] * 10, *[self.deliver] * 4, *[self.net] * 10, *[self.calm] * 3,
             *[self.produce] * 8, *[self.tick] * 4, self.long_tick, self.lose, self.lose,
             self.kill, self.power, *[self.start] * 3, self.cut, self.mend, self.mend,
-            self.elect, self.lose_answer, self.expire,
+            self.elect, self.lose_answer, self.expire, self.lapse, self.come_to,
         ]  # fmt: skip
 
     def _controller_for(self, broker_id: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -183,7 +183,9 @@ class World:
         self.network.cut.clear()
         self.cluster.deposed.clear()
         for broker in self.brokers.values():
-            if not broker.is_alive:
+            if not broker.is_alive and broker.goes_on:
+                self._step_down(broker)
+            elif not broker.is_alive:
                 self.cluster.start(broker.id)
         self.cluster.elect(1)
         for _ in range(40):
@@ -351,15 +353,18 @@ class World:
 
     def start(self, one: int, two: int) -> None:
         broker = self.broker(one)
-        if not broker.is_alive:
+        if not broker.is_alive and not broker.goes_on:
             self.cluster.start(broker.id)
 
     def expire(self, one: int, two: int) -> None:
         """The broker's session is lost: it steps down, and is registered anew."""
         broker = self.broker(one)
-        if not broker.is_alive or broker.broker is None:
-            return
-        self.seen["expired"] += 1
+        if broker.is_alive and broker.broker is not None:
+            self.seen["expired"] += 1
+            self._step_down(broker)
+
+    def _step_down(self, broker: ReplicatingBroker) -> None:
+        assert broker.broker is not None
         manager = broker.broker.replication
         assert manager is not None
         manager.step_down()
@@ -367,13 +372,26 @@ class World:
         broker.unstarted = False  # it is the same process
         manager._host.broker_epoch = broker.epoch
 
+    def lapse(self, one: int, two: int) -> None:
+        """A session is lost, and the broker does not know: it goes on, and leads as before."""
+        broker = self.broker(one)
+        if broker.is_alive and broker.goes_on:
+            self.seen["lapsed"] += 1
+            self.cluster.kill(broker.id)
+
+    def come_to(self, one: int, two: int) -> None:
+        """A broker learns that its session was lost."""
+        broker = self.broker(one)
+        if not broker.is_alive and broker.goes_on:
+            self._step_down(broker)
+
     def produce(self, one: int, two: int) -> None:
         """To a broker that thinks that it leads; acks=all, or 1."""
         leaders = [
             (broker, each)
             for broker in self.brokers.values()
             for each in broker.partitions
-            if each.is_leader and broker.is_alive
+            if each.is_leader and broker.goes_on
         ]
         if leaders:
             broker, partition = leaders[one % len(leaders)]
@@ -407,10 +425,12 @@ class World:
                     self._check_high_watermark(partition)
 
     def _check_epoch(self, broker: ReplicatingBroker, partition: Partition) -> None:
+        """Neither the epoch goes back nor what counts, whoever leads and whoever only thinks so."""
         life = broker.id, id(broker.broker), partition.index
-        before = self.epochs.get(life, -1)
-        assert partition.leader_epoch >= before, (life, before, partition.leader_epoch)
-        self.epochs[life] = partition.leader_epoch
+        epoch, high_watermark = self.epochs.get(life, (-1, 0))
+        assert partition.leader_epoch >= epoch, (life, epoch, partition.leader_epoch)
+        assert partition.high_watermark >= high_watermark, (life, high_watermark, self.state())
+        self.epochs[life] = partition.leader_epoch, partition.high_watermark
 
     def _check_high_watermark(self, leader: Partition) -> None:
         known = self.cluster.store.image.topics[TOPIC].partitions[leader.index]

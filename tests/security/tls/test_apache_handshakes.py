@@ -63,7 +63,7 @@ def inside(made: Callable[[], ssl.SSLContext], host: str = "localhost") -> Calla
                 return asked(stream)
         except ssl.SSLCertVerificationError as problem:
             return f"the client goes: {problem.verify_message}"
-        except ssl.SSLEOFError:
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # the latter up to Python 3.11.2
             return "closed"
         except ssl.SSLError as problem:
             return problem.reason or repr(problem)
