@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -35,9 +36,6 @@ any more. It goes on to wait for one that it has cached as a coordinator, whatev
 send_offsets_to_transaction, until any other connection comes or goes and the cache is too old
 (librdkafka's issues 5511 and 5456). So the cache is old soon, and idle connections go soon."""
 
-UNANSWERED = (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT)
-"""What librdkafka says of records that may be in the log, and of those that cannot be."""
-
 Name = Callable[[Found, str], str]
 """The name of a record in the partition of that name."""
 
@@ -66,15 +64,15 @@ MakeProducer = Callable[[Stage, str, str], P]
 
 
 class Sender(confluent_kafka.Producer):
-    """librdkafka's; `expired` has a name for each record whose answer did not come in time."""
+    """librdkafka's; `undelivered` counts the records that it gave up, by its reasons."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.expired: list[str] = []
-        expired = self.expired  # not self: librdkafka's callbacks are in no garbage collection
+        self.undelivered: Counter[str] = Counter()
+        undelivered = self.undelivered  # not self: its callbacks are in no garbage collection
 
         def delivered(error: KafkaError | None, message: object) -> None:
-            if error is not None and error.code() in UNANSWERED:
-                expired.append(error.name())
+            if error is not None:
+                undelivered[error.name()] += 1
 
         super().__init__({**settings, "on_delivery": delivered})
 
@@ -115,7 +113,7 @@ class Transactor(Generic[P]):
 
     `name` is its process in the history. After anything but success `usable` says whether it may
     go on; it is not if the outcome was fatal, nor after an abort with records on their way, or that
-    were not answered before they expired.
+    were given up: they expired, or the abort swept them away.
 
     For librdkafka (2.16) takes those to be nowhere: the next transaction gets their sequence
     numbers. (Where records expire and nothing else had failed it takes a new epoch; not where the
@@ -177,8 +175,14 @@ class Transactor(Generic[P]):
         producer = self.producer
         on_their_way = isinstance(producer, confluent_kafka.Producer) and producer.flush(CALL_S) > 0
         is_aborted = self._end(commit=False) is None
-        expired = isinstance(producer, Sender) and bool(producer.expired)
-        self.usable = is_aborted and not on_their_way and not expired
+        given_up: Mapping[str, int] = {}
+        if isinstance(producer, Sender):
+            producer.poll(0)
+            given_up = producer.undelivered
+        self.usable = is_aborted and not on_their_way and not given_up
+        self._recorder.note(
+            self.name, "aborted", unanswered=on_their_way, undelivered=dict(given_up)
+        )
         return is_aborted
 
     def _end(self, *, commit: bool) -> KafkaError | None:
