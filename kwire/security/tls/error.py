@@ -13,6 +13,8 @@ def reason_of(problem: ssl.SSLError, whose: str) -> str:
     """What OpenSSL says of it, without the line of its source; `whose` certificate it may be."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         return f"{whose} certificate is not trusted: {problem.verify_message}"
+    if isinstance(problem, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return "the connection was closed"  # up to Python 3.11.2 as if it had been with a word
     if not problem.reason:
         return str(problem)
     return problem.reason.lower().replace("_", " ")
