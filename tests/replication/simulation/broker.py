@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +96,19 @@ class ReplicatingBroker(SimulatedBroker):
     """What the controller's simulation knows of a broker, and a broker that does as it is told."""
 
     def __init__(
-        self, broker_id: int, laws: Laws, base: Path, network: Network, min_isr: int, version: int
+        self,
+        broker_id: int,
+        laws: Laws,
+        base: Path,
+        network: Network,
+        settings: Mapping[str, str],
+        version: int,
     ) -> None:
         super().__init__(broker_id, laws)
         self.base = base / str(broker_id)
         self.base.mkdir()
         self.network = network
-        self.min_isr = min_isr
+        self.settings = settings
         self.version = version
         """Of Fetch, as it asks other brokers."""
         self.led: Callable[[Partition], None] = lambda partition: None
@@ -135,7 +141,7 @@ class ReplicatingBroker(SimulatedBroker):
                 "node.id": str(self.id),
                 "log.dirs": str(self.disk.root / "data"),
                 "replica.lag.time.max.ms": "5000",
-                "min.insync.replicas": str(self.min_isr),
+                **self.settings,
             },
         )
         logs = LogManager(

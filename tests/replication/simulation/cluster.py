@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,12 +65,14 @@ class Acknowledged:
 class Replicated(Cluster):
     """The controller's simulation, with brokers that hold records."""
 
-    def __init__(self, base: Path, network: Network, min_isr: int, version: int) -> None:
+    def __init__(
+        self, base: Path, network: Network, settings: Mapping[str, str], version: int
+    ) -> None:
         self.config = CONFIG
         self.laws = Laws()
         self.store = Store(self.laws)
         self.replicating = {
-            each: ReplicatingBroker(each, self.laws, base, network, min_isr, version)
+            each: ReplicatingBroker(each, self.laws, base, network, settings, version)
             for each in BROKERS
         }
         self.brokers = {**self.replicating}
@@ -88,9 +91,12 @@ class World:
         self.chance = chance
         self.clock = clock
         self.network = Network()
-        self.min_isr = chance.choice([1, 2, 2])
+        settings = {
+            "min.insync.replicas": str(chance.choice([1, 2, 2])),
+            "log.flush.interval.messages": str(chance.choice([1, 3, 1 << 40])),
+        }
         version = chance.choice([17, 17, 11])  # with and without truncation on Fetch
-        self.cluster = Replicated(base, self.network, self.min_isr, version)
+        self.cluster = Replicated(base, self.network, settings, version)
         self.brokers = self.cluster.replicating
         self.acknowledged: list[Acknowledged] = []
         self.acknowledgers: dict[tuple[int, int], int] = {}
