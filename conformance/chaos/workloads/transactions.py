@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -64,17 +63,30 @@ MakeProducer = Callable[[Stage, str, str], P]
 
 
 class Sender(confluent_kafka.Producer):
-    """librdkafka's; `undelivered` counts the records that it gave up, by its reasons."""
+    """librdkafka's, which counts what it has not said to be in the log."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.undelivered: Counter[str] = Counter()
-        undelivered = self.undelivered  # not self: its callbacks are in no garbage collection
+        self._produced = 0
+        self._delivered: list[object] = []
+        delivered = self._delivered  # not self: its callbacks are in no garbage collection
 
-        def delivered(error: KafkaError | None, message: object) -> None:
-            if error is not None:
-                undelivered[error.name()] += 1
+        def report(error: KafkaError | None, message: object) -> None:
+            if error is None:
+                delivered.append(None)
 
-        super().__init__({**settings, "on_delivery": delivered})
+        super().__init__({**settings, "on_delivery": report})
+
+    def produce(  # type: ignore[override]
+        self, topic: str, value: bytes | None, key: bytes | None = None, partition: int = -1
+    ) -> None:
+        """As a TransactionalProducer's."""
+        super().produce(topic, value, key, partition)
+        self._produced += 1
+
+    @property
+    def undelivered(self) -> int:
+        """Records that are on their way, or were given up."""
+        return self._produced - len(self._delivered)
 
 
 def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_kafka.Producer:
@@ -113,7 +125,7 @@ class Transactor(Generic[P]):
 
     `name` is its process in the history. After anything but success `usable` says whether it may
     go on; it is not if the outcome was fatal, nor after an abort with records on their way, or that
-    were given up: they expired, or the abort swept them away.
+    were given up.
 
     For librdkafka (2.16) takes those to be nowhere: the next transaction gets their sequence
     numbers. (Where records expire and nothing else had failed it takes a new epoch; not where the
@@ -173,16 +185,13 @@ class Transactor(Generic[P]):
     def _abort(self) -> bool:
         """Whether it works; `usable` then, unless records were on their way and stayed there."""
         producer = self.producer
-        on_their_way = isinstance(producer, confluent_kafka.Producer) and producer.flush(CALL_S) > 0
-        is_aborted = self._end(commit=False) is None
-        given_up: Mapping[str, int] = {}
+        undelivered = 0
+        if isinstance(producer, confluent_kafka.Producer):
+            undelivered = producer.flush(CALL_S)
         if isinstance(producer, Sender):
-            producer.poll(0)
-            given_up = producer.undelivered
-        self.usable = is_aborted and not on_their_way and not given_up
-        self._recorder.note(
-            self.name, "aborted", unanswered=on_their_way, undelivered=dict(given_up)
-        )
+            undelivered = producer.undelivered
+        is_aborted = self._end(commit=False) is None
+        self.usable = is_aborted and not undelivered
         return is_aborted
 
     def _end(self, *, commit: bool) -> KafkaError | None:
