@@ -17,6 +17,7 @@ from kwire.control.openapi import document
 from kwire.control.service import Control
 from kwire.faults.rules import FIELDS
 from kwire.testing import ControlError, Kafka
+from tests.waiting import until
 
 RULE = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"}
 
@@ -249,5 +250,5 @@ def test_death_now(kafka: Kafka) -> None:
     kafka.reset()
     with pytest.raises(ControlError, match="no answer from"):
         kafka.control.post("/death")
-    assert not kafka.running
+    until(lambda: not kafka.running, "it goes on")
     kafka.start()

@@ -145,7 +145,8 @@ def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:
     assert f"broker {after} leads {topic.name}-0 already" in done.stderr
     cluster.topic(topic.name).seed(["a"])
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic.name, **QUIET})
-    reader.committed([TopicPartition(topic.name, 0)], WAIT_S)
+    asked = [TopicPartition(topic.name, 0)]
+    until(lambda: reader.committed(asked, WAIT_S), "a coordinator that knows that it is one")
     reader.close()
     done = run(cluster, "move-coordinator", "--group", topic.name)
     assert done.stdout.startswith("__consumer_offsets-")

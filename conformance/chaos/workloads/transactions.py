@@ -76,7 +76,7 @@ class Sender(confluent_kafka.Producer):
 
         super().__init__({**settings, "on_delivery": report})
 
-    def produce(  # type: ignore[override]
+    def produce(  # type: ignore[override]  # only what a transaction needs
         self, topic: str, value: bytes | None, key: bytes | None = None, partition: int = -1
     ) -> None:
         """As a TransactionalProducer's."""
