@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,21 @@ def told(log: Log) -> list[tuple[int, int]]:
     return aborted_transactions(log, 0, log.log_end_offset)
 
 
+def spoil(log_dir: Path, transaction: tuple[int, int], *, field: int, value: int) -> None:
+    """Have the one entry of that producer and first offset say something else."""
+    spoiled = 0
+    for path in log_dir.glob("*.txnindex"):
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), ENTRY.size):
+            entry = list(ENTRY.unpack_from(data, at))
+            if tuple(entry[1:3]) == transaction:
+                entry[field] = value
+                ENTRY.pack_into(data, at, *entry)
+                spoiled += 1
+        path.write_bytes(data)
+    assert spoiled == 1
+
+
 def test_what_is_right_stays(
     open_log: OpenLog, make_batch: MakeBatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -81,17 +97,7 @@ def test_what_is_not_is_made_anew(
 ) -> None:
     """Of the first transaction that producer 1 aborted; and it is told as it was."""
     filled(open_log, make_batch).close()
-    spoiled = 0
-    for path in log_dir.glob("*.txnindex"):
-        data = bytearray(path.read_bytes())
-        for at in range(0, len(data), ENTRY.size):
-            entry = list(ENTRY.unpack_from(data, at))
-            if entry[1:3] == [1, 0]:
-                entry[field] = value
-                ENTRY.pack_into(data, at, *entry)
-                spoiled += 1
-        path.write_bytes(data)
-    assert spoiled == 1
+    spoil(log_dir, (1, 0), field=field, value=value)
     log = open_log(CONFIG, clean=True)
     assert told(log) == ABORTED
     assert "does not fit the log" in caplog.text
@@ -99,6 +105,27 @@ def test_what_is_not_is_made_anew(
     caplog.clear()
     assert told(open_log(CONFIG, clean=True)) == ABORTED
     assert caplog.text == "", "it was written, too"
+
+
+@pytest.mark.parametrize("transaction", ABORTED)
+@pytest.mark.parametrize("kept", ["none", "the first", "all but the last"])
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+def test_it_is_made_anew_from_whatever_snapshot_there_is(
+    open_log: OpenLog,
+    make_batch: MakeBatch,
+    log_dir: Path,
+    transaction: tuple[int, int],
+    kept: str,
+    damage: Callable[[Path], object],
+) -> None:
+    filled(open_log, make_batch).close()
+    spoil(log_dir, transaction, field=1, value=9)
+    snapshots = sorted(log_dir.glob("*.snapshot"))
+    assert len(snapshots) > 2
+    damaged = {"none": snapshots, "the first": snapshots[1:], "all but the last": snapshots[-1:]}
+    for path in damaged[kept]:
+        damage(path)
+    assert told(open_log(CONFIG, clean=True)) == ABORTED
 
 
 def test_what_was_aborted_behind_a_region_is_not_named(open_log: OpenLog, append: Append) -> None:
