@@ -66,6 +66,10 @@ class _Job:
         self.under_way = 1
         """Markers that were not settled, and one as long as `places` are not all written."""
 
+    def is_for(self, markers: Markers) -> bool:
+        """Whether it writes these; a shard that was taken up anew has prepared others like them."""
+        return self.markers == markers and self.markers.prepared is markers.prepared
+
 
 class MarkerSender:
     """See the module.
@@ -102,7 +106,7 @@ class MarkerSender:
             self._timers.after(RETRY_MS, self._lost)
             return
         known = self._jobs.get(markers.transactional_id)
-        if known is not None and known.markers == markers:
+        if known is not None and known.is_for(markers):
             return
         job = self._jobs[markers.transactional_id] = _Job(markers)
         at_once = self.at_once and job.remaining <= AT_ONCE

@@ -122,10 +122,10 @@ class ShareCoordinator:
         )
 
     def partition_for(self, key: ShareKey) -> int:
-        """Without the topic it is of no importance: no partition is led."""
+        """-1 while this broker was not told of the topic; it may lead partitions of it by then."""
         topic = self._broker.image.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None:
-            return 0
+            return -1
         name = f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}"
         return partition_for(name, len(topic.partitions))
 

@@ -107,9 +107,12 @@ class TransactionCoordinator:
         self._forget_markers(index)
 
     def partition_for(self, transactional_id: str) -> int:
-        """Where the id lives; without the topic it is of no importance: no partition is led."""
+        """Where the id lives; -1 while this broker was not told of the topic.
+
+        It may lead partitions of it by then: LeaderAndIsr comes before UpdateMetadata.
+        """
         topic = self._broker.image.topics.get(TRANSACTION_STATE_TOPIC)
-        return 0 if topic is None else partition_for(transactional_id, len(topic.partitions))
+        return -1 if topic is None else partition_for(transactional_id, len(topic.partitions))
 
     def _forget_markers(self, index: int) -> None:
         self._markers.drop(lambda transactional_id: self.partition_for(transactional_id) == index)
@@ -298,7 +301,10 @@ class TransactionCoordinator:
         return partition < len(found.partitions)
 
     def writer(self, markers: Markers, settle: Settle) -> Write:
-        shard = self.runtime.shards.get(self.partition_for(markers.transactional_id))
+        index = self.partition_for(markers.transactional_id)
+        shard = self.runtime.shards.get(index)
+        if index < 0:
+            return lambda topic, partition: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if shard is None:
             return lambda topic, partition: ErrorCode.TRANSACTION_COORDINATOR_FENCED
         marker = TxnMarker(
@@ -345,9 +351,10 @@ class TransactionCoordinator:
 
     def _complete(self, markers: Markers) -> bool:
         """All markers are written; True once that is in the log, or somebody else's task."""
-        shard = self.runtime.shards.get(self.partition_for(markers.transactional_id))
+        index = self.partition_for(markers.transactional_id)
+        shard = self.runtime.shards.get(index)
         if shard is None or shard.state is not ShardState.ACTIVE:
-            return True
+            return index >= 0
         now_ms = self._broker.now_ms()
         shard.happen(shard.machine.markers_written(markers, now_ms))
         return not shard.machine.markers_written(markers, now_ms).records

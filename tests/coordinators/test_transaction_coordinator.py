@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +328,30 @@ async def test_who_leads_in_a_later_epoch_goes_on(
         assert shard.state is ShardState.ACTIVE
         node.change_leader(TOPIC, 1, leader=NODE_ID, leader_epoch=2)
         await trio.sleep(1)
+        assert state(node) == "CompleteCommit"
+        assert open_partitions(node) == []
+
+
+async def test_it_may_lead_before_it_is_told_how_many_partitions_there_are(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    """LeaderAndIsr comes before UpdateMetadata: what was decided is ended once both are there."""
+    async with running(tmp_path, state_partitions=7) as node:
+        broker = node.broker
+        index = broker.transactions.partition_for(ID)
+        assert index != 0
+        producer_id = await begin(node)
+        node.change_leader(TOPIC, 1, leader=NODE_ID + 1, leader_epoch=1)
+        assert await end(node, producer_id, commit=True) is ErrorCode.NONE
+        known = broker.image
+        broker.image = replace(known, topics=known.topics.without([STATE_TOPIC]))
+        broker.transactions.resign(index)
+        broker.transactions.lead(node.partition(STATE_TOPIC, index))
+        await trio.sleep(5)
+        assert (await init(node)).error_code == ErrorCode.NOT_COORDINATOR
+        broker.image = known
+        node.change_leader(TOPIC, 1, leader=NODE_ID, leader_epoch=2)
+        await trio.sleep(60)
         assert state(node) == "CompleteCommit"
         assert open_partitions(node) == []
 
