@@ -187,7 +187,11 @@ class Transactor(Generic[P]):
         producer = self.producer
         undelivered = 0
         if isinstance(producer, confluent_kafka.Producer):
-            undelivered = producer.flush(CALL_S)
+            try:
+                undelivered = producer.flush(CALL_S)
+            except KafkaException:  # it is fenced: who has its id now has ended its transaction
+                self.usable = False
+                return False
         if isinstance(producer, Sender):
             undelivered = producer.undelivered
         is_aborted = self._end(commit=False) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kwire.conformance.chaos import plan
 from kwire.conformance.chaos.history import Recorder, Type
@@ -51,6 +52,13 @@ class Waiting(confluent_kafka.Producer):
         self.count = 0
 
 
+class Fenced(Waiting):
+    """What librdkafka has been told is raised by whatever is called next."""
+
+    def flush(self, timeout: float = -1) -> int:
+        raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+
+
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     recorder = Recorder(tmp_path / "history.jsonl")
@@ -72,6 +80,14 @@ def test_after_an_abort_with_records_on_their_way(
     transactor = Transactor(stage, "id", "process", lambda *_: Waiting(count, answered))
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert transactor.usable is usable
+
+
+@pytest.mark.parametrize("work", [lambda: None, fails], ids=["on purpose", "after a failure"])
+def test_who_is_fenced_while_it_aborts(stage: Stage, work: Callable[[], None]) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: Fenced(0, 0))
+    transactor.usable = True
+    assert transactor.run(work, commit=False)[0] is Type.FAIL
+    assert not transactor.usable
 
 
 @pytest.mark.slow
