@@ -71,6 +71,8 @@ class KafkaPython(Member):
             bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest"
         )
         consumer.subscribe([self.topic], listener=_Listener(self, consumer, shared))
+        # A group whose leader joins before it knows the topic may be left without an assignment.
+        consumer.partitions_for_topic(self.topic)
         paused = True
         try:
             while not done.is_set():

@@ -181,6 +181,9 @@ def kafka_python_member(bootstrap: str, name: str) -> Callable[[Member], None]:
             heartbeat_interval_ms=300,
             partition_assignment_strategy=[KafkaPythonRoundRobin],
         ) as reader:
+            # Joined before it knows the topic, it joins again; and if a poll ends before that
+            # second answer is there, it forgets it, and sends no heartbeat ever after.
+            reader.partitions_for_topic(name)
             while not member.stopped.is_set():
                 reader.poll(50)
                 member.partitions = frozenset(each.partition for each in reader.assignment())
