@@ -118,7 +118,8 @@ def note_answer(
 ) -> None:
     """What became of a record, in the history; librdkafka calls it when it gives one up, too."""
     if error is None:
-        recorder.end(begun, Type.OK, offset=message.offset())
+        offset = message.offset()  # None where the broker named none: it had the record already
+        recorder.end(begun, Type.OK, offset=-1 if offset is None else offset)
     else:
         recorder.end(begun, Type.INFO, error=error.name())
 
