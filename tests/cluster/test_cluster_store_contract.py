@@ -57,12 +57,19 @@ BROKER_RESOURCE = 4
 
 
 @pytest.fixture(
-    params=["shared", pytest.param("zookeeper", marks=[pytest.mark.java, pytest.mark.slow])]
+    params=[
+        "shared",
+        "memory",
+        pytest.param("zookeeper", marks=[pytest.mark.java, pytest.mark.slow]),
+    ]
 )
 def join(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Join:
     """Has a broker be a member of one cluster, for a block; its store is closed behind it."""
     if request.param == "shared":
         return _Sharing(tmp_path).join
+    if request.param == "memory":
+        request.getfixturevalue("ensemble")
+        return _of_zookeeper("memory:2181")
     zookeeper: ZooKeeperProcess = request.getfixturevalue("zookeeper")
     return _of_zookeeper(zookeeper.connect(f"/{unique}"))
 

@@ -154,16 +154,20 @@ class Follower:
             with trio.move_on_at(self._list_due_at if self._late else math.inf):
                 await self._work.wait()
             self._work = trio.Event()
+            was_refused = False
             async with self._turn:
                 marks = self._take_marks()
                 try:
                     await self.read(marks)
                 except StoreError as problem:
                     self._marks |= marks
-                    if self._session.state is State.UP:
+                    was_refused = self._session.state is State.UP
+                    if was_refused:
                         log.warning("ZooKeeper is not followed: %s", problem)
                         self._work.set()
-            if self._work.is_set() and self._marks & marks:
+            # A znode that changed again while it was read is read again at once: that may be
+            # /controller, and every broker waits for the next one.
+            if was_refused:
                 await trio.sleep(REFUSED_PAUSE_S)
 
     def _take_marks(self) -> set[str]:

@@ -1,0 +1,225 @@
+"""Writes to the shared store by a broker that is no longer what it was, and members that go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.cluster.local import LocalStore
+from kwire.cluster.shared.server import StoreServer, listen
+from kwire.cluster.shared.store import SharedStore
+from kwire.cluster.store import Fenced, StoreError
+from kwire.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    Conflict,
+    CreateTopic,
+    DeleteTopic,
+    MarkForDeletion,
+    SetConfigs,
+    UnregisterBroker,
+)
+from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from tests.cluster.observing import PATIENCE_S, broker
+from tests.cluster.sharing import holding
+
+STATE = PartitionImage(1, 0, 0, (1, 2), (1, 2))
+SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
+TOPIC = TopicImage("t", b"t" * 16, (STATE,))
+OTHER = TopicImage("u", b"u" * 16, (STATE,))
+GROUP_RESOURCE = 32
+
+CONTROLLERS: dict[str, Change] = {
+    "create": CreateTopic(OTHER),
+    "add": AddPartitions("t", TOPIC.id, 1, (STATE,)),
+    "alter": AlterPartition("t", TOPIC.id, 0, 0, SHRUNK),
+    "mark": MarkForDeletion("t", TOPIC.id),
+    "delete": DeleteTopic("t", TOPIC.id),
+}
+"""What the controller alone writes."""
+
+STALE: dict[str, Change] = {
+    "create": CreateTopic(TOPIC),
+    "create with a known id": CreateTopic(replace(OTHER, id=TOPIC.id)),
+    "add": AddPartitions("t", TOPIC.id, 2, (STATE,)),
+    "add to another topic": AddPartitions("t", OTHER.id, 1, (STATE,)),
+    "alter": AlterPartition("t", TOPIC.id, 0, 1, SHRUNK),
+    "alter another topic": AlterPartition("t", OTHER.id, 0, 0, SHRUNK),
+    "mark another topic": MarkForDeletion("t", OTHER.id),
+    "delete another topic": DeleteTopic("t", OTHER.id),
+    "configs": SetConfigs(GROUP_RESOURCE, "g", {"a": "0"}, {"a": "1"}),
+}
+"""Changes that were decided by metadata that is not there (any longer)."""
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+async def test_write_in_an_earlier_controller_epoch_is_fenced(tmp_path: Path, name: str) -> None:
+    """The broker is the controller again, and a task of its earlier term still writes."""
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        assert await store.campaign()
+        await store.commit([CreateTopic(TOPIC)])
+        old_epoch = store._epoch
+        await store.resign()
+        assert await store.campaign()
+        assert store._epoch == old_epoch + 1
+        store._epoch = old_epoch
+        before = store.image
+        with pytest.raises(Fenced):
+            await store.commit([CONTROLLERS[name]])
+        assert store.image == before
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+async def test_write_of_a_broker_that_is_not_the_controller_is_fenced(
+    tmp_path: Path, name: str
+) -> None:
+    """Also beside a change that any broker may make: nothing of such a commit is made."""
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        assert await first.campaign()
+        await first.commit([CreateTopic(TOPIC)])
+        configs = SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})
+        for changes in ([CONTROLLERS[name]], [configs, CONTROLLERS[name]]):
+            before = second.image
+            with pytest.raises(Fenced):
+                await second.commit(changes)
+            assert (await first.load()).version == before.version
+        second._epoch = first._epoch  # its epoch alone does not make it the controller
+        with pytest.raises(Fenced):
+            await second.commit([CONTROLLERS[name]])
+
+
+@pytest.mark.parametrize("name", STALE)
+async def test_write_by_stale_metadata_is_a_conflict_and_changes_nothing(
+    tmp_path: Path, name: str
+) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        assert await store.campaign()
+        await store.commit([CreateTopic(TOPIC)])
+        before = store.image
+        with pytest.raises(Conflict):
+            await store.commit([SetConfigs(GROUP_RESOURCE, "h", {}, {"a": "1"}), STALE[name]])
+        assert store.image == before, "the changes of one commit are made all or none"
+
+
+class SlowStore(LocalStore):
+    """Waits before it makes the changes of a kind."""
+
+    waits_for: type[Change] | None = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.waiting, self.may_go_on = trio.Event(), trio.Event()
+
+    async def commit(self, changes: Sequence[Change]) -> ClusterImage:
+        if self.waits_for is not None and any(isinstance(c, self.waits_for) for c in changes):
+            self.waiting.set()
+            await self.may_go_on.wait()
+        return await super().commit(changes)
+
+
+async def test_restarted_broker_waits_for_its_earlier_connection_to_be_forgotten(
+    tmp_path: Path,
+) -> None:
+    store = SlowStore(tmp_path / "metadata.log")
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, listen(tmp_path / "s"))
+        first = await SharedStore.connect(tmp_path / "s", nursery)
+        await first.register(broker(1))
+        assert await first.campaign()
+        old_epoch = (await first.load()).brokers[1].epoch
+        store.waits_for = UnregisterBroker
+        first.close()
+        await store.waiting.wait()
+        again = await SharedStore.connect(tmp_path / "s", nursery)
+        registered = trio.Event()
+
+        async def register() -> None:
+            await again.register(broker(1))
+            registered.set()
+
+        nursery.start_soon(register)
+        with trio.move_on_after(0.05):
+            await registered.wait()
+        assert not registered.is_set(), "two brokers of one id are never listed"
+        store.may_go_on.set()
+        with trio.fail_after(PATIENCE_S):
+            await registered.wait()
+        image = await again.load()
+        assert image.brokers[1].epoch > old_epoch
+        assert await again.campaign(), "the office went with the earlier connection"
+        nursery.cancel_scope.cancel()
+    store.close()
+
+
+async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "metadata.log")
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, listen(tmp_path / "s"))
+        brokers = [await SharedStore.connect(tmp_path / "s", nursery) for _ in range(3)]
+        for broker_id, each in enumerate(brokers, 1):
+            await each.register(broker(broker_id))
+        ended = trio.Event()
+
+        async def wait() -> None:
+            await server.everybody_gone()
+            ended.set()
+
+        nursery.start_soon(wait)
+        for broker_id in (1, 2, 3):
+            member = server.member(broker_id)
+            assert member is not None
+            assert not ended.is_set()
+            brokers[broker_id - 1].close()
+            with trio.fail_after(PATIENCE_S):
+                await member.gone.wait()
+            await trio.testing.wait_all_tasks_blocked()
+        assert ended.is_set()
+        nursery.cancel_scope.cancel()
+    store.close()
+
+
+async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_made(
+    tmp_path: Path,
+) -> None:
+    """It was made whole or not at all, and the next holder says which."""
+    store = SlowStore(tmp_path / "metadata.log")
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        scope = trio.CancelScope()
+
+        async def serve(task_status: trio.TaskStatus[None]) -> None:
+            with scope:
+                await server.serve(listen(tmp_path / "s"), task_status)
+
+        await nursery.start(serve)
+        member = await SharedStore.connect(tmp_path / "s", nursery)
+        await member.register(broker(1))
+        store.waits_for = SetConfigs
+        refused = trio.Event()
+
+        async def write() -> None:
+            with pytest.raises(StoreError, match="is gone"):
+                await member.commit([SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})])
+            refused.set()
+
+        nursery.start_soon(write)
+        await store.waiting.wait()
+        scope.cancel()
+        with trio.fail_after(PATIENCE_S):
+            await refused.wait()
+        nursery.cancel_scope.cancel()
+    store.close()
+    later = LocalStore(tmp_path / "metadata.log")
+    assert not (await later.load()).configs_of(GROUP_RESOURCE, "g")
+    later.close()

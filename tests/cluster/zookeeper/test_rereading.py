@@ -1,0 +1,66 @@
+"""When a store reads a znode again: at once where it changed, later where ZooKeeper refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.cluster.store import StoreError
+from kwire.cluster.zookeeper import following, znodes
+from kwire.metadata.image import NO_CONTROLLER
+from tests.cluster.zookeeper.memory import Ensemble
+from tests.cluster.zookeeper.stores import opened
+
+CONNECT = "memory:2181"
+
+
+async def test_controller_that_changes_while_it_is_read_is_read_again_at_once(
+    ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause would delay every election that follows a quick resignation."""
+    async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
+        assert await first.campaign()
+        await second.shows(lambda image: image.controller_id == 1)
+        get = second.session.get
+        has_resigned = False
+
+        async def slow_get(path: str, watch: bool = False) -> Any:  # noqa: ANN401 - a znode
+            nonlocal has_resigned
+            answer = await get(path, watch)
+            if path == znodes.CONTROLLER and not has_resigned:
+                has_resigned = True
+                await first.resign()
+            return answer
+
+        monkeypatch.setattr(second.session, "get", slow_get)
+        second._follower.mark(znodes.CONTROLLER)
+        began_at = trio.current_time()
+        await second.until(lambda: has_resigned)
+        await second.shows(lambda image: image.controller_id == NO_CONTROLLER)
+        assert trio.current_time() == began_at
+
+
+async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
+    ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
+        assert await first.campaign()
+        await second.shows(lambda image: image.controller_id == 1)
+        get = second.session.get
+        refusals = 3
+
+        async def refusing_get(path: str, watch: bool = False) -> Any:  # noqa: ANN401 - a znode
+            nonlocal refusals
+            if path == znodes.CONTROLLER and refusals:
+                refusals -= 1
+                raise StoreError("ZooKeeper refused a question")
+            return await get(path, watch)
+
+        monkeypatch.setattr(second.session, "get", refusing_get)
+        await first.resign()
+        began_at = trio.current_time()
+        await second.shows(lambda image: image.controller_id == NO_CONTROLLER)
+        assert trio.current_time() == began_at + 3 * following.REFUSED_PAUSE_S
