@@ -159,6 +159,8 @@ class LedPartition:
             if error is ErrorCode.NONE:
                 self.watch_locks()
             else:
+                if self._timer is not None:
+                    self._timer.cancel()
                 self._timer = self._timers.after(RETRY_MS, self._locks_end)
 
         self._write(decide(), written)

@@ -124,6 +124,27 @@ def flush(partition: Partition) -> int:
     return carried_out(partition, prepared(partition))
 
 
+def test_committed_reads_go_on_after_a_move_to_another_log_directory(make_log: MakeLog) -> None:
+    """The copy has the transaction's marker, and must know that the marker is replicated."""
+    partition = Partition(make_log(log_config()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    copy = make_log(log_config())
+    record = Record(0, NOW_MS, None, b"v")
+    batches = [
+        build([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
+        control_batch(ControlType.COMMIT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS),
+    ]
+    for log in (partition.log, copy):
+        for offset, batch in enumerate(batches):
+            numbered = bytearray(batch)
+            numbered[0:8] = offset.to_bytes(8)
+            append_as_follower(log, numbered, leader_epoch=0, now_ms=NOW_MS)
+    partition.advance_high_watermark(2, 0)
+    assert partition.last_stable_offset == partition.high_watermark == 2
+    partition.replace_log(copy)
+    assert partition.last_stable_offset == partition.high_watermark == 2
+
+
 def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
     durable = log_config(flush_messages=1)
     partition = Partition(make_log(durable), 1)

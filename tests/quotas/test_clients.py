@@ -139,6 +139,27 @@ def test_partitions_are_paid_from_one_bucket() -> None:
     assert second.throttle_ms == 1000
 
 
+def test_changed_mutation_quota_fills_the_bucket_at_its_new_rate() -> None:
+    now_ms = 0.0
+    quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: now_ms)
+
+    def throttle_ms(partitions: int) -> int:
+        budget = quotas.mutations.budget("u", "c", strict=False)
+        assert budget is not None
+        budget.spend(partitions)
+        return budget.throttle_ms
+
+    quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "5"})))
+    assert throttle_ms(12) == 400, "2 tokens at 5 a second"
+    quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "20"})))
+    assert throttle_ms(0) == 100, "2 tokens at 20 a second"
+    now_ms = 10_000.0
+    assert throttle_ms(40) == 0, "the bucket holds two windows of the new rate"
+    now_ms = 20_000.0
+    quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "1"})))
+    assert throttle_ms(5) == 3000, "a lower rate takes away what its bucket cannot hold"
+
+
 def test_whether_there_is_a_quota() -> None:
     user = {USER: "u"}
     key = entity_key(user)

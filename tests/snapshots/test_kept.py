@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,33 @@ def test_the_lock_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "x").mkdir()
     with pytest.raises(SnapshotError, match="is in use: stop its broker"):
         laying.restore(path, [tmp_path / "x", tmp_path / "y"])
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_newest_segment_is_copied_whatever_the_order_of_the_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_reversed: bool
+) -> None:
+    """A file system lists a folder in an order of its own."""
+    path = made(tmp_path / "kept")
+    scandir = os.scandir
+
+    class Listing:
+        def __init__(self, folder: Path) -> None:
+            with scandir(folder) as entries:
+                self._entries = sorted(entries, key=lambda each: each.name, reverse=is_reversed)
+
+        def __enter__(self) -> Iterator[os.DirEntry[str]]:
+            return iter(self._entries)
+
+        def __exit__(self, *error: object) -> None:
+            """All is read already."""
+
+    monkeypatch.setattr(laying.os, "scandir", Listing)
+    laid = [tmp_path / "x", tmp_path / "y"]
+    laying.lay_out(path, laid)
+    for number, target in enumerate(laid):
+        source, folder = path / str(number) / f"t-{number}", target / f"t-{number}"
+        newest = "00000000000000000042.log"
+        with (folder / newest).open("a") as appended:
+            appended.write("more")
+        assert (source / newest).read_text() == f"{number} {newest}"

@@ -218,6 +218,29 @@ def test_a_classic_member_gives_up_before_others_get_it() -> None:
     settled(simulation, first, old)
 
 
+def test_classic_member_joins_again_once_the_partition_it_waits_for_is_free() -> None:
+    """What it owns already is held by itself, and nothing to wait for."""
+    simulation = started(5)
+    first, old = Client(simulation, "b"), ClassicClient(simulation, "c")
+    round_of(first)
+    settled(simulation, first, old)
+    passing = Client(simulation, "d")
+    passing.beat()
+    first.beat()  # it is to give one up for the new member, and keeps it for now
+    for _ in range(3):
+        round_of(old, passing)
+    simulation.heartbeat(member_id=passing.member_id, member_epoch=-1)
+    for _ in range(3):
+        old.step()
+    assert [partition for _, partition in sorted(old.owned)] == [3, 4]
+    assert old.beat() is ErrorCode.NONE, "it waits for the one that the first member keeps"
+    first.move()
+    first.beat()
+    assert old.beat() is REBALANCE, "that is free now"
+    old.step()
+    assert [partition for _, partition in sorted(old.owned)] == [2, 3, 4]
+
+
 def test_a_member_that_is_told_to_join_has_its_rebalance_timeout_for_it() -> None:
     simulation = started()
     first, old = mixed(simulation)
