@@ -97,7 +97,7 @@ class Reading:
             member_id, [(0, 9)], 10, 10, self.led.now_ms, SETTINGS.limits
         )
         self.led.watch_locks()
-        return [*map(tuple, acquired)]  # type: ignore[arg-type]  # of three
+        return [(each.first, each.last, each.delivery_count) for each in acquired]
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ def test_newest_segment_is_copied_whatever_the_order_of_the_listing(
         def __exit__(self, *error: object) -> None:
             """All is read already."""
 
-    monkeypatch.setattr(laying.os, "scandir", Listing)
+    monkeypatch.setattr(os, "scandir", Listing)
     laid = [tmp_path / "x", tmp_path / "y"]
     laying.lay_out(path, laid)
     for number, target in enumerate(laid):
