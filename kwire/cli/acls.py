@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import named_principal
 
@@ -44,7 +46,7 @@ Resource = tuple[str, str]
 _ANYTHING = ("any", "")
 
 
-@click.group("acls")
+@click.group("acls", cls=Commands)
 def command() -> None:
     """Show, add and remove rules of who may do what: Kafka's access control lists.
 
@@ -185,8 +187,7 @@ def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noq
 )  # fmt: skip
 @filter_options
 @click.option("--all", "everything", is_flag=True, help="All rules there are.")
-@click.option("--dry-run", is_flag=True, help="Show what would go, and do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@asking_options()
 @json_option
 @connected
 def remove_command(
@@ -212,10 +213,9 @@ def remove_command(
     found = _described(cluster, _filters(chosen))
     _show(dict.fromkeys(found, ""), as_json)
     if dry_run or not found:
-        say(f"nothing is changed: {counted(len(found), 'rule')} would be removed")
+        say(f"{NOT_CHANGED}: {counted(len(found), 'rule')} would be removed")
         return
-    if not yes:
-        click.confirm("Remove them?", abort=True, err=True)
+    must_agree("Remove them?", yes=yes)
     gone = delete_acls(cluster, [only(each) for each in found])
     say(f"{counted(len(gone), 'rule')} removed")
 
@@ -256,7 +256,7 @@ def add_command(
     new = [each for each in wanted if each not in there]
     _show({each: "there" if each in there else "new" for each in wanted}, as_json, "state")
     if dry_run or not new:
-        say(f"nothing is changed: {counted(len(new), 'rule')} would be added")
+        say(f"{NOT_CHANGED}: {counted(len(new), 'rule')} would be added")
         return
     create_acls(cluster, new)
     say(f"{counted(len(new), 'rule')} added")

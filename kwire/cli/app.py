@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import update_wrapper
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kwire.cli import EXIT_INTERRUPTED
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
 
 if TYPE_CHECKING:
@@ -69,22 +69,8 @@ EXIT_READER_GONE = 0
 """Whoever read our output has enough: `kwire consume t | head` is no failure."""
 
 
-class LazyCommands(click.Group):
-    """A group whose commands are imported when they are asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        folder = f"{FOLDERS[cmd_name]}." if cmd_name in FOLDERS else ""
-        command: click.Command = import_module(f"kwire.cli.{folder}{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+def _module(name: str) -> str:
+    return ".".join(["kwire.cli", *([FOLDERS[name]] if name in FOLDERS else []), name])
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -95,7 +81,10 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.command(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, summaries=COMMANDS, modules={name: _module(name) for name in COMMANDS},
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version,
     help="Show the version and exit.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.suggestions import did_you_mean, misspelt, suggesting_settings
 from kwire.cli.values import settings_option
@@ -21,7 +22,7 @@ TYPES = ["topic", "broker", "group", "client-metrics"]
 type_argument = click.argument("kind", metavar="TYPE", type=click.Choice(TYPES))
 
 
-@click.group("configs")
+@click.group("configs", cls=Commands)
 def command() -> None:
     """Show and change settings of topics, brokers, groups and client metrics.
 

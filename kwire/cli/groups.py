@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.app import connected
-from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.commands import Commands
+from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.suggestions import did_you_mean
 from kwire.cli.values import instant, ranges, topic_partitions
 
 if TYPE_CHECKING:
@@ -18,25 +21,36 @@ if TYPE_CHECKING:
 
 Choice = tuple[str, list[int] | None]
 
+STATES = (
+    "PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning",
+    "Reconciling", "NotReady",
+)  # fmt: skip
+TYPES = ("classic", "consumer", "share", "streams")
+CONSUMER, SHARE = "consumer", "share"
+"""Types that a reset can make."""
 
-@click.group("groups")
+
+@click.group("groups", cls=Commands)
 def command() -> None:
     """List, describe, reset and delete groups: of consumers, share groups, streams groups.
 
     \b
       kwire groups list
       kwire groups describe audit
+      kwire groups reset audit --topic orders --to-earliest --dry-run
       kwire groups reset audit --topic orders --to-earliest
-      kwire groups reset audit --topic orders --to-earliest --execute
       kwire groups delete audit
     """
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, help="Only groups in this state, e.g. Empty.")
 @click.option(
-    "--type", "types", multiple=True,
-    help="Only of this type: classic, consumer, share, streams.",
+    "--state", "states", type=click.Choice(STATES, case_sensitive=False), multiple=True,
+    metavar="STATE", help=f"Only groups in this state: {', '.join(STATES)}.",
+)  # fmt: skip
+@click.option(
+    "--type", "types", type=click.Choice(TYPES, case_sensitive=False), multiple=True,
+    help="Only groups of this type.",
 )  # fmt: skip
 @json_option
 @connected
@@ -75,7 +89,7 @@ def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bo
     Of a share group: from where it reads, how many records are left for it, and who reads them.
     Of a streams group the members are shown with their tasks.
     """
-    from kwire.client.groups import SHARE, STREAMS, describe_group
+    from kwire.client.groups import STREAMS, describe_group
 
     group = describe_group(cluster, group_id)
     lags = _shares(cluster, group) if group.type == SHARE else _lags(cluster, group)
@@ -231,11 +245,26 @@ def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicParti
 
 @command.command("delete")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True)
+@asking_options()
 @connected
-def delete_command(cluster: Cluster, group_ids: tuple[str, ...]) -> None:
-    """Delete groups that have no members, and their committed offsets."""
-    from kwire.client.groups import delete_group
+def delete_command(cluster: Cluster, group_ids: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+    """Delete groups that have no members, and their committed offsets.  Somebody is asked.
 
+    \b
+      kwire groups delete audit
+      kwire groups delete audit billing --yes
+    """
+    from kwire.client.groups import delete_group, describe_group
+
+    if dry_run or not yes:
+        groups = [describe_group(cluster, group_id) for group_id in group_ids]
+        rows = [(each.group_id, each.type, each.state, len(each.members)) for each in groups]
+        print_table(["group", "type", "state", "members"], rows)
+        what = counted(len(groups), "group")
+        if dry_run:
+            say(f"{NOT_CHANGED}: {what} would be deleted")
+            return
+        must_agree(f"Delete {what}, with the committed offsets?", yes=yes)
     for group_id in group_ids:
         delete_group(cluster, group_id)
         say(f"group {group_id} deleted")
@@ -256,7 +285,11 @@ def delete_command(cluster: Cluster, group_ids: tuple[str, ...]) -> None:
     help="To the first record at or after a time: 2026-03-01T12:00 (UTC), milliseconds, -2h.",
 )  # fmt: skip
 @click.option("--shift-by", type=int, metavar="N", help="Forward by N records, or back by -N.")
-@click.option("--execute/--dry-run", default=False, help="Do it; else only show what it would do.")
+@click.option(
+    "--type", "new_type", type=click.Choice([CONSUMER, SHARE]),
+    help="Of a group that does not exist yet.",
+)  # fmt: skip
+@asking_options(old=["--execute"])
 @json_option
 @connected
 def reset_command(
@@ -269,17 +302,22 @@ def reset_command(
     to_offset: int | None,
     to_datetime: int | None,
     shift_by: int | None,
-    execute: bool,
+    new_type: str | None,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
 ) -> None:
-    """Set where a group that has no members reads on.  Shows the plan; --execute carries it out.
+    """Set where a group that has no members reads on.  The plan is shown, and somebody is asked.
 
-    A share group begins there, and forgets what became of the records behind it.
+    A share group begins there, and forgets what became of the records behind it.  A group that
+    does not exist yet is made by it, of the type that --type says: consumer for the groups of
+    consume --group, share for those of consume --share.
 
     \b
       kwire groups reset audit --topic orders --to-earliest
-      kwire groups reset audit --topic orders:0,1 --to-datetime 2026-03-01T12:00 --execute
-      kwire groups reset audit --all-topics --shift-by -100 --execute
+      kwire groups reset audit --topic orders:0,1 --to-datetime 2026-03-01T12:00 --dry-run
+      kwire groups reset audit --all-topics --shift-by -100 --yes
+      kwire groups reset fresh --topic orders --to-latest --type share --yes
     """
     from kwire.client.groups import commit_offsets
     from kwire.client.reset import Target, plan_reset
@@ -299,34 +337,65 @@ def reset_command(
         )
     if bool(topics) == all_topics:
         raise click.UsageError("give --topic, once or more, or --all-topics")
-    shares = _is_share(cluster, group_id)
-    committed = _read_from(cluster, group_id, shares=shares)
+    group_type = _type_of(cluster, group_id)
+    shares = _must_be_known(cluster, group_id, group_type, new_type) == SHARE
+    committed = {} if group_type is None else _read_from(cluster, group_id, shares=shares)
     partitions = sorted(committed) if all_topics else _chosen(cluster, topics)
     target, value = chosen[0]
     plan = plan_reset(cluster, committed, partitions, target, int(value))
-    if execute:
-        (alter_share_offsets if shares else commit_offsets)(cluster, group_id, plan)
     rows = [(p.topic, p.partition, committed.get(p), offset) for p, offset in sorted(plan.items())]
     columns = ["topic", "partition", "committed", "new"]
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(columns, rows)
-    say(f"group {group_id} is reset" if execute else "nothing is changed: --execute does it")
+    if dry_run:
+        say(f"{NOT_CHANGED}: group {group_id} would be reset")
+        return
+    must_agree(f"Have group {group_id} read on from there?", yes=yes)
+    (alter_share_offsets if shares else commit_offsets)(cluster, group_id, plan)
+    say(f"group {group_id} is reset")
 
 
-def _is_share(cluster: Cluster, group_id: str) -> bool:
-    """A group that is not there has offsets as a consumer group has them."""
+def _type_of(cluster: Cluster, group_id: str) -> str | None:
+    """One of TYPES; None where there is no such group."""
     from kwire.client.errors import BrokerRefused
-    from kwire.client.groups import SHARE, describe_group
+    from kwire.client.groups import describe_group
     from kwire.codecs.errors import ErrorCode
 
     try:
-        return describe_group(cluster, group_id).type == SHARE
+        return describe_group(cluster, group_id).type
     except BrokerRefused as refused:
         if refused.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return False
+        return None
+
+
+def _must_be_known(
+    cluster: Cluster, group_id: str, group_type: str | None, new_type: str | None
+) -> str:
+    """The type of a group, or that of one to be made.  Raises Misuse.
+
+    A reset makes a group that does not exist, and the wrong type could not be used by the consumers
+    it is meant for.  Apache Kafka knows the type from the tool: kafka-consumer-groups or
+    kafka-share-groups.
+    """
+    from kwire.client.errors import Misuse
+    from kwire.client.groups import list_groups
+
+    if group_type is None and new_type is None:
+        hint = did_you_mean(group_id, [group.group_id for group in list_groups(cluster)])
+        raise Misuse(
+            f"there is no group {group_id}{hint or ':'} give --type consumer or --type share"
+            " to make it"
+        )
+    if (
+        group_type is not None
+        and new_type is not None
+        and (group_type == SHARE) != (new_type == SHARE)
+    ):
+        raise Misuse(f"group {group_id} is a {group_type} group, not a {new_type} group")
+    return group_type or new_type or CONSUMER
 
 
 def _read_from(cluster: Cluster, group_id: str, *, shares: bool) -> dict[TopicPartition, int]:
@@ -357,22 +426,37 @@ def _chosen(cluster: Cluster, topics: tuple[Choice, ...]) -> list[TopicPartition
     "-t", "--topic", "topics", type=topic_partitions, metavar="TOPIC[:LIST]", multiple=True,
     required=True, help="A topic, or some of its partitions as in orders:0,2.",
 )  # fmt: skip
+@asking_options()
 @connected
-def delete_offsets_command(cluster: Cluster, group_id: str, topics: tuple[Choice, ...]) -> None:
+def delete_offsets_command(
+    cluster: Cluster, group_id: str, topics: tuple[Choice, ...], dry_run: bool, yes: bool
+) -> None:
     """Forget what a group has committed for topics that none of its members reads now.
 
-    A share group forgets whole topics, and only one that has no members.
+    A share group forgets whole topics, and only one that has no members.  Somebody is asked.
+
+    \b
+      kwire groups delete-offsets audit --topic orders:0,2
     """
     from kwire.client.groups import delete_offsets
     from kwire.client.share_groups import delete_share_offsets
 
-    if _is_share(cluster, group_id):
-        if any(listed for _, listed in topics):
-            raise click.UsageError("a share group forgets whole topics: leave the partitions out")
+    shares = _type_of(cluster, group_id) == SHARE
+    if shares and any(listed for _, listed in topics):
+        raise click.UsageError("a share group forgets whole topics: leave the partitions out")
+    partitions = _chosen(cluster, topics)
+    if dry_run or not yes:
+        committed = _read_from(cluster, group_id, shares=shares)
+        rows = [(each.topic, each.partition, committed.get(each)) for each in partitions]
+        print_table(["topic", "partition", "committed"], rows)
+        if dry_run:
+            say(f"{NOT_CHANGED}: these offsets of group {group_id} would be deleted")
+            return
+        must_agree(f"Delete these offsets of group {group_id}?", yes=yes)
+    if shares:
         names = list(dict.fromkeys(name for name, _ in topics))
         delete_share_offsets(cluster, group_id, names)
         say(f"group {group_id}: offsets of {', '.join(names)} deleted")
         return
-    partitions = _chosen(cluster, topics)
     delete_offsets(cluster, group_id, partitions)
     say(f"group {group_id}: offsets of {', '.join(map(str, partitions))} deleted")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import counted
 from kwire.cli.records import text_of
 
@@ -25,7 +26,7 @@ paths_argument = click.argument(
 )  # fmt: skip
 
 
-@click.group("log")
+@click.group("log", cls=Commands)
 def command() -> None:
     """Look into the files of a log directory, kwire's or Apache Kafka's, and check them.
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import click
@@ -105,6 +106,11 @@ def say(sentence: str) -> None:
 def counted(number: int, noun: str) -> str:
     """`1 record`, `2 records`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def number_text(number: float) -> str:
+    """`1048576`, `0.25`: the shortest digits that are this number, without an exponent."""
+    return format(Decimal(repr(float(number))), "f").removesuffix(".0")
 
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")

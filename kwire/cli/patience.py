@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kwire.cli.output import on_terminal, printable, say
+from kwire.cli.output import number_text, on_terminal, printable, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
@@ -52,7 +52,8 @@ def patient(cluster: Cluster, bootstrap: str) -> Iterator[None]:
 
     def tell() -> None:
         if not cluster.has_answered and not trouble.is_told:
-            say(f"waiting for {bootstrap} to answer, for {cluster.timeout_s:g} s at most ...")
+            limit_s = number_text(cluster.timeout_s)
+            say(f"waiting for {bootstrap} to answer, for {limit_s} s at most ...")
 
     cluster.on_trouble = trouble
     if not on_terminal():

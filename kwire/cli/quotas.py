@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kwire.cli.app import connected
-from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.grammar.commands import Commands
+from kwire.cli.output import json_option, number_text, print_json, print_table, say
+from kwire.cli.suggestions import did_you_mean
 from kwire.cli.values import setting
 
 if TYPE_CHECKING:
@@ -18,10 +21,15 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 
 _KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
+_QUOTAS = (
+    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
+    "connection_creation_rate",
+)  # fmt: skip
+"""Those of Apache Kafka 4.4; a broker may know others, so that it alone refuses."""
 DEFAULT_SHOWN = "(default)"
 
 
-@click.group("quotas")
+@click.group("quotas", cls=Commands)
 def command() -> None:
     """Show and set quotas: what users, client ids and addresses may ask for.
 
@@ -81,7 +89,7 @@ def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noq
         print_json([{"entity": dict(each.entity), "quotas": dict(each.values)} for each in found])
         return
     rows = [
-        (*(_shown(each.entity, kind) for kind in _KINDS.values()), quota, f"{value:g}")
+        (*(_shown(each.entity, kind) for kind in _KINDS.values()), quota, number_text(value))
         for each in found
         for quota, value in sorted(each.values.items())
     ]
@@ -115,14 +123,25 @@ def remove_command(cluster: Cluster, quotas: tuple[str, ...], **chosen: Any) -> 
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise click.BadParameter(f"{name} is to be a number, not {text!r}") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise click.BadParameter(f"{name} must be a number like 1048576 or 0.5, not {text!r}")
+    return number
 
 
 def _alter(cluster: Cluster, entity: Entity, values: Mapping[str, float | None]) -> None:
+    from kwire.client.errors import BrokerRefused, Misuse
     from kwire.client.quotas import alter_quotas
+    from kwire.codecs.errors import ErrorCode
 
-    alter_quotas(cluster, entity, values)
+    try:
+        alter_quotas(cluster, entity, values)
+    except BrokerRefused as error:
+        misspelt = [name for name in values if name not in _QUOTAS]
+        if error.code != ErrorCode.INVALID_REQUEST or not misspelt:
+            raise
+        raise Misuse(f"{error}{did_you_mean(misspelt[0], _QUOTAS)}") from error
     whom = ", ".join(f"{kind} {name or DEFAULT_SHOWN}" for kind, name in entity.items())
     say(f"quotas of {whom} are changed")

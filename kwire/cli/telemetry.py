@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, json_text, print_json, print_table, printable, say
 from kwire.cli.streams import ReaderGone, reader_is_gone
 from kwire.cli.values import iso_time
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 
 
-@click.group("telemetry")
+@click.group("telemetry", cls=Commands)
 def command() -> None:
     """Show which metrics clients are asked to push (KIP-714), and what they pushed.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.commands import Commands, renamed_option
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.suggestions import suggesting_settings
 from kwire.cli.values import ranges, settings_option
@@ -16,15 +18,15 @@ if TYPE_CHECKING:
     from kwire.codecs.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
-@click.group("topics")
+@click.group("topics", cls=Commands)
 def command() -> None:
     """List, create, describe, alter and delete topics.
 
     \b
       kwire topics list
-      kwire topics create orders --partitions 6 --config retention.ms=86400000
+      kwire topics create orders --partitions 6 --set retention.ms=86400000
       kwire topics describe orders
-      kwire topics alter orders --config retention.ms=3600000 --partitions 12
+      kwire topics alter orders --set retention.ms=3600000 --partitions 12
       kwire topics delete orders
     """
 
@@ -61,8 +63,9 @@ def _counts(topic: MetadataResponseTopic) -> dict[str, int]:
     help="Replicas of each; the broker's default.replication.factor if not given.",
 )  # fmt: skip
 @settings_option(
-    "-c", "--config", "configs", help="A setting of the topic; may be given several times."
-)
+    "-s", "--set", "configs", old=["-c", "--config"],
+    help="A setting of the topic; may be given several times.",
+)  # fmt: skip
 @click.option("--if-not-exists", is_flag=True, help="Be content with topics that exist.")
 @click.option("--dry-run", is_flag=True, help="Let the broker check it all and create nothing.")
 @connected
@@ -79,7 +82,7 @@ def create_command(
 
     \b
       kwire topics create orders --partitions 6
-      kwire topics create state --config cleanup.policy=compact --if-not-exists
+      kwire topics create state --set cleanup.policy=compact --if-not-exists
     """
     from kwire.client.errors import BrokerRefused
     from kwire.client.topics import BROKER_DEFAULT, create_topic
@@ -109,13 +112,30 @@ def create_command(
 @command.command("delete")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="Be content where there is no such topic.")
+@asking_options()
 @connected
-def delete_command(cluster: Cluster, names: tuple[str, ...], if_exists: bool) -> None:
-    """Delete topics and all their records, at once and without asking back."""
+def delete_command(
+    cluster: Cluster, names: tuple[str, ...], if_exists: bool, dry_run: bool, yes: bool
+) -> None:
+    """Delete topics and all their records.  They are shown, and somebody is asked.
+
+    \b
+      kwire topics delete orders
+      kwire topics delete orders bills --if-exists --yes
+    """
     from kwire.client.errors import BrokerRefused
     from kwire.client.topics import delete_topic
     from kwire.codecs.errors import ErrorCode
 
+    if dry_run or not yes:
+        counts = _records_of(cluster, names, if_exists=if_exists)
+        print_table(["topic", "partitions", "records"], [(n, *c) for n, c in counts.items()])
+        what = counted(len(counts), "topic")
+        if dry_run or not counts:
+            say(f"{NOT_CHANGED}: {what} would be deleted")
+            return
+        must_agree(f"Delete {what} with all records?", yes=yes)
+        names = tuple(counts)
     for name in names:
         try:
             delete_topic(cluster, name)
@@ -125,6 +145,31 @@ def delete_command(cluster: Cluster, names: tuple[str, ...], if_exists: bool) ->
             say(f"there is no topic {name}")
             continue
         say(f"topic {name} deleted")
+
+
+def _records_of(
+    cluster: Cluster, names: tuple[str, ...], *, if_exists: bool
+) -> dict[str, tuple[int, int]]:
+    """Of each topic its partitions, and at most how many records they hold.
+
+    Raises BrokerRefused where there is no such topic; `if_exists` leaves it out.
+    """
+    from kwire.client.errors import BrokerRefused
+    from kwire.codecs.errors import ErrorCode
+
+    counts: dict[str, tuple[int, int]] = {}
+    for name in names:
+        try:
+            topic = cluster.topic(name)
+        except BrokerRefused as error:
+            if not (if_exists and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise
+            say(f"there is no topic {name}")
+            continue
+        ends = _ends(cluster, topic).values()
+        records = sum((end or 0) - (start or 0) for start, end in ends)
+        counts[name] = len(topic.partitions), records
+    return counts
 
 
 @command.command("describe")
@@ -210,9 +255,9 @@ def _partition(
 
 @command.command("alter")
 @click.argument("name", metavar="TOPIC")
-@settings_option("-c", "--config", "configs", help="Set a setting.")
-@click.option(
-    "-d", "--delete-config", "deleted", metavar="NAME", multiple=True,
+@settings_option("-s", "--set", "configs", old=["-c", "--config"], help="Set a setting.")
+@renamed_option(
+    "-d", "--delete", "deleted", old=["--delete-config"], metavar="NAME", multiple=True,
     help="Let a setting fall back to the broker's.",
 )  # fmt: skip
 @click.option(
@@ -230,14 +275,14 @@ def alter_command(
     """Change settings of a topic, or give it more partitions.
 
     \b
-      kwire topics alter orders --config retention.ms=3600000 --delete-config max.message.bytes
+      kwire topics alter orders --set retention.ms=3600000 --delete max.message.bytes
       kwire topics alter orders --partitions 12
     """
     from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
     from kwire.client.topics import add_partitions
 
     if not configs and not deleted and partitions is None:
-        raise click.UsageError("nothing to alter: give --config, --delete-config or --partitions")
+        raise click.UsageError("nothing to alter: give --set, --delete or --partitions")
     changes: dict[str, tuple[Operation, str | None]] = {}
     changes |= {key: (Operation.SET, value) for key, value in configs}
     changes |= {key: (Operation.DELETE, None) for key in deleted}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 GENERATED_BYTES = 24
 
 
-@click.group("users")
+@click.group("users", cls=Commands)
 def command() -> None:
     """Show, add and remove users who log in by SCRAM, and change their passwords.
 

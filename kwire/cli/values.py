@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
 
+from kwire.cli.grammar.commands import renamed_option
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+TIMESTAMP_MS_MAX = 2**63 - 1
+"""ListOffsets takes a timestamp as int64; below 0 are its special values, as -1 for the end."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 
@@ -28,9 +32,15 @@ def setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def settings_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's own word
-    """An option that takes settings and may be given several times."""
-    return click.option(*names, type=setting, metavar="NAME=VALUE", multiple=True, help=help)
+def settings_option(
+    *names: str,
+    help: str,  # noqa: A002 - click's own word
+    old: Sequence[str] = (),
+) -> Callable[[F], F]:
+    """An option that takes settings and may be given several times; `old` are its former names."""
+    return renamed_option(
+        *names, old=old, type=setting, metavar="NAME=VALUE", multiple=True, help=help
+    )
 
 
 def named_principal(text: str) -> str:
@@ -77,11 +87,16 @@ def position(text: str) -> int | str:
 def instant(text: str) -> int:
     """A time, as milliseconds since 1970: see `instant_ms`."""
     try:
-        return instant_ms(text.strip(), time.time_ns() // 1_000_000)
+        time_ms = instant_ms(text.strip(), time.time_ns() // 1_000_000)
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(
             f"{text!r} is not a time like 2026-03-01T12:00, 1772366400000 or -2h"
         ) from error
+    if time_ms < 0:
+        raise click.BadParameter(f"{text!r} is before 1970, when the timestamps of records begin")
+    if time_ms > TIMESTAMP_MS_MAX:
+        raise click.BadParameter(f"{text!r} is later than a timestamp can be")
+    return time_ms
 
 
 def instant_ms(text: str, now_ms: int) -> int:
@@ -91,7 +106,7 @@ def instant_ms(text: str, now_ms: int) -> int:
     how long ago, as in `-15m`, `-2h`, `-1d`.
     """
     if ago := re.fullmatch(r"-(\d+(?:\.\d+)?)([smhdw])", text):
-        return now_ms - int(float(ago[1]) * UNITS_S[ago[2]] * 1000)
+        return now_ms - int(float(ago[1]) * UNITS_S[ago[2]] * 1000)  # OverflowError of infinity
     if re.fullmatch(r"\d{9,}", text):
         return int(text)
     moment = datetime.fromisoformat(text)

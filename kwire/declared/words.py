@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Final
 
 from kwire.declared.plan import (
@@ -124,7 +125,7 @@ def _edit(name: str, before: str | None, after: str | None) -> str:
 
 
 def _number(rate: float | None) -> str | None:
-    return None if rate is None else f"{rate:.15g}"
+    return None if rate is None else format(Decimal(repr(rate)), "f").removesuffix(".0")
 
 
 def _counted(number: int | None, noun: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.testing import BrokerProcess
 from kwire.testing.ports import free_port
 from tests.cli.conftest import Kwire
@@ -128,10 +129,10 @@ def test_rules_are_shown_added_and_removed(kwire: Kwire, unique: str) -> None:
     ]
     remove = ["acls", "remove", "--topic", unique]
     assert kwire(*remove, "--dry-run").stderr == "nothing is changed: 2 rules would be removed\n"
-    assert "Remove them? [y/N]" in kwire(*remove, stdin="n\n", status=None).stderr
+    assert NO_TERMINAL in kwire(*remove, stdin="y\n", status=2).stderr
     assert len(listed(kwire, "acls", "list", "-p", alice)) == 2
     assert kwire(*remove, "--operation", "read", "--yes").stderr.startswith("nothing is changed")
-    assert kwire(*remove, stdin="y\n").stderr.endswith("2 rules removed\n")
+    assert kwire(*remove, "--yes").stderr.endswith("2 rules removed\n")
     assert kwire("acls", "remove", "--principal", eve, "--yes").stderr == "1 rule removed\n"
     assert listed(kwire, "acls", "list", "-p", eve, "-p", alice) == []
 

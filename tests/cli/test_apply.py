@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from kwire.cli.app import app
 from kwire.cli.declaring.found import look
+from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.client.cluster import Cluster
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.declared.reading import SECTIONS
@@ -217,7 +218,7 @@ def test_nobody_is_asked_where_nobody_is(broker: BrokerProcess, tmp_path: Path) 
     file = tmp_path / "f.yaml"
     file.write_text(SIMPLE)
     told = run(broker, "apply", file, status=2)
-    assert "say --yes, or --dry-run" in told.stderr
+    assert NO_TERMINAL in told.stderr
     assert all_of(broker) == Found(untold=all_of(broker).untold)
 
 

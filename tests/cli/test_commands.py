@@ -11,6 +11,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from kwire.cli.grammar.asking import NO_TERMINAL
+
 Kwire = Callable[..., CompletedProcess[str]]
 
 pytestmark = pytest.mark.slow  # each command is a process: 0.15 s
@@ -33,9 +35,16 @@ def test_topics(kwire: Kwire, unique: str) -> None:
     assert described["configs"] == {"cleanup.policy": "compact"}
     assert [p["partition"] for p in described["partitions"]] == [0, 1, 2, 3]
     assert "cleanup.policy=compact" in kwire("topics", "describe", unique).stdout
-    kwire("topics", "delete", unique)
-    assert "UNKNOWN_TOPIC_OR_PARTITION" in kwire("topics", "delete", unique, status=1).stderr
-    kwire("topics", "delete", unique, "--if-exists")
+    unanswered = kwire("topics", "delete", unique, status=2)
+    assert NO_TERMINAL in unanswered.stderr
+    assert unanswered.stdout.split()[-3:] == [unique, "4", "0"]
+    would = kwire("topics", "delete", unique, "nosuch", "--if-exists", "--dry-run").stderr
+    assert would == "there is no topic nosuch\nnothing is changed: 1 topic would be deleted\n"
+    kwire("topics", "delete", unique, "--yes")
+    for answer in ("--yes", "--dry-run"):
+        refused = kwire("topics", "delete", unique, answer, status=1)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in refused.stderr
+    kwire("topics", "delete", unique, "--if-exists", "--yes")
 
 
 def test_lines_go_in_and_come_out(kwire: Kwire, unique: str, tmp_path: Path) -> None:
@@ -97,17 +106,17 @@ def test_what_was_meant(kwire: Kwire, unique: str) -> None:
     misspelt = unique[:-1]
     assert kwire("produce", unique, stdin="x\n").stderr.startswith(f"topic {unique} is new")
     assert f"topic {misspelt} is new: {meant}" in kwire("produce", misspelt, stdin="x\n").stderr
-    kwire("topics", "delete", misspelt)
+    kwire("topics", "delete", misspelt, "--yes")
     for words in (
         ("consume", misspelt),
         ("consume", misspelt, "-g", "g"),
         ("produce", misspelt, "--no-create"),
         ("topics", "describe", misspelt.upper()),
-        ("topics", "delete", misspelt),
+        ("topics", "delete", misspelt, "--yes"),
         ("topics", "alter", misspelt, "-p", "9"),
         ("configs", "describe", "topic", misspelt),
         ("configs", "alter", "topic", misspelt, "-s", "retention.ms=1"),
-        ("groups", "reset", "g", "--topic", misspelt, "--to-latest"),
+        ("groups", "reset", "g", "--topic", misspelt, "--to-latest", "--type", "share"),
     ):
         assert kwire(*words, stdin="x\n", status=1).stderr.endswith(meant), words
     meant = "did you mean retention.ms?\n"
@@ -164,13 +173,20 @@ def test_a_group(kwire: Kwire, unique: str) -> None:
     assert described["partitions"][0] == {
         "topic": unique, "partition": 0, "committed": 3, "end": 3, "lag": 0, "member": None,
     }  # fmt: skip
-    planned = kwire("groups", "reset", unique, "--topic", unique, "--to-earliest")
+    earliest = ["groups", "reset", unique, "--topic", unique, "--to-earliest"]
+    planned = kwire(*earliest, "--dry-run")
     assert "nothing is changed" in planned.stderr
+    assert NO_TERMINAL in kwire(*earliest, status=2).stderr
     assert kwire("consume", unique, "-g", unique, "-e").stdout == ""
     kwire("groups", "reset", unique, "--all-topics", "--shift-by", "-1", "--execute")
     assert kwire("consume", unique, "-g", unique, "-e").stdout == "3\n"
-    kwire("groups", "delete-offsets", unique, "-t", f"{unique}:0")
-    kwire("groups", "delete", unique)
+    forget = ["groups", "delete-offsets", unique, "-t", f"{unique}:0"]
+    assert kwire(*forget, "--dry-run").stdout.split()[-3:] == [unique, "0", "3"]
+    assert NO_TERMINAL in kwire(*forget, status=2).stderr
+    kwire(*forget, "--yes")
+    assert kwire("groups", "delete", unique, "--dry-run").stdout.split()[-1] == "0"
+    assert NO_TERMINAL in kwire("groups", "delete", unique, status=2).stderr
+    kwire("groups", "delete", unique, "--yes")
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
 
 
@@ -202,7 +218,7 @@ def test_a_group_of_the_consumer_protocol(kwire: Kwire, bootstrap: str, unique: 
     running.stdout.close()
     described = json.loads(kwire("groups", "describe", unique, "--json").stdout)
     assert (described["state"], described["partitions"][0]["lag"]) == ("Empty", 0)
-    kwire("groups", "delete", unique)
+    kwire("groups", "delete", unique, "--yes")
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", unique, status=1).stderr
 
 
@@ -280,20 +296,24 @@ def test_an_advertised_address_that_cannot_be_reached(
 
 
 def test_quotas(kwire: Kwire, unique: str) -> None:
-    kwire("quotas", "set", "--user", unique, "producer_byte_rate=1024", "request_percentage=12.5")
+    kwire(
+        "quotas", "set", "--user", unique, "producer_byte_rate=1048576", "request_percentage=12.5"
+    )
     kwire("quotas", "set", "--user", unique, "--client-default", "consumer_byte_rate=5")
     shown = kwire("quotas", "list", "--user", unique).stdout
-    assert "1024" in shown
+    assert "1048576" in shown
     assert "(default)" in shown
     (both, alone) = json.loads(kwire("quotas", "list", "--user", unique, "--json").stdout)
     assert both == {
         "entity": {"client-id": None, "user": unique},
         "quotas": {"consumer_byte_rate": 5.0},
     }
-    assert alone["quotas"] == {"producer_byte_rate": 1024.0, "request_percentage": 12.5}
+    assert alone["quotas"] == {"producer_byte_rate": 1048576.0, "request_percentage": 12.5}
     refused = kwire("quotas", "set", "--user", unique, "producer_byte_rate=0.5", status=1)
     assert "cannot be a fractional value" in refused.stderr
     assert "say whose" in kwire("quotas", "set", "producer_byte_rate=5", status=2).stderr
+    misspelt = kwire("quotas", "set", "--user", unique, "producer_byte_rat=5", status=1)
+    assert "did you mean producer_byte_rate?" in misspelt.stderr
     assert "a number" in kwire("quotas", "set", "--ip", "::1", "x=y", status=2).stderr
     kwire("quotas", "remove", "--user", unique, "producer_byte_rate", "request_percentage")
     kwire("quotas", "remove", "--user", unique, "--client-default", "consumer_byte_rate")

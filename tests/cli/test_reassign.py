@@ -98,10 +98,10 @@ def throttles(cluster: Cluster, name: str) -> tuple[list[int], list[str]]:
 
 def test_a_new_broker_gets_its_share(reassign: Kwire, cluster: Cluster, unique: str) -> None:
     with topic(cluster, unique, [[1, 2], [2, 1], [1, 2]], 20_000):
-        asked = reassign(unique, "--to", "1,2,3", status=130)
+        asked = reassign(unique, "--to", "1,2,3", status=2)
         assert asked.stderr.startswith("2 partitions to be changed, 39.2 kB")
         assert replicas(cluster, unique) == [(1, 2), (2, 1), (1, 2)]
-        done = reassign(unique, "--to", "1,2,3", stdin="y\n")
+        done = reassign(unique, "--to", "1,2,3", "--yes")
         assert done.stderr.endswith("2 partitions being moved\ndone\n")
         all_tell(
             cluster,

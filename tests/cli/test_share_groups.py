@@ -54,17 +54,35 @@ def test_a_share_group_is_listed_described_reset_and_deleted(stage: Stage, kwire
     refused = kwire(*reset, "--to-earliest", status=1)
     assert "NON_EMPTY_GROUP" in refused.stderr
     stage.ask(heartbeat(group, "m-1", -1))
-    planned = kwire("groups", "reset", group, "-t", f"{topic.name}:0", "--to-earliest")
-    assert "--execute" in planned.stderr
+    planned = kwire("groups", "reset", group, "-t", f"{topic.name}:0", "--to-earliest", "--dry-run")
+    assert f"group {group} would be reset" in planned.stderr
     assert start_of(kwire, group) == 2
     kwire(*reset, "--shift-by", "2")
     assert start_of(kwire, group) == 4
     whole = kwire("groups", "delete-offsets", group, "-t", f"{topic.name}:0", status=2)
     assert "whole topics" in whole.stderr
-    kwire("groups", "delete-offsets", group, "-t", topic.name)
+    kwire("groups", "delete-offsets", group, "-t", topic.name, "--yes")
     assert json.loads(kwire("groups", "describe", group, "--json").stdout)["partitions"] == []
-    kwire("groups", "delete", group)
+    kwire("groups", "delete", group, "--yes")
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", group, status=1).stderr
+
+
+def test_reset_makes_a_group_of_the_type_that_is_asked_for(kwire: Kwire, unique: str) -> None:
+    kwire("topics", "create", unique, "-p", "1")
+    kwire("produce", unique, stdin="1\n2\n")
+    reset = ["groups", "reset", unique, "--topic", unique, "--to-earliest", "--yes"]
+    refused = kwire(*reset, status=1).stderr
+    assert refused == (
+        f"kwire: there is no group {unique}: give --type consumer or --type share to make it\n"
+    )
+    assert unique not in kwire("groups", "list").stdout
+    kwire(*reset, "--type", "share")
+    assert kwire("consume", unique, "--share", unique, "-n", "2").stdout == "1\n2\n"
+    kwire(*reset)  # the type of a group that exists needs no word
+    other = kwire(*reset, "--type", "consumer", status=1).stderr
+    assert other == f"kwire: group {unique} is a share group, not a consumer group\n"
+    misspelt = [*reset[:2], unique[:-1], *reset[3:]]
+    assert f"did you mean {unique}?" in kwire(*misspelt, status=1).stderr
 
 
 def start_of(kwire: Kwire, group: str) -> int:

@@ -55,5 +55,5 @@ def test_a_streams_group_is_listed_described_reset_and_deleted(stage: Stage, kwi
     kwire("groups", "reset", group, "--topic", f"{topic.name}:0", "--to-earliest", "--execute")
     described = json.loads(kwire("groups", "describe", group, "--json").stdout)
     assert [each["committed"] for each in described["partitions"]] == [0]
-    kwire("groups", "delete", group)
+    kwire("groups", "delete", group, "--yes")
     assert "GROUP_ID_NOT_FOUND" in kwire("groups", "describe", group, status=1).stderr

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.cli.output import number_text
 from kwire.cli.values import (
     duration_s,
     instant,
@@ -20,6 +21,22 @@ from kwire.cli.values import (
     size_bytes,
     topic_partitions,
 )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1048576.0, "1048576"),
+        (0.25, "0.25"),
+        (315_360_000.0, "315360000"),
+        (1e19, "10000000000000000000"),
+        (0.00001, "0.00001"),
+        (-2.5, "-2.5"),
+        (0, "0"),
+    ],
+)
+def test_a_number_is_shown_with_all_its_digits(number: float, text: str) -> None:
+    assert number_text(number) == text
 
 
 @pytest.mark.parametrize(

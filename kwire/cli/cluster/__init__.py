@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from kwire.cli.grammar.commands import Commands
 
 TASKS: dict[str, str] = {
     "status": "Show brokers, leaders and replicas, and what is not well.",
@@ -16,24 +16,10 @@ TASKS: dict[str, str] = {
 """Each is `command` in the module of its name; none is imported to list them."""
 
 
-class Tasks(click.Group):
-    """A group whose commands are imported when they are asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(TASKS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in TASKS:
-            return None
-        command: click.Command = import_module(f"kwire.cli.cluster.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(TASKS.items()))
-
-
-@click.group("cluster", cls=Tasks)
+@click.group(
+    "cluster", cls=Commands, summaries=TASKS,
+    modules={name: f"kwire.cli.cluster.{name}" for name in TASKS},
+)  # fmt: skip
 def command() -> None:
     """Run a cluster of several brokers, and look after any brokers.
 

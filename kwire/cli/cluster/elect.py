@@ -8,11 +8,14 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
 from kwire.cli.cluster.choosing import ALL_OR_SOME, Choice, chosen_partitions
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import topic_partitions
 
 if TYPE_CHECKING:
-    from kwire.client.cluster import Cluster
+    from collections.abc import Sequence
+
+    from kwire.client.cluster import Cluster, TopicPartition
     from kwire.client.elections import Election
 
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     "--preferred/--unclean", "preferred", default=True, show_default=True,
     help="By whom: the first replica, or, where nobody leads, one that is not in sync.",
 )  # fmt: skip
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before an unclean election.")
+@asking_options()
 @json_option
 @connected
 def command(
@@ -31,6 +34,7 @@ def command(
     choices: tuple[Choice, ...],
     all_topics: bool,
     preferred: bool,
+    dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -45,16 +49,26 @@ def command(
       kwire cluster elect orders payments:0,2
       kwire cluster elect --unclean orders:3
 
-    Exits with 1 if a partition is not led as was asked for.
+    Before an unclean election somebody is asked.  Exits with 1 if a partition is not led as was
+    asked for.
     """
     from kwire.client.elections import ElectionType, elect_leaders
 
     if bool(choices) == all_topics:
         raise click.UsageError(ALL_OR_SOME)
     kind = ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN
-    if not preferred and not yes:
-        click.confirm("Records that the new leader lacks are lost. Elect it?", abort=True, err=True)
     places = None if all_topics else chosen_partitions(cluster, choices)
+    if dry_run or not (preferred or yes):
+        wanting = _wanting(cluster, places, preferred=preferred)
+        if as_json and dry_run:
+            print_json([{"topic": topic, "partition": index} for (topic, index), _ in wanting])
+        elif not as_json:
+            print_table(["partition", "leader"], [(str(at), led) for at, led in wanting])
+        what = counted(len(wanting), "partition")
+        if dry_run:
+            say(f"{NOT_CHANGED}: a leader would be elected for {what}")
+            return
+        must_agree("Records that the new leaders lack are lost. Elect them?", yes=yes)
     elections = elect_leaders(cluster, kind, places)
     leaders = _leaders(cluster)
     rows = [_row(each, leaders) for each in elections]
@@ -65,6 +79,23 @@ def command(
     say(f"{counted(sum(row['elected'] for row in rows), 'leader')} elected")
     if any(each.failed for each in elections):
         raise SystemExit(EXIT_FAILURE)
+
+
+def _wanting(
+    cluster: Cluster, places: Sequence[TopicPartition] | None, *, preferred: bool
+) -> list[tuple[TopicPartition, int | None]]:
+    """The partitions that an election is about, each with its leader: of `places`, else of all.
+
+    Another than the preferred leader has the partition, or, in an unclean election, nobody has it.
+    """
+    from kwire.client.survey import all_topics, partitions_of
+
+    return [
+        (place, state.leader_id if state.leader_id >= 0 else None)
+        for place, state in partitions_of(all_topics(cluster)).items()
+        if (places is None or place in places)
+        and (state.leader_id != state.replica_nodes[0] if preferred else state.leader_id < 0)
+    ]
 
 
 def _leaders(cluster: Cluster) -> dict[tuple[str, int], int]:

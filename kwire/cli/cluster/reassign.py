@@ -11,6 +11,7 @@ import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
 from kwire.cli.cluster.moves import ask_for, show_plan, show_under_way, watched
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.output import bytes_text, counted, json_option, print_json, say
 from kwire.cli.values import size_bytes
 
@@ -51,8 +52,7 @@ def broker_ids(text: str) -> list[int]:
     help="Copy at most so much a second, from and to each broker: 20MB, say.",
 )  # fmt: skip
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until it is done.")
-@click.option("--dry-run", is_flag=True, help="Show the plan, and do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@asking_options()
 @json_option
 @connected
 def command(
@@ -100,7 +100,7 @@ def command(
     if listed:
         show_under_way(cluster, topics, as_json)
     elif cancel:
-        _cancel(cluster, topics, yes)
+        _cancel(cluster, topics, dry_run=dry_run, yes=yes)
     elif finish:
         _finish(cluster)
     else:
@@ -199,8 +199,7 @@ def _carry_out(
         return
     if throttle is not None:
         _check_unthrottled(cluster, moves)
-    if not yes:
-        click.confirm("Do it?", abort=True, err=True)
+    must_agree("Do it?", yes=yes)
     if throttle is None:
         ask_for(cluster, moves)
         if wait:
@@ -256,7 +255,7 @@ def _throttled(cluster: Cluster, moves: Moves, bytes_per_s: int, *, wait: bool) 
             say("the throttle is taken off")
 
 
-def _cancel(cluster: Cluster, topics: tuple[str, ...], yes: bool) -> None:
+def _cancel(cluster: Cluster, topics: tuple[str, ...], *, dry_run: bool, yes: bool) -> None:
     from kwire.client.reassignments import list_reassignments
 
     under_way = [
@@ -265,9 +264,11 @@ def _cancel(cluster: Cluster, topics: tuple[str, ...], yes: bool) -> None:
     if not under_way:
         say("nothing is being moved")
         return
-    if not yes:
-        moving = counted(len(under_way), "partition")
-        click.confirm(f"Take back what is done to {moving}?", abort=True, err=True)
+    moving = counted(len(under_way), "partition")
+    if dry_run:
+        say(f"{NOT_CHANGED}: {moving} would be taken back")
+        return
+    must_agree(f"Take back what is done to {moving}?", yes=yes)
     _refuse_failures(cluster, {each.partition: None for each in under_way})
     say(f"{counted(len(under_way), 'partition')} taken back")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.output import counted, printable, say
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ NOTHING = "nothing to change"
 
 @click.command("apply")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show the plan, and change nothing.")
+@asking_options()
 @click.option(
     "--check", is_flag=True,
     help="Exit with 3 where something would change (or, with --yes, has changed).",
@@ -80,14 +79,13 @@ def command(
     if made.conflicts:
         for each in made.conflicts:
             complain(each)
-        say("nothing is changed")
+        say(NOT_CHANGED)
         raise SystemExit(EXIT_FAILURE)
     if not made.changes:
         say(NOTHING)
         return
     if not (dry_run or (check and not yes)):
-        if not yes:
-            ask()
+        must_agree("Make these changes?", yes=yes)
         carry_out_all(cluster, made.changes, declaration)
     if check:
         raise SystemExit(EXIT_CHANGED)
@@ -123,13 +121,6 @@ def show(changes: Sequence[Change]) -> None:
             click.echo(words.INDENT + printable(detail))
     if changes:
         say(words.summary(changes))
-
-
-def ask() -> None:
-    """Raises click.Abort where the answer is no."""
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask at: say --yes, or --dry-run")
-    click.confirm("Make these changes?", abort=True, err=True)
 
 
 def carry_out_all(cluster: Cluster, changes: Sequence[Change], declaration: Declaration) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from kwire.cli.grammar.commands import Commands
 
 JOBS: dict[str, str] = {
     "archive": "Copy topics into Parquet files.",
@@ -17,24 +17,10 @@ JOBS: dict[str, str] = {
 """Each job is `command` in the module of its name; none is imported to list them."""
 
 
-class Jobs(click.Group):
-    """A group whose commands are imported when they are asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(JOBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in JOBS:
-            return None
-        command: click.Command = import_module(f"kwire.cli.pipeline.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(JOBS.items()))
-
-
-@click.group("pipeline", cls=Jobs)
+@click.group(
+    "pipeline", cls=Commands, summaries=JOBS,
+    modules={name: f"kwire.cli.pipeline.{name}" for name in JOBS},
+)  # fmt: skip
 def command() -> None:
     """Archive, replay, mirror, audit and query topics with Spark.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def making_options(command: C) -> C:
     return command
 
 
-@click.group("certs")
+@click.group("certs", cls=Commands)
 def command() -> None:
     """Make certificates to develop with: an authority, keystores of brokers and clients.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table, say
 from kwire.cli.values import duration_s, iso_time, named_principal
 
@@ -21,7 +22,7 @@ MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-@click.group("tokens")
+@click.group("tokens", cls=Commands)
 def command() -> None:
     """Create, show, renew and end delegation tokens.
 

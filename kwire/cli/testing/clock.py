@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from kwire.cli.output import json_option, print_json
+from kwire.cli.grammar.commands import Commands
+from kwire.cli.output import json_option, number_text, print_json
 from kwire.cli.testing.control import controlling
 from kwire.cli.values import duration_s, iso_time
 from kwire.testing.control import ControlClient
 
 
-@click.group()
+@click.group(cls=Commands)
 def command() -> None:
     """Show a broker's time, and have it pass.
 
@@ -55,4 +56,4 @@ def _tell(said: dict[str, int], *, as_json: bool) -> None:
         print_json(said)
         return
     ahead_s = said["ahead_ms"] / 1000
-    click.echo(f"{iso_time(said['now_ms'])}, {ahead_s:g} s ahead")
+    click.echo(f"{iso_time(said['now_ms'])}, {number_text(ahead_s)} s ahead")

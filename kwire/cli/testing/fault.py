@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table
 from kwire.cli.testing.control import asked_for, controlling, which_requests
 from kwire.testing.control import ControlClient, ControlUnanswered
@@ -16,7 +17,7 @@ FIRST: Final = ("rule", "matched", "happened", "used_up")
 """Columns of their own; all else of a rule is what was asked for."""
 
 
-@click.group()
+@click.group(cls=Commands)
 def command() -> None:
     """Have requests befallen by errors, delays, lost answers and more.
 

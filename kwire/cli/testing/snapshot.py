@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.serve import Hosting
 from kwire.cli.testing.control import controlling
@@ -52,7 +53,7 @@ def of_data(command: Callable[..., R]) -> Callable[..., R]:
     return update_wrapper(run, command)
 
 
-@click.group()
+@click.group(cls=Commands)
 def command() -> None:
     """Keep what a broker holds at a moment, and go back to it, or begin others with it.
 

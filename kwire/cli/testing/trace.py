@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
-from kwire.cli.output import json_option, json_text, print_json, printable
+from kwire.cli.grammar.commands import Commands
+from kwire.cli.output import json_option, json_text, number_text, print_json, printable
 from kwire.cli.serve import BROKERS_MAX
 from kwire.cli.testing.control import asked_for, controlling, controls_from, which_requests
 from kwire.testing.clock import Clock
@@ -33,7 +34,7 @@ WIDTHS: Final = (12, 14, 24, 26)
 SHOWN_PARTS_MAX: Final = 3
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Commands, invoke_without_command=True)
 @which_requests
 @click.option("--errors", is_flag=True, help="Only what was answered with an error, or never.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
@@ -224,7 +225,7 @@ def line_of(event: Mapping[str, Any], of_several: bool = False) -> str:
         _parts(event["partitions"]),
     )
     padded = "  ".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True))
-    return f"{padded}  {outcome_of(event)}, {event['durationMs']:g} ms"
+    return f"{padded}  {outcome_of(event)}, {number_text(event['durationMs'])} ms"
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> str:

@@ -25,15 +25,20 @@ def size_name(size_bytes: float) -> str:
     power = 0
     while size_bytes >= 1024 and power < len(UNITS) - 1:
         size_bytes, power = size_bytes / 1024, power + 1
-    return f"{round(size_bytes, 1):g} {UNITS[power]}"
+    return f"{_short(size_bytes)} {UNITS[power]}"
 
 
 def duration_name(ms: int) -> str:
     """`90 ms`, `2 min`, `1.5 h`, `7 d`."""
     for unit_ms, unit in SPANS_MS:
         if ms >= unit_ms:
-            return f"{round(ms / unit_ms, 1):g} {unit}"
+            return f"{_short(ms / unit_ms)} {unit}"
     return f"{ms} ms"
+
+
+def _short(number: float) -> str:
+    """With one digit after the point unless it is 0, and never with an exponent."""
+    return f"{number:.1f}".removesuffix(".0")
 
 
 def time_name(ms: int | None) -> str:

@@ -271,6 +271,7 @@ def test_a_comparison_that_says_nothing_is_refused() -> None:
 def test_words() -> None:
     assert [size_name(n) for n in (0, 1023, 1536, 3 << 20)] == ["0 B", "1023 B", "1.5 kB", "3 MB"]
     assert [duration_name(n) for n in (9, 1500, 120_000)] == ["9 ms", "1.5 s", "2 min"]
+    assert duration_name(10**17) == "1157407407.4 d"
     assert time_name(1_362_139_200_000) == "2013-03-01 12:00:00"
     assert [time_name(n) for n in (None, -5, 10**17)] == ["-", "-5 ms", f"{10**17} ms"]
     assert [share_name(n, 1000) for n in (0, 1, 500)] == ["0 %", "< 1 %", "50 %"]
