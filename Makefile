@@ -86,7 +86,7 @@ suite: env-dev ## a suite of 212 tests by stock clients, on kwire.testing and on
 chaos: env-dev ## 200 rounds of kills, pauses, restarts and shortages under load; ARGS='--workload bank --seed N'
 	$(VENV_PYTHON) -m kwire.conformance.chaos $(ARGS)
 
-chaos-cluster: env-dev ## 300 rounds on three brokers that are killed, paused and cut off; ROUNDS= SEED= ARGS='--workload bank'
+chaos-cluster: env-dev ## 300 rounds on three brokers, in blocks of 50, which go on after an interruption; ROUNDS= SEED= ARGS='--workload bank'
 	$(VENV_PYTHON) -m kwire.conformance.chaos.cluster $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from kwire.conformance.chaos.faults import Nemesis
 from kwire.conformance.chaos.history import JUDGE, NEMESIS, History, Recorder, Type
 from kwire.conformance.chaos.plan import FaultKind, Plan, Reading
 from kwire.conformance.chaos.subject import Subject
+from kwire.conformance.chaos.watchdog import native_stacks
 from kwire.conformance.chaos.wire import Link, Refused
 from kwire.conformance.chaos.workloads import WORKLOADS, Client, Stage, Workload
 from kwire.conformance.chaos.workloads.workload import RECOVERY_S
@@ -172,12 +174,13 @@ def at_work(clients: list[Client]) -> Iterator[None]:
 
 
 def _wait_for(threads: list[threading.Thread]) -> None:
-    """Raises ClientHangs, with the stacks of all threads on stderr, if one does not end."""
+    """Raises ClientHangs if one does not end, with all stacks on stderr, also of native threads."""
     deadline = time.monotonic() + CLIENT_END_S
     for thread in threads:
         thread.join(max(deadline - time.monotonic(), 0.0))
         if thread.is_alive():
             faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+            sys.stderr.write(native_stacks(os.getpid()))
             raise ClientHangs(f"{thread.name} did not end within {CLIENT_END_S:g} s")
 
 

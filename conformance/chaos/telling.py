@@ -6,8 +6,9 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 import click
 
@@ -17,6 +18,38 @@ from kwire.conformance.chaos.subject import SubjectFailed
 from kwire.testing import BrokerStartError
 
 BROKER_LOG = "broker.log"
+PREFIX: Final = "kwire-chaos-"
+"""Of temporary folders."""
+
+
+class Outcome(StrEnum):
+    """What became of a round."""
+
+    OK = "ok"
+    VIOLATION = "violation"
+    """A check failed, or a broker did not start."""
+    HANG = "hang"
+    """A client did not end, so the round cannot be judged."""
+    HARNESS_ERROR = "harness error"
+    """The round raised what it does not expect, or was killed."""
+
+    @property
+    def status(self) -> int:
+        """Of a process that runs one round; Python itself exits with 1 and 2."""
+        return _STATUSES[self]
+
+    @classmethod
+    def of_status(cls, status: int) -> Outcome:
+        known = {status: outcome for outcome, status in _STATUSES.items()}
+        return known.get(status, cls.HARNESS_ERROR)
+
+
+_STATUSES: Final = {
+    Outcome.OK: 0,
+    Outcome.VIOLATION: 10,
+    Outcome.HANG: 11,
+    Outcome.HARNESS_ERROR: 12,
+}
 
 
 class Verdict(Protocol):
@@ -51,22 +84,31 @@ def all_pass(seeds: range, passes: Callable[[int], bool]) -> bool:
 
 
 def passes(head: str, run: Callable[[Path], Verdict], kept: Path) -> bool:
+    """Whether a round passes; see `judged`."""
+    return judged(head, run, kept) is Outcome.OK
+
+
+def judged(head: str, run: Callable[[Path], Verdict], kept: Path) -> Outcome:
     """Run one round, print its line, keep what it left if it failed."""
     click.echo(head, nl=False)
-    with tempfile.TemporaryDirectory(prefix="kwire-chaos-") as name:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         directory = Path(name)
         try:
             verdict = run(directory)
         except (SubjectFailed, BrokerStartError, ClientHangs) as failure:
             click.echo(f"  {type(failure).__name__}: {failure}")
-            _keep(directory, kept)
-            return False
+            keep_files(directory, kept)
+            return Outcome.HANG if isinstance(failure, ClientHangs) else Outcome.VIOLATION
+        except Exception:
+            click.echo("  harness error")
+            keep_files(directory, kept)
+            raise
         click.echo(_outcome(verdict))
         for violation in verdict.violations:
             click.echo(f"    {violation}")
         if verdict.violations:
-            _keep(directory, kept)
-        return not verdict.violations
+            keep_files(directory, kept)
+        return Outcome.VIOLATION if verdict.violations else Outcome.OK
 
 
 def _outcome(verdict: Verdict) -> str:
@@ -75,7 +117,7 @@ def _outcome(verdict: Verdict) -> str:
     return f"  {', '.join(filter(None, told))}  {verdict.seconds:.1f} s  {result}"
 
 
-def _keep(directory: Path, target: Path) -> None:
+def keep_files(directory: Path, target: Path) -> None:
     """The history, and each broker's log; disks with the data are unmounted by now."""
     target.mkdir(parents=True, exist_ok=True)
     for history in directory.glob("*.jsonl"):

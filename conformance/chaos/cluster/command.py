@@ -8,14 +8,26 @@ import signal
 import sys
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
+from kwire.conformance.chaos.blocks import (
+    BLOCK_ROUNDS,
+    DEADLINE_S,
+    EXIT_MISSING,
+    DamagedResults,
+    Results,
+    Runner,
+    commit_of,
+    run_blocks,
+    tell,
+)
 from kwire.conformance.chaos.cluster import network, rounds
 from kwire.conformance.chaos.cluster.members import ground
 from kwire.conformance.chaos.cluster.plan import BROKERS, ClusterPlan, FaultKind, Store, draw
-from kwire.conformance.chaos.telling import all_pass, end_in_order, passes
+from kwire.conformance.chaos.telling import PREFIX, Outcome, end_in_order, judged
 from kwire.testing import ZooKeeperMissing
 
 ROUNDS = 300
@@ -24,8 +36,9 @@ WORKLOADS = ("plain", "bank", "chain")
 STORES = (Store.ZOOKEEPER, Store.ZOOKEEPER, Store.SHARED)
 """More befalls brokers on several machines."""
 KEEP = Path("build/chaos-cluster")
-EXIT_MISSING = 77
-"""What the rounds need is not to be had here: how test suites say that something was skipped."""
+RESULTS = Path("artifacts/chaos-cluster.jsonl")
+ALONE_S = 120.0
+"""How long after its deadline a round ends by itself: another process kills it before that."""
 
 
 @click.command()
@@ -48,8 +61,23 @@ EXIT_MISSING = 77
 )  # fmt: skip
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), default=KEEP, show_default=True,
-    metavar="DIR", help="Where history and logs of a failing round are kept.",
+    metavar="DIR", help="Where history, logs and output of a failing round are kept.",
 )  # fmt: skip
+@click.option(
+    "--results", type=click.Path(dir_okay=False, path_type=Path), default=RESULTS,
+    show_default=True, metavar="FILE",
+    help="Gets a line for each round and each block, where there are several rounds.  "
+    "Rounds that it has of this commit and these options are not run again.",
+)  # fmt: skip
+@click.option(
+    "--block", "block_rounds", type=click.IntRange(min=1), default=BLOCK_ROUNDS, show_default=True,
+    metavar="N", help="How many rounds make a block.",
+)  # fmt: skip
+@click.option(
+    "--deadline", "deadline_s", type=click.FloatRange(min=0, min_open=True), default=DEADLINE_S,
+    show_default=True, metavar="SECONDS", help="When a round is killed, and reported as hanging.",
+)  # fmt: skip
+@click.option("--here", is_flag=True, hidden=True, help="Run one round in this process.")
 def main(
     count: int | None,
     seed: int | None,
@@ -57,33 +85,57 @@ def main(
     workload: str,
     store: str,
     keep: Path,
+    results: Path,
+    block_rounds: int,
+    deadline_s: float,
+    here: bool,
 ) -> None:
     """Kill, pause, cut off and starve three brokers under load, and check what clients saw.
 
-    Each round follows from its seed.  It takes network namespaces, and ZooKeeper.  The exit status
-    is 1 if a round shows a violation, 77 if what it takes is missing.
+    Each round follows from its seed, and is a process of its own.  It takes network namespaces, and
+    ZooKeeper.  The exit status is 1 if a round fails, 77 if what it takes is missing.
     """
     end_in_order()
-    faulthandler.register(signal.SIGUSR1)  # where each thread is: for rounds that hang
+    if here:
+        assert seed is not None, "--here runs the round of --seed"
+        draw_plan = partial(
+            draw,
+            seed,
+            [FaultKind(each) for each in only] or list(FaultKind),
+            WORKLOADS if workload == ALL else (workload,),
+            STORES if store == ALL else (Store(store),),
+        )
+        sys.exit(_run_here(draw_plan(), keep / str(seed), deadline_s).status)
+    first = secrets.randbelow(1 << 31) if seed is None else seed
+    total = count or (ROUNDS if seed is None else 1)
+    seeds = range(first, first + total)
+    options = [*(f"--only-fault={each}" for each in only), f"--workload={workload}"]
+    options.append(f"--store={store}")
+    command = [sys.executable, "-m", __package__ or "", "--here", *options]
+    command += [f"--keep={keep}", f"--deadline={deadline_s:g}"]
+    runner = Runner(command, keep, deadline_s)
+    if total == 1:
+        sys.exit(0 if tell({first: runner.run(first)[0]}) else 1)
+    click.echo(f"to go on after an interruption: --seed {first} --rounds {total}")
+    try:
+        kept = Results(results, commit_of(Path(__file__).parent), " ".join(options))
+    except DamagedResults as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(0 if run_blocks(seeds, block_rounds, kept, runner.run) else 1)
+
+
+def _run_here(plan: ClusterPlan, kept: Path, deadline_s: float) -> Outcome:
+    """One round in this process, which ends by itself if the process with the deadline is gone."""
+    faulthandler.register(signal.SIGUSR1)  # the stack of each thread
     try:
         network.enter([sys.executable, "-m", __package__ or "", *sys.argv[1:]])
+        faulthandler.dump_traceback_later(deadline_s + ALONE_S, exit=True)
+        with ExitStack() as stack:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX))
+            on = stack.enter_context(ground(Path(directory), BROKERS))
+            return judged(_head(plan), lambda at: rounds.run(plan, on, at), kept)
     except network.NetworkMissing as error:
         raise _missing(f"no network namespaces: {error}") from error
-    first = secrets.randbelow(1 << 31) if seed is None else seed
-    kinds = [FaultKind(each) for each in only] or list(FaultKind)
-    workloads = WORKLOADS if workload == ALL else (workload,)
-    stores = STORES if store == ALL else (Store(store),)
-    total = count or (ROUNDS if seed is None else 1)
-    try:
-        with ExitStack() as stack:
-            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="kwire-chaos-"))
-            on = stack.enter_context(ground(Path(directory), BROKERS))
-
-            def passes_seed(seed: int) -> bool:
-                plan = draw(seed, kinds, workloads, stores)
-                return passes(_head(plan), lambda at: rounds.run(plan, on, at), keep / str(seed))
-
-            sys.exit(0 if all_pass(range(first, first + total), passes_seed) else 1)
     except ZooKeeperMissing as error:
         raise _missing(str(error)) from error
 

@@ -1,0 +1,102 @@
+"""A command that runs in a process of its own until a deadline, and the stacks of one that hangs.
+
+A client library can block with Python's global lock held, and then no thread of that process can
+notice it.  So another process keeps the deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+DUMP_S: Final = 10.0
+"""How long faulthandler may take to write the stacks of all threads."""
+GDB_S: Final = 60.0
+FRAMES_MAX: Final = 14
+"""Of each native thread: below come the same frames of the thread's start."""
+CLEANUP_S: Final = 60.0
+"""How long a process may clean up after SIGTERM: it stops three brokers and a ZooKeeper."""
+
+
+def run(
+    command: Sequence[str], output: Path, deadline_s: float, environ: Mapping[str, str]
+) -> int | None:
+    """The exit status of the command, or None if it was killed at the deadline.
+
+    Output and errors are appended to `output`, and the stacks after the deadline.  The command must
+    write the stacks of its threads when it gets SIGUSR1.  No descendant of the process is left.
+    """
+    with output.open("ab") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environ,
+            start_new_session=True,  # Ctrl-C is for this process, which ends the other one
+        )
+    try:
+        return process.wait(deadline_s)
+    except subprocess.TimeoutExpired:
+        with output.open("a") as file:
+            file.write(f"\n--- no end within {deadline_s:g} s; the stacks:\n")
+        process.send_signal(signal.SIGUSR1)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(DUMP_S)
+        with output.open("a") as file:
+            file.write(native_stacks(process.pid))
+        return None
+    finally:
+        _end_tree(process)
+
+
+def native_stacks(pid: int) -> str:
+    """What gdb shows of each thread of a process, or why there are no stacks."""
+    if shutil.which("gdb") is None:
+        return "no native stacks: gdb is not installed\n"
+    command = ["gdb", "--batch", "--nx", "-p", str(pid)]
+    command += ["-ex", "set print frame-arguments none", "-ex", f"thread apply all bt {FRAMES_MAX}"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=GDB_S
+        )
+    except subprocess.TimeoutExpired:
+        return f"no native stacks: gdb took more than {GDB_S:g} s\n"
+    return done.stdout if done.returncode == 0 else f"no native stacks: {done.stderr}\n"
+
+
+def _end_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process with SIGTERM; where that does not help, kill it with all its descendants."""
+    if process.poll() is not None:
+        return
+    started = descendants(process.pid)  # orphans have another parent, so list them first
+    process.terminate()
+    try:
+        process.wait(CLEANUP_S)
+    except subprocess.TimeoutExpired:
+        started = descendants(process.pid)
+        process.kill()
+        process.wait()
+    for pid in started:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, then their children, and so on."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, check=True)
+    children = defaultdict(list)
+    for line in listed.stdout.splitlines():
+        child, parent = map(int, line.split())
+        children[parent].append(child)
+    reached = [pid]
+    for each in reached:
+        reached += children[each]
+    return reached[1:]
