@@ -25,7 +25,7 @@ import trio
 
 from kwire.broker import Broker
 from kwire.network.listener import ConnectionServer, backlog_of, open_listening_socket
-from kwire.startup import open_broker
+from kwire.startup import check_not_lost, open_broker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,10 +124,25 @@ async def _run_until_told(
         nursery.start_soon(_stop_on_signal, stop)
         if exit_on_eof:
             nursery.start_soon(_stop_on_eof, stop)
+        starting = trio.CancelScope()
+        if metadata is not None or config.zookeeper_connect is not None:
+            # A member waits for the store of its cluster, which may not answer for good.
+            nursery.start_soon(_stop_starting, stop, starting, nursery)
         broker: Broker = await nursery.start(serve_to_the_end)
+        starting.cancel()
         if on_ready is not None:
             on_ready(broker)
         _settle_memory()
+
+
+async def _stop_starting(
+    stop: trio.Event, starting: trio.CancelScope, nursery: trio.Nursery
+) -> None:
+    """Cancel all tasks of `nursery` when `stop` is set before `starting` is cancelled."""
+    with starting:
+        await stop.wait()
+        log.info("told to stop before the broker was ready")
+        nursery.cancel_scope.cancel()
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:
@@ -221,6 +236,7 @@ async def serve(
                 await server.drain()
                 nursery.cancel_scope.cancel()
             background.cancel_scope.cancel()
+    check_not_lost(broker)
 
 
 async def _begin(server: ConnectionServer, background: trio.Nursery) -> None:

@@ -75,10 +75,17 @@ async def open_broker(
 
             nursery.start_soon(expiring.run, broker)
         yield broker
+
+
+def check_not_lost(broker: Broker) -> None:
+    """Raises StoreError, LogDirError if a closed broker stopped since its storage was lost.
+
+    Not within `open_broker`: closing a member's store is cancelled, so that no code follows it.
+    """
     if broker.membership_lost is not None:
         raise StoreError(f"stopped, because {broker.membership_lost}")
     if broker.storage_lost.is_set():
-        reasons = "; ".join(f"{path}: {why}" for path, why in logs.offline_dirs.items())
+        reasons = "; ".join(f"{path}: {why}" for path, why in broker.logs.offline_dirs.items())
         raise LogDirError(
             "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
             + reasons

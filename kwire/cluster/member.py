@@ -19,6 +19,7 @@ import trio
 from kwire.cluster.agreeing import Agreement
 from kwire.cluster.controlling import Term
 from kwire.cluster.deciding import commit_decided
+from kwire.cluster.leaving import ShutdownLimits, hand_over
 from kwire.cluster.store import (
     ControllerGone,
     NotController,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.cluster.store import ClusterStore
     from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from kwire.codecs.messages.controlled_shutdown import ControlledShutdownResponse
     from kwire.codecs.messages.leader_and_isr import LeaderAndIsrResponse
     from kwire.codecs.primitives import Message
     from kwire.controller.cluster.effects import Effects
@@ -62,10 +64,9 @@ log = logging.getLogger("kwire.cluster")
 
 CAMPAIGN_RETRY_S: Final = 0.5
 REGISTER_RETRY_S: Final = 1.0
-SHUTDOWN_TRIES: Final = 3
-"""controlled.shutdown.max.retries of Apache Kafka 3.9; its pause is five seconds
-(controlled.shutdown.retry.backoff.ms), which a broker that is stopped by hand need not take."""
-SHUTDOWN_RETRY_S: Final = 0.5
+RESIGN_TIMEOUT_S: Final = 5.0
+"""How long a broker that stops waits for the store to take back the office of controller.  Later
+the office ends with the broker's session, so that the store elects another as soon as it can."""
 TOPIC_CREATION_TIMEOUT_MS: Final = 30_000
 
 
@@ -370,31 +371,33 @@ class Member:
     async def leave(self) -> None:
         """Have others lead what this broker leads, as far as they can, and give up the office."""
         self._is_leaving = True
-        if self._broker.config.controlled_shutdown_enable:
+        config = self._broker.config
+        if config.controlled_shutdown_enable:
             with self._handing_over:
-                await self._shut_down()
+                await hand_over(
+                    self._ask_to_be_relieved, lambda: self._is_only_one, ShutdownLimits.of(config)
+                )
         if self.term is not None:
             self.term.end()
             self.term = None
-            await self._resign()
+            with trio.move_on_after(RESIGN_TIMEOUT_S) as scope:
+                await self._resign()
+            if scope.cancelled_caught:
+                log.warning(
+                    "The store of the cluster did not answer within %g s. This broker stays the "
+                    "controller there until the store sees that its session has ended.",
+                    RESIGN_TIMEOUT_S,
+                )
 
-    async def _shut_down(self) -> None:
+    async def _ask_to_be_relieved(self) -> ControlledShutdownResponse:
+        """Send one ControlledShutdown to the controller.  Raises PeerError, StoreError."""
         request = ControlledShutdownRequest(self._broker.node_id, self._host.broker_epoch)
-        for _ in range(SHUTDOWN_TRIES):
-            if self._is_only_one:
-                return  # others have gone since
-            try:
-                if self.term is not None:
-                    answer = await self.term.ask(lambda it: it.controlled_shutdown(request))
-                else:
-                    answer = await self._host.controller().call(request)
-            except (PeerError, StoreError) as problem:
-                log.info("the controller does not answer a controlled shutdown: %s", problem)
-            else:
-                if not answer.error_code and not answer.remaining_partitions:
-                    return
-            await trio.sleep(SHUTDOWN_RETRY_S)
-        log.warning("the broker goes although it leads partitions that nobody else could take")
+        answer: ControlledShutdownResponse
+        if self.term is not None:
+            answer = await self.term.ask(lambda machine: machine.controlled_shutdown(request))
+        else:
+            answer = await self._host.controller().call(request)
+        return answer
 
 
 class _Host(BrokerHost):

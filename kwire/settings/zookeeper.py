@@ -1,4 +1,4 @@
-"""The settings of a cluster that is coordinated by ZooKeeper: Apache Kafka 3.9's zookeeper.*.
+"""The settings that only members of a cluster as of Apache Kafka 3.9 have: zookeeper.* and a few.
 
 Apache Kafka 4 has none of them, so they are in no list of a broker's settings: a file that has
 `zookeeper.connect` is that of a member of such a cluster.
@@ -16,6 +16,7 @@ from kwire.settings.definition import (
     boolean,
     integer,
     java_class,
+    long,
     optional_integer,
     optional_string,
     string,
@@ -28,8 +29,15 @@ CONNECT = "zookeeper.connect"
 
 
 class ZooKeeperSettings(Settings):
-    """Where ZooKeeper is, how long it waits for a broker, and how the two trust each other."""
+    """Where ZooKeeper is, how long it waits for a broker, and how the two trust each other.
 
+    Those of the controlled shutdown count for members of `kwire serve --brokers`, too.
+    """
+
+    controlled_shutdown_max_retries = integer(3, MEDIUM)
+    controlled_shutdown_retry_backoff_ms = long(500, MEDIUM, at_least(0))
+    """5000 in Apache Kafka: there the second of three brokers that stop takes 10 s longer, for its
+    last replicas in sync can be handed over to nobody."""
     zookeeper_connect = optional_string(HIGH)
     zookeeper_connection_timeout_ms = optional_integer(HIGH)
     zookeeper_max_in_flight_requests = integer(10, HIGH, at_least(1), effect=ONE_CONNECTION)

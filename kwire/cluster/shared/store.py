@@ -48,7 +48,8 @@ class SharedStore:
     def __init__(self, stream: trio.SocketStream) -> None:
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._stream = stream
-        self._sending = trio.Lock()
+        self._outbox: list[bytes] = []
+        self._something = trio.Event()
         self._image = ClusterImage("")
         self._watchers: list[Watcher] = []
         self._questions: dict[int, _Question] = {}
@@ -69,6 +70,7 @@ class SharedStore:
         except OSError as problem:
             raise StoreError(f"nobody holds the metadata at {path}: {problem}") from problem
         store = cls(stream)
+        nursery.start_soon(store._write)
         await nursery.start(store._listen)
         return store
 
@@ -132,11 +134,9 @@ class SharedStore:
         number, question = next(self._ids), _Question()
         self._questions[number] = question
         try:
-            async with self._sending:
-                await self._stream.send_all(encoded({"id": number, **said}))
+            self._outbox.append(encoded({"id": number, **said}))
+            self._something.set()
             await question.answered.wait()
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as problem:
-            raise StoreError("the process that held the metadata is gone") from problem
         finally:
             self._questions.pop(number, None)
         if question.answer is None:
@@ -144,6 +144,18 @@ class SharedStore:
         if "error" in question.answer:
             raise StoreError(question.answer["error"])
         return question.answer
+
+    async def _write(self) -> None:
+        """Send what is asked.  Not the asker does: one that is cancelled would leave half a line,
+        and the other side could make nothing of all that follows."""
+        while True:
+            await self._something.wait()
+            self._something = trio.Event()
+            waiting, self._outbox = self._outbox, []
+            try:
+                await self._stream.send_all(b"".join(waiting))
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return  # `_listen` sees that, too, and tells who waits
 
     async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow what is told; it has started once all that was there before is known."""

@@ -374,6 +374,11 @@ def documentation_of(resource_type: int, name: str) -> str | None:
 
 
 ZOOKEEPER = {
+    "controlled.shutdown.max.retries": "How often a broker that is stopped asks the controller to "
+    "have others lead what it leads; all attempts together take controller.socket.timeout.ms and "
+    "their pauses at most.",
+    "controlled.shutdown.retry.backoff.ms": "How long it waits before it asks again; Apache "
+    "Kafka's default is 5000.",
     "zookeeper.connect": "The servers, with commas between, and a chroot behind the last: the "
     "broker is a member of the cluster there.",
     "zookeeper.connection.timeout.ms": "How long whoever needs ZooKeeper waits until it is "
