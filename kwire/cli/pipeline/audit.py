@@ -69,7 +69,8 @@ def field(text: str) -> Field:
 )  # fmt: skip
 @click.option(
     "--key-share", type=click.FloatRange(0, 1), default=0.25, show_default=True, metavar="SHARE",
-    help="One key may have this share of the records: more consumers do not help with more.",
+    help="One key may have this share of the records beyond an even share of all keys: more"
+    " consumers do not help with it.",
 )  # fmt: skip
 @click.option(
     "--few", type=click.IntRange(min=0), default=1000, show_default=True, metavar="N",

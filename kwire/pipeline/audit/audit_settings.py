@@ -55,8 +55,10 @@ class Thresholds:
                       that share a partition differ by clocks and retries, seconds to minutes.
     partition_share   The largest partition may have this many times the mean.  Twice: its consumer
                       then has twice the work, while a hash spreads many keys within some per cent.
-    key_share         One key may have this share of a topic's records.  A quarter: more cannot be
-                      shared out by adding consumers once there are more than four.
+    key_share         One key may have this share of a topic's records beyond what an even spread
+                      over the keys would give it.  A quarter: of many keys that is the work of one
+                      consumer in four, which more consumers cannot share, while each of four keys
+                      has a quarter anyway.
     few               Shares of fewer records than this say nothing: a thousand.
     size_share        A record may have this share of the topic's max.message.bytes.  0.9: whoever
                       is that near is refused after the next field that is added.

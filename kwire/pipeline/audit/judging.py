@@ -17,6 +17,8 @@ INFO, WARNING, ERROR = SEVERITIES
 Rule = Callable[[TopicReport, Audit], Iterator[Finding]]
 BATCHES_FEW = 100
 """The size of fewer batches says nothing of how a producer works."""
+SHOWN_SHARE_MIN = 0.01
+"""Smaller shares are not told apart: they are rounded to whole per cent."""
 BATCH_RECORDS_MIN = 2.0
 """On average; with less, the 61 bytes of a batch's header are paid for every record."""
 
@@ -156,9 +158,24 @@ def _skew(topic: TopicReport, asked: Audit) -> Iterator[Finding]:
             f"{most.records / mean:.1f} times the mean of {len(topic.partitions)} partitions"
         )
         yield Finding("skew", WARNING, topic.name, len(large), says)
-    if topic.keys.top and topic.keys.top[0][1] > limits.key_share * topic.records:
-        key, count = topic.keys.top[0]
-        says = f"one key, {key}, has {count / topic.records:.0%} of the records"
+    yield from _hot_key(topic, limits.key_share)
+
+
+def _hot_key(topic: TopicReport, excess: float) -> Iterator[Finding]:
+    """A key with more of the records than an even spread over the keys would give it.
+
+    The even share is 1 / the number of keys: 25 % where there are four.  Of many keys it is close
+    to nothing, so that `excess` alone decides.
+    """
+    if not topic.keys.top:
+        return
+    key, count = topic.keys.top[0]
+    share = count / topic.records
+    even_share = topic.keys.records / topic.records / topic.keys.distinct
+    if share > even_share + excess:
+        keys = many(topic.keys.distinct, "key")
+        says = f"one key, {key}, has {share:.0%} of the records: of {keys} each would have "
+        says += f"{even_share:.0%}" if even_share >= SHOWN_SHARE_MIN else "less than 1%"
         yield Finding("hot-key", WARNING, topic.name, count, says)
 
 

@@ -177,6 +177,44 @@ def topic_of(**changes: object) -> TopicReport:
     return replace(plain, **changes)  # type: ignore[arg-type]  # the caller names its fields
 
 
+@pytest.mark.parametrize(
+    ("counts", "keys", "hot"),
+    [
+        ([500, 500, 500, 500], 4, None),  # a quarter each, as four keys have
+        ([560, 480, 480, 480], 4, None),
+        ([1100, 300, 300, 300], 4, "has 55% of the records: of 4 keys each would have 25%"),
+        ([1000, 1000], 2, None),
+        ([1800, 200], 2, "has 90% of the records: of 2 keys each would have 50%"),
+        ([2000], 1, None),  # all in one partition: that is skew
+        ([501, 2], 1000, None),
+        ([520, 2], 1000, "has 26% of the records: of 1,000 keys each would have less than 1%"),
+    ],
+)
+def test_hot_key_is_compared_with_an_even_spread_over_the_keys(
+    counts: list[int], keys: int, hot: str | None
+) -> None:
+    partitions = [PartitionFigures(p, 0, 1000, 0, 1000, 1000, records=1000) for p in range(2)]
+    top = [(f"k{number}", count) for number, count in enumerate(counts)]
+    made = Keys(distinct=keys, records=2000, top=top)
+    found = [
+        finding.says
+        for finding in judge(topic_of(partitions=partitions, keys=made), ASKED)
+        if finding.kind == "hot-key"
+    ]
+    assert found == ([f"one key, k0, {hot}"] if hot else [])
+
+
+def test_hot_key_leaves_records_without_a_key_out_of_the_even_spread() -> None:
+    partitions = [PartitionFigures(p, 0, 1000, 0, 1000, 1000, records=1000) for p in range(2)]
+    made = Keys(distinct=2, records=1600, top=[("k0", 1400), ("k1", 200)])
+    [says] = [
+        finding.says
+        for finding in judge(topic_of(partitions=partitions, keys=made), ASKED)
+        if finding.kind == "hot-key"
+    ]
+    assert says == "one key, k0, has 70% of the records: of 2 keys each would have 40%"
+
+
 def kinds_of(**changes: object) -> list[tuple[str, str]]:
     return [(f.kind, f.severity) for f in judge(topic_of(**changes), ASKED)]
 
