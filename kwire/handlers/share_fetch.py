@@ -11,7 +11,8 @@ Behaviour
 - A session ends with the connection on which it began, as with epoch -1.
 - Whoever renews locks (KIP-1222) asks for no records: INVALID_REQUEST.
 - UNKNOWN_SERVER_ERROR while its session has a topic id that there is not (any longer), once what
-  it says is written.
+  it says is written: after the wait where the session has other topics, or where the topic of this
+  id was deleted and made again, else at once.
 - SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH; SHARE_SESSION_LIMIT_REACHED after the wait.
 - UNSUPPORTED_VERSION where there are no share groups.
 
@@ -93,6 +94,10 @@ def _session(
             ((topic.topic_id, each) for topic in request.forgotten_topics_data
              for each in topic.partitions),
         )  # fmt: skip
+        for topic in request.topics:
+            name = broker.topic_name(topic.topic_id)
+            if name is not None:
+                session.names[topic.topic_id] = name
     return session
 
 
@@ -119,7 +124,7 @@ async def _answer(
     elif not request.is_renew_ack:
         nameless = [place for place in turn.places if broker.topic_name(place[0]) is None]
         if nameless:
-            return await _without_names(request, turn, nameless)
+            return await _without_names(broker, request, turn, nameless)
         found = await _fetch(broker, request, turn)
     for (place, _), outcome in zip(turn.said, outcomes, strict=True):
         _tell(found, place, outcome)
@@ -130,20 +135,29 @@ async def _answer(
 
 
 async def _without_names(
-    request: ShareFetchRequest, turn: Turn, nameless: list[Place]
+    broker: Broker, request: ShareFetchRequest, turn: Turn, nameless: list[Place]
 ) -> ShareFetchResponse:
     """Apache Kafka 4.3.1 cannot say of a topic without a name that it is unknown.
 
     It fails once the member has records of other topics and counts as told of them; here such
-    records are for who hears of them.  So that a member that reads others does not ask again at
-    once, it is told after the wait.
+    records are for who hears of them.  A member that reads other topics is answered after the wait,
+    so that it does not ask again at once.  So is a member whose topic was deleted and made again:
+    Apache Kafka finds the new topic's partition by the name that the session keeps, and waits for
+    records that the deleted topic's share state does not give.
     """
     others = [place for place in turn.places if place not in nameless]
     for place in others:
         turn.session.told(place, well=True)
-    if others:
+    if others or any(_is_made_again(broker, turn.session, place) for place in nameless):
         return await _refused_later(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _is_made_again(broker: Broker, session: ShareSession, place: Place) -> bool:
+    """Whether a topic of another id has the name of a deleted one, and this partition is here."""
+    topic_id, partition_index = place
+    name = session.names.get(topic_id)
+    return name is not None and broker.partition(name, partition_index) is not None
 
 
 async def _fetch(broker: Broker, request: ShareFetchRequest, turn: Turn) -> Found:

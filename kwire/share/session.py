@@ -26,6 +26,8 @@ class ShareSession:
     """Of the next request."""
     places: dict[Place, bool] = field(default_factory=dict)
     """In the order in which they are read next; whether the member has been told of them well."""
+    names: dict[bytes, str] = field(default_factory=dict)
+    """The topics' names by their ids, also after a topic was deleted."""
 
     def advance(self) -> None:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
@@ -33,8 +35,9 @@ class ShareSession:
     def change(self, wanted: Iterable[Place], forgotten: Iterable[Place]) -> None:
         for place in wanted:
             self.places.setdefault(place, False)
-        for place in forgotten:
-            self.places.pop(place, None)
+        if [self.places.pop(place, None) for place in forgotten]:
+            kept = {topic_id for topic_id, _ in self.places}
+            self.names = {key: name for key, name in self.names.items() if key in kept}
 
     def turn(self) -> list[Place]:
         """All places; the first is the last next time, so that each is read."""

@@ -63,6 +63,10 @@ class ShareFetch:
     async def run(self) -> Found:
         """Wait until there is something for the member, or its time is up.
 
+        Partitions that nobody has read yet come in one by one, as the share coordinator tells their
+        state: who has enough by then is answered, and the others are for a later fetch.  Apache
+        Kafka answers its first fetch so, and clients count on a part of their partitions there.
+
         Whoever asks for no bytes at all (`min_bytes`) is answered at once, unless no partition has
         room for another record on its way.  What the share coordinator has not said in time is said
         to a later fetch, and what it refuses is told in the end.
@@ -71,15 +75,17 @@ class ShareFetch:
         if not self._led and not self._openings:
             return self.found
         with trio.move_on_after(self._request.max_wait_ms / 1000):
-            while True:
-                self._take_opened()
-                if self._is_answered():
-                    return self.found
+            while not self._is_answered():
+                if self._take_opened():
+                    continue
                 with ParkedFetch(self._waiters()) as parked:
                     await parked.arrival(0)
-                if parked.changed:
+                if parked.changed and not self._drop_deleted():
                     break
-        self._take_opened()
+            else:
+                return self.found
+        while self._take_opened():
+            pass
         self._read()
         return self.found
 
@@ -95,16 +101,38 @@ class ShareFetch:
             else:
                 self._openings[place] = self._shares.opening(key)
 
-    def _take_opened(self) -> None:
-        opened = {p: each.found for p, each in self._openings.items() if each.found is not None}
-        for place, found in opened.items():
-            del self._openings[place]
-            if isinstance(found, LedPartition):
-                self._led[place] = found
-            else:
-                self.found[place] = self._refused(place, found)
+    def _take_opened(self) -> bool:
+        """Take in partitions whose state is known by now, until these may be enough to answer.
+
+        Returns whether there was one.
+        """
+        opened = [place for place, opening in self._openings.items() if opening.found is not None]
+        size_bytes = 0
+        for place in opened:
+            outcome = self._openings.pop(place).found
+            if not isinstance(outcome, LedPartition):
+                assert outcome is not None
+                self.found[place] = self._refused(place, outcome)
+                continue
+            self._led[place] = outcome
+            if outcome.records.may_acquire(self._limits):
+                size_bytes += self._bytes_of(outcome)
+                if size_bytes >= self._request.min_bytes:
+                    break
         if opened:
             self._led = {place: self._led[place] for place in self._places if place in self._led}
+        return bool(opened)
+
+    def _drop_deleted(self) -> bool:
+        """Read no longer partitions of topics that were deleted meanwhile.
+
+        Returns whether there were any.  As on Apache Kafka the member hears of that when it asks
+        again.
+        """
+        deleted = [place for place in self._led if self._broker.topic_name(place[0]) is None]
+        for place in deleted:
+            del self._led[place]
+        return bool(deleted)
 
     def _waiters(self) -> list[set[FetchWaiter]]:
         waiters = [opening.waiters for opening in self._openings.values()]
@@ -119,13 +147,15 @@ class ShareFetch:
         return self._read() or (least <= 0 and bool(self.open))
 
     def _available_bytes(self) -> int:
+        """What the member could have of all partitions that are read here."""
+        return sum(self._bytes_of(led) for led in self._led.values())
+
+    def _bytes_of(self, led: LedPartition) -> int:
         """From where there is something to acquire, as far as one reply may have."""
-        size_bytes = 0
-        for led in self._led.values():
-            if led.records.may_acquire(self._limits):
-                region = self._region(led, self._request.max_bytes)
-                size_bytes += 0 if region is None else len(region)
-        return size_bytes
+        if not led.records.may_acquire(self._limits):
+            return 0
+        region = self._region(led, self._request.max_bytes)
+        return 0 if region is None else len(region)
 
     def _refused(self, place: Place, error: ErrorCode) -> PartitionData:
         data = PartitionData(partition_index=place[1], error_code=error, records=b"")

@@ -12,7 +12,11 @@ import pytest
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.metadata import MetadataRequest
-from kwire.codecs.messages.share_fetch import ShareFetchResponse
+from kwire.codecs.messages.share_fetch import (
+    FetchPartition,
+    ForgottenTopic,
+    ShareFetchResponse,
+)
 from kwire.conformance.wire.cases.build import batch, fill, filled_topic
 from kwire.conformance.wire.cases.share_group import (
     ACCEPT,
@@ -91,6 +95,80 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(stage: Stage) -> None:
     for _ in range(3):
         fill(stage, topic, batch(stage, b"x" * 900))
     assert acquired(stage.end("a")) == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("min_bytes", "partitions_by_answer"),
+    [
+        (1, [[0], [1, 2, 3]]),
+        (0, [[0], [1, 2, 3]]),
+        (200, [[0, 1], [2, 3]]),
+        (10_000, [[0, 1, 2, 3]]),
+    ],
+)
+def test_first_share_fetch_has_as_many_partitions_as_min_bytes_needs(
+    stage: Stage, min_bytes: int, partitions_by_answer: list[list[int]]
+) -> None:
+    """What Apache Kafka 4.3.1 answers most often of a group that it has not read yet.
+
+    Its threads race: of 15 groups each, asked for 1 byte, 14 had a part of the partitions first (p0
+    alone 8 times); for 0 bytes 15 had p0 alone; for 200, 14 had p0 and p1; for 10,000 all had all.
+    """
+    group = group_of(stage, f"g{min_bytes}")
+    topic = stage.topic(f"four{min_bytes}", 4)
+    for partition in range(4):
+        fill(stage, topic, batch(stage, b"x" * 50), partition=partition)
+    assigned(stage, group, "a", topic)
+    request = fetch(group, "a", 0, topic, max_wait_ms=300, min_bytes=min_bytes)
+    request.topics[0].partitions = [FetchPartition(partition) for partition in range(4)]
+    answers = []
+    for epoch in range(1, len(partitions_by_answer) + 1):
+        answers.append(partitions_acquired(stage.send(request)))
+        request = fetch(group, "a", epoch, max_wait_ms=300, min_bytes=min_bytes)
+    assert answers == partitions_by_answer
+
+
+def partitions_acquired(response: ShareFetchResponse) -> list[int]:
+    """Partitions of which the member has records now; none other is told of."""
+    assert response.error_code == ErrorCode.NONE
+    partitions = [each for topic in response.responses for each in topic.partitions]
+    assert all(each.acquired_records and not each.error_code for each in partitions)
+    return [each.partition_index for each in partitions]
+
+
+def test_share_fetch_waits_while_its_topic_was_deleted_and_made_again(stage: Stage) -> None:
+    """As on Apache Kafka 4.3.1, which answers at once while there is no topic of that name."""
+    group, topic = group_of(stage), stage.topic("deleted")
+    assigned(stage, group, "a", topic)
+    assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
+    stage.gone(topic)
+    at_once = fetch(group, "a", 1, max_wait_ms=LONG_MS)
+    assert stage.send(at_once).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    again = stage.topic("deleted")
+    assert (again.name, again.id == topic.id) == (topic.name, False)
+    began = time.monotonic()
+    refused = stage.send(fetch(group, "a", 2, max_wait_ms=150))
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert time.monotonic() - began >= 0.15
+    stage.send(fetch(group, "b", 0, topic, max_wait_ms=LONG_MS), on="b")  # a session without a name
+    gone = [ForgottenTopic(topic.id, [0])]
+    request = fetch(group, "a", 3, max_wait_ms=0, forgotten_topics_data=gone)
+    assert stage.send(request).error_code == ErrorCode.NONE
+
+
+def test_share_fetch_that_waits_goes_on_when_its_topic_is_deleted(stage: Stage) -> None:
+    """Apache Kafka 4.3.1 answers without an error after the wait, and the next fetch with one."""
+    group, topic = group_of(stage), stage.topic("deleted-meanwhile")
+    assigned(stage, group, "a", topic)
+    assert not acquired(stage.send(fetch(group, "a", 0, topic, max_wait_ms=0)))
+    began = time.monotonic()
+    stage.begin(fetch(group, "a", 1, max_wait_ms=600))
+    stage.gone(topic)
+    response = stage.end()
+    assert (response.error_code, response.responses) == (ErrorCode.NONE, [])
+    assert time.monotonic() - began >= 0.6
+    later = stage.send(fetch(group, "a", 2, max_wait_ms=LONG_MS))
+    assert later.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_group_without_a_heartbeat_has_the_topic_of_states_made(
