@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli import EXIT_INTERRUPTED
+from kwire.cli.grammar.bounds import TIMEOUT_S as TIMEOUT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
 
@@ -203,7 +204,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
         help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
     )  # fmt: skip
     @click.option(
-        "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=timeout_s,
+        "--timeout", type=TIMEOUT, metavar="SECONDS", default=timeout_s,
         show_default=True, help="How long to try before giving up.",
     )  # fmt: skip
     @command_config_option

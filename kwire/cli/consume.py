@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.output import UNPRINTABLE, counted, on_terminal, printable, say
 from kwire.cli.records import text_of, to_json
 from kwire.cli.streams import OutputFailed, ReaderGone, reader_is_gone
@@ -78,7 +79,7 @@ AUTO_COMMIT_INTERVAL_S = 5.0
     "--release", "said", flag_value="RELEASE",
     help="With --share: give them back at the end, which counts as a delivery.",
 )  # fmt: skip
-@click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="Then exit.")
+@click.option("-n", "--max-messages", type=POSITIVE_COUNT, metavar="N", help="Then exit.")
 @click.option(
     "-e", "--exit", "exit_at_end", is_flag=True,
     help="Exit at the end of the partitions, instead of waiting for more.",

@@ -8,6 +8,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.bounds import OFFSET, OFFSET_SHIFT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.suggestions import did_you_mean
@@ -279,12 +280,14 @@ def delete_command(cluster: Cluster, group_ids: tuple[str, ...], dry_run: bool, 
 @click.option("--all-topics", is_flag=True, help="Reset all that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
 @click.option("--to-latest", is_flag=True, help="To the end: read what comes from now on.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
+@click.option("--to-offset", type=OFFSET, metavar="N", help="To this offset.")
 @click.option(
     "--to-datetime", type=instant, metavar="TIME",
     help="To the first record at or after a time: 2026-03-01T12:00 (UTC), milliseconds, -2h.",
 )  # fmt: skip
-@click.option("--shift-by", type=int, metavar="N", help="Forward by N records, or back by -N.")
+@click.option(
+    "--shift-by", type=OFFSET_SHIFT, metavar="N", help="Forward by N records, or back by -N."
+)
 @click.option(
     "--type", "new_type", type=click.Choice([CONSUMER, SHARE]),
     help="Of a group that does not exist yet.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.app import connected
+from kwire.cli.grammar.bounds import PAUSE_S
 from kwire.cli.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ RETRY_S = 0.1
 
 @click.command("ping")
 @click.option(
-    "-w", "--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+    "-w", "--wait", type=PAUSE_S, default=0.0, metavar="SECONDS",
     help="Keep trying for so long: for scripts that start a broker.",
 )  # fmt: skip
 @click.option("--container", is_flag=True, hidden=True, help="The broker in this container.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.grammar.bounds import PARTITION
 from kwire.cli.output import counted, on_terminal, say
 from kwire.cli.records import BadLine, NewRecord, from_json, text_parser
 from kwire.cli.suggestions import of_topic
@@ -40,9 +41,7 @@ terminal sees each line go, and a file goes in large batches."""
     "-H", "--header", "headers", type=setting, metavar="NAME=VALUE", multiple=True,
     help="A header of all records.",
 )  # fmt: skip
-@click.option(
-    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Write to this one."
-)
+@click.option("-p", "--partition", type=PARTITION, metavar="N", help="Write to this one.")
 @click.option(
     "-f", "--format", "form", type=click.Choice(["text", "json"]), default="text",
     show_default=True, help="A line is a value, or a record as `kwire consume -f json` has it.",

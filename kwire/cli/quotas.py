@@ -12,7 +12,7 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, number_text, print_json, print_table, say
 from kwire.cli.suggestions import did_you_mean
-from kwire.cli.values import setting
+from kwire.cli.values import setting, shortened
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
@@ -127,7 +127,9 @@ def _number(name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise click.BadParameter(f"{name} must be a number like 1048576 or 0.5, not {text!r}")
+        raise click.BadParameter(
+            f"{name} must be a number like 1048576 or 0.5, not {shortened(text)}"
+        )
     return number
 
 

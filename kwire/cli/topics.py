@@ -8,6 +8,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.bounds import PARTITION_COUNT, REPLICA_COUNT
 from kwire.cli.grammar.commands import Commands, renamed_option
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.suggestions import suggesting_settings
@@ -55,11 +56,11 @@ def _counts(topic: MetadataResponseTopic) -> dict[str, int]:
 @command.command("create")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), metavar="N",
+    "-p", "--partitions", type=PARTITION_COUNT, metavar="N",
     help="Number of partitions; the broker's num.partitions if not given.",
 )  # fmt: skip
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(min=1), metavar="N",
+    "-r", "--replication-factor", type=REPLICA_COUNT, metavar="N",
     help="Replicas of each; the broker's default.replication.factor if not given.",
 )  # fmt: skip
 @settings_option(
@@ -261,7 +262,7 @@ def _partition(
     help="Let a setting fall back to the broker's.",
 )  # fmt: skip
 @click.option(
-    "-p", "--partitions", type=click.IntRange(min=1), metavar="N",
+    "-p", "--partitions", type=PARTITION_COUNT, metavar="N",
     help="Raise the number of partitions to N; keys may then go to other partitions.",
 )  # fmt: skip
 @connected

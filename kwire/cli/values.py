@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 import click
 
+from kwire.cli.grammar.bounds import DURATION_S_MAX, INT32_MAX, INT64_MAX, PARTITIONS_LISTED_MAX
 from kwire.cli.grammar.commands import renamed_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-TIMESTAMP_MS_MAX = 2**63 - 1
+TIMESTAMP_MS_MAX = INT64_MAX
 """ListOffsets takes a timestamp as int64; below 0 are its special values, as -1 for the end."""
+SHOWN_MAX = 60
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
 
@@ -56,10 +58,31 @@ def partitions(text: str) -> list[int]:
     found: set[int] = set()
     for part in text.split(","):
         numbers = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if numbers is None or int(numbers[2] or numbers[1]) < int(numbers[1]):
-            raise click.BadParameter(f"{text!r} is not like 0 or 0,2 or 4-7")
-        found.update(range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1))
+        if numbers is None:
+            raise click.BadParameter(f"{shortened(text)} is not like 0 or 0,2 or 4-7")
+        first, last = (_partition(number) for number in (numbers[1], numbers[2] or numbers[1]))
+        if last < first:
+            raise click.BadParameter(f"{shortened(text)} is not like 0 or 0,2 or 4-7")
+        # Looked at before the numbers are made: 0-2147483647 would take 100 GB.
+        if len(found) + last - first >= PARTITIONS_LISTED_MAX:
+            raise click.BadParameter(
+                f"{shortened(text)} names more than {PARTITIONS_LISTED_MAX:,} partitions, which"
+                " no topic has"
+            )
+        found.update(range(first, last + 1))
     return sorted(found)
+
+
+def _partition(digits: str) -> int:
+    """The number of a partition, an int32.  Digits are counted first: int() takes 4,300 of them."""
+    if len(digits.lstrip("0")) > 10 or int(digits) > INT32_MAX:
+        raise click.BadParameter(f"partition {shortened(digits)}: numbers end at {INT32_MAX}")
+    return int(digits)
+
+
+def shortened(text: str) -> str:
+    """What was given, in quotes, for a sentence: not more of it than a line holds."""
+    return repr(text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}...")
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
@@ -80,7 +103,11 @@ def position(text: str) -> int | str:
     if (place := PLACES.get(text.strip().lower())) is not None:
         return place
     if re.fullmatch(r"\s*[+-]?\d{1,19}\s*", text) is None:
-        raise click.BadParameter(f"{text!r} is not earliest, latest or an offset like 120 or -10")
+        raise click.BadParameter(
+            f"{shortened(text)} is not earliest, latest or an offset like 120 or -10"
+        )
+    if abs(int(text)) > INT64_MAX:
+        raise click.BadParameter(f"{text!r}: offsets end at {INT64_MAX}")
     return int(text)
 
 
@@ -119,18 +146,24 @@ def duration_s(text: str) -> float:
     """Seconds of `10s`, `500ms`, `1.5m`, `2h`, `1d`; a number alone is seconds."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|[smhdw]?)\s*", text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is not a duration like 10s, 500ms or 1.5m")
-    return float(found[1]) * ({"ms": 0.001, "": 1} | UNITS_S)[found[2]]
+        raise click.BadParameter(f"{shortened(text)} is not a duration like 10s, 500ms or 1.5m")
+    seconds: float = float(found[1]) * ({"ms": 0.001, "": 1} | UNITS_S)[found[2]]
+    if seconds > DURATION_S_MAX:
+        raise click.BadParameter(f"{shortened(text)} is longer than 1000 years (365000d)")
+    return seconds
 
 
 def size_bytes(text: str) -> int:
     """Bytes of `128MB`, `64k`, `1GiB`: powers of 1024, however they are written."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    if found is None or not (
-        size := int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
-    ):
-        raise click.BadParameter(f"{text!r} is not a size like 128MB or 64k")
-    return size
+    size = 0.0
+    if found is not None:
+        size = float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " ")
+    if size < 1:
+        raise click.BadParameter(f"{shortened(text)} is not a size like 128MB or 64k")
+    if size > INT64_MAX:  # as a float may, which has no int then
+        raise click.BadParameter(f"{shortened(text)}: sizes end at {INT64_MAX} bytes")
+    return int(size)
 
 
 def iso_time(timestamp_ms: int) -> str:
@@ -162,6 +195,8 @@ def partitions_text(topic: str, partitions: Iterable[int]) -> str:
 
 def separator(text: str) -> str:
     r"""A separator, in which `\t`, `\n`, `\0` and `\x1f` stand for what they say."""
+    if not text:
+        raise click.BadParameter("the separator is empty: nothing would part keys from values")
 
     def character(match: re.Match[str]) -> str:
         code = match[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -320,8 +321,8 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
         host, colon, port = entry.rpartition(":")
         if not colon or entry.endswith("]"):
             host, port = entry, str(DEFAULT_PORT)
-        if not port.isdigit() or not 0 < int(port) < 65_536 or not host:
-            raise Misuse(f"{entry!r} is not host:port")
+        if not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536 or not host:
+            raise Misuse(f"{entry[:60]!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
     if not found:
         raise Misuse("no bootstrap server is given")

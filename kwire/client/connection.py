@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from kwire.client.errors import (
     BrokerUnreachable,
     ClientError,
+    Misuse,
     ProtocolError,
     RequestTimedOut,
     UnsupportedRequest,
@@ -21,7 +22,7 @@ from kwire.codecs.messages import response_class
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.codecs.messages.request_header import RequestHeader
 from kwire.codecs.messages.response_header import ResponseHeader
-from kwire.codecs.primitives import DecodeError
+from kwire.codecs.primitives import DecodeError, EncodeError
 
 if TYPE_CHECKING:
     from kwire.client.security import ClientSecurity
@@ -104,6 +105,8 @@ class Connection:
                 opened = security.wrap(opened, self.host)
         except OSError as error:
             raise BrokerUnreachable(f"no broker at {self.address}: {reason_of(error)}") from error
+        except UnicodeError as error:  # of IDNA: a label is empty, too long, or not to be written
+            raise BrokerUnreachable(f"{self.host[:60]!r} is no name of a host") from error
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return opened
 
@@ -219,7 +222,11 @@ class Connection:
             correlation_id=self._next_correlation_id,
             client_id=self._client_id,
         ).encode(request_header_version(api_key, version))
-        body = request.encode(version)
+        try:
+            body = request.encode(version)
+        except EncodeError as error:
+            # A name that is no UTF-8, or longer than Kafka's strings: nothing has been sent yet.
+            raise Misuse(f"{ApiKey(api_key).name} cannot be sent: {error}") from error
         self.send_frame(header + body)
         if replied:
             self._pending.append(Pending(self._next_correlation_id, api_key, version))

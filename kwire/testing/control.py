@@ -28,8 +28,8 @@ class ControlClient:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        split = urlsplit(address if "//" in address else f"//{address}")
         try:
+            split = urlsplit(address if "//" in address else f"//{address}")
             host, port = split.hostname, split.port
         except ValueError as problem:
             raise ControlError(f"{address!r} is no address: {problem}") from None
@@ -60,6 +60,8 @@ class ControlClient:
             link.connect()
         except OSError as problem:
             raise ControlError(f"no answer from {self.address}: {_reason(problem)}") from None
+        except UnicodeError:  # of IDNA: a label is empty, too long, or not to be written so
+            raise ControlError(f"{self.address!r} names no host") from None
         try:
             link.request(method, path, None if body is None else json.dumps(body), headers)
             reply = link.getresponse()

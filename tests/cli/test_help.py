@@ -91,6 +91,16 @@ def test_every_option_is_explained() -> None:
         (["groups", "reset", "g", "--to-latest"], "give --topic"),
         (["configs", "alter", "topic", "t"], "nothing to alter"),
         (["configs", "describe", "planet", "t"], "'planet' is not one of"),
+        (["consume", "t", "-p", "0-99999999999"], "numbers end at 2147483647"),
+        (["consume", "t", "-p", "0-2147483647"], "names more than 1,000,000 partitions"),
+        (["topics", "create", "t", "-p", "99999999999"], "not in the range 1<=x<=2147483647"),
+        (["topics", "create", "t", "-r", "99999"], "not in the range 1<=x<=32767"),
+        (["topics", "list", "--timeout", "nan"], "'nan' is not a finite number"),
+        (["topics", "list", "--timeout", "inf"], "not in the range 0.1<=x<=2147483"),
+        (["tokens", "create", "--max-life", "999999999999d"], "longer than 1000 years"),
+        (["certs", "client", "x", "--days", "99999999999"], "not in the range 1<=x<=36500"),
+        (["produce", "t", "-k", ""], "the separator is empty"),
+        (["quotas", "set", "--user", "a", "producer_byte_rate=nan"], "must be a number like"),
     ],
 )
 def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.bounds import TIMEOUT_S
 from kwire.cli.output import counted, say
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class NotAdopted(Exception):
     help="What zookeeper.connect of the cluster's brokers will be.",
 )  # fmt: skip
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", default=18.0,
+    "--timeout", type=TIMEOUT_S, metavar="SECONDS", default=18.0,
     show_default=True, help="How long to wait for ZooKeeper.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")

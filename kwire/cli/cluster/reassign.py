@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from kwire.cli.app import EXIT_FAILURE, connected
 from kwire.cli.cluster.moves import ask_for, show_plan, show_under_way, watched
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.bounds import INT32_MAX, REPLICA_COUNT
 from kwire.cli.output import bytes_text, counted, json_option, print_json, say
 from kwire.cli.values import size_bytes
 
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 def broker_ids(text: str) -> list[int]:
     """`1,2,3`."""
     ids = [part.strip() for part in text.split(",")]
-    if not all(each.isdecimal() for each in ids) or len(set(ids)) < len(ids):
+    if not all(re.fullmatch(r"\d{1,10}", each) for each in ids) or len(set(ids)) < len(ids):
         raise click.BadParameter(f"{text!r} is not like 1,2,3")
-    return [int(each) for each in ids]
+    numbers = [int(each) for each in ids]
+    if max(numbers) > INT32_MAX:
+        raise click.BadParameter(f"the ids of brokers end at {INT32_MAX}")
+    return numbers
 
 
 @click.command("reassign")
@@ -37,7 +42,7 @@ def broker_ids(text: str) -> list[int]:
 @click.option("--to", type=broker_ids, metavar="ID,...", help="Spread evenly over these brokers.")
 @click.option("--off", type=broker_ids, metavar="ID,...", help="Take all off these brokers.")
 @click.option(
-    "-r", "--replication-factor", "factor", type=click.IntRange(min=1), metavar="N",
+    "-r", "--replication-factor", "factor", type=REPLICA_COUNT, metavar="N",
     help="Give each partition N replicas; also with --to or --off.",
 )  # fmt: skip
 @click.option(

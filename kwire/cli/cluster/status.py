@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected_within
+from kwire.cli.grammar.bounds import TIMEOUT_S
 from kwire.cli.output import (
     Cell,
     bytes_text,
@@ -36,7 +37,7 @@ LAGS_SHOWN_MAX = 20
 @click.command("status")
 @click.option("-w", "--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
 @click.option(
-    "-i", "--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", default=INTERVAL_S,
+    "-i", "--interval", type=TIMEOUT_S, metavar="SECONDS", default=INTERVAL_S,
     show_default=True, help="With --watch: the pause between two looks.",
 )  # fmt: skip
 @json_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kwire.cli.grammar.bounds import COUNT, RATIO_MAX, SAMPLE_COUNT, SHARE, Finite
 from kwire.cli.output import print_table
 from kwire.cli.pipeline.findings import (
     duration_ms,
@@ -48,7 +49,7 @@ def field(text: str) -> Field:
     help="How much of the log to fetch for codecs, CRCs, and what is in gaps of offsets.",
 )  # fmt: skip
 @click.option(
-    "--samples", type=click.IntRange(min=1), default=64, show_default=True, metavar="N",
+    "--samples", type=SAMPLE_COUNT, default=64, show_default=True, metavar="N",
     help="Of a sample: fetches of 256 kB, and gaps looked into, of each topic.",
 )  # fmt: skip
 @click.option(
@@ -64,20 +65,20 @@ def field(text: str) -> Field:
     help="A record may be so far from both neighbours: clocks and retries differ by less.",
 )  # fmt: skip
 @click.option(
-    "--skew", "partition_share", type=click.FloatRange(min=1), default=2.0, show_default=True,
+    "--skew", "partition_share", type=Finite(1, RATIO_MAX), default=2.0, show_default=True,
     metavar="FACTOR", help="The largest partition may have so many times the mean of them.",
 )  # fmt: skip
 @click.option(
-    "--key-share", type=click.FloatRange(0, 1), default=0.25, show_default=True, metavar="SHARE",
+    "--key-share", type=SHARE, default=0.25, show_default=True, metavar="SHARE",
     help="One key may have this share of the records beyond an even share of all keys: more"
     " consumers do not help with it.",
 )  # fmt: skip
 @click.option(
-    "--few", type=click.IntRange(min=0), default=1000, show_default=True, metavar="N",
+    "--few", type=COUNT, default=1000, show_default=True, metavar="N",
     help="Shares of fewer records say nothing.",
 )  # fmt: skip
 @click.option(
-    "--size-share", type=click.FloatRange(0), default=0.9, show_default=True, metavar="SHARE",
+    "--size-share", type=Finite(0, RATIO_MAX), default=0.9, show_default=True, metavar="SHARE",
     help="A record may have this share of max.message.bytes: a bit more, and it is refused.",
 )  # fmt: skip
 @report_options("warning")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kwire.cli.grammar.bounds import LISTED_COUNT
 from kwire.cli.output import print_table, say
 from kwire.cli.pipeline.job import Job
 from kwire.cli.values import duration_s
@@ -40,7 +41,7 @@ def report_options(default: str) -> Callable[[F], F]:
                 show_default=True, help="Exit with 1 on findings of this severity or a higher one.",
             ),
             click.option(
-                "--examples", type=click.IntRange(min=0), default=5, show_default=True,
+                "--examples", type=LISTED_COUNT, default=5, show_default=True,
                 metavar="N", help="Show so many cases of each finding.",
             ),
         ):  # fmt: skip

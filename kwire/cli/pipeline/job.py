@@ -20,6 +20,7 @@ from kwire.cli.app import (
     command_config_option,
     in_words,
 )
+from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.output import print_json, say
 from kwire.cli.values import duration_s, settings_option
 
@@ -225,7 +226,7 @@ def batches_options(*, every: str, lost: str) -> Callable[[Callable[..., R]], Ca
         for option in (
             click.option("--skip-lost", is_flag=True, help=f"Go on where {lost}."),
             click.option(
-                "--batch", "batch_records", type=click.IntRange(min=1), metavar="RECORDS",
+                "--batch", "batch_records", type=POSITIVE_COUNT, metavar="RECORDS",
                 default=1_000_000, help="That a micro-batch takes at most.",
             ),
             click.option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.app import client_properties
+from kwire.cli.grammar.bounds import REPLICA_COUNT
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
 from kwire.cli.values import duration_s, settings_option
@@ -65,7 +66,7 @@ class Summary:
     help="With --continuous: how often topics and groups are looked at.",
 )  # fmt: skip
 @click.option(
-    "--replication-factor", type=click.IntRange(min=1), metavar="NUMBER",
+    "--replication-factor", type=REPLICA_COUNT, metavar="NUMBER",
     help="Of topics that are created. [default: the target's]", show_default=False,
 )  # fmt: skip
 @click.option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, job
 from kwire.cli.pipeline.rows import Rows
@@ -158,12 +159,12 @@ class Summary:
     """ or offsets ({"orders": {"0": 12}}, -2 is earliest, -1 latest).""",
 )  # fmt: skip
 @click.option(
-    "--batch", "records_per_batch", type=click.IntRange(min=1), metavar="RECORDS",
+    "--batch", "records_per_batch", type=POSITIVE_COUNT, metavar="RECORDS",
     help="At most so many records of a topic in a micro-batch."
     f" [default: {CONSOLE_BATCH_RECORDS:,} on the console]",
 )  # fmt: skip
 @click.option(
-    "--sample", type=click.IntRange(min=1), metavar="RECORDS", default=1_000, show_default=True,
+    "--sample", type=POSITIVE_COUNT, metavar="RECORDS", default=1_000, show_default=True,
     help="Infer a schema from the first so many records of a topic.",
 )  # fmt: skip
 @job("query")

@@ -7,10 +7,20 @@ from pathlib import Path
 
 import click
 
+from kwire.cli.grammar.bounds import RATIO_MAX
 from kwire.cli.output import counted
 from kwire.cli.pipeline.job import Job, job
-from kwire.cli.values import instant, setting, settings_option
+from kwire.cli.values import (
+    instant,
+    partitions,
+    position,
+    setting,
+    settings_option,
+    shortened,
+)
 
+SPEED_MIN = 1e-6
+"""A second of the records takes twelve days then: by less no replay ends."""
 RANGE = re.compile(r"(?P<topic>[\w.-]+):(?P<partition>\d+)=(?P<first>\d*)-(?P<end>\d*)")
 
 
@@ -19,15 +29,22 @@ def offset_range(text: str) -> tuple[str, int, int | None, int | None]:
     found = RANGE.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not like orders:0=100-200 or orders:0=100-")
-    first, end = (int(found[name]) if found[name] else None for name in ("first", "end"))
-    return found["topic"], int(found["partition"]), first, end
+    first, end = (_offset(found[name]) if found[name] else None for name in ("first", "end"))
+    (partition,) = partitions(found["partition"])
+    return found["topic"], partition, first, end
+
+
+def _offset(digits: str) -> int:
+    number = position(digits)
+    assert isinstance(number, int)  # as digits alone are
+    return number
 
 
 def speed(text: str) -> float:
     """`10x`, `0.5`: how many times faster than the records were made."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)x?", text.strip())
-    if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is not a speed like 10x or 0.5")
+    if found is None or not SPEED_MIN <= float(found[1]) <= RATIO_MAX:
+        raise click.BadParameter(f"{shortened(text)} is not a speed like 10x or 0.5")
     return float(found[1])
 
 

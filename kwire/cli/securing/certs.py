@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.bounds import CERTIFICATE_DAYS
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table, say
 
@@ -37,7 +38,7 @@ def making_options(command: C) -> C:
     for option in (
         click.option("--p12", is_flag=True, help="A PKCS12 keystore, instead of PEM."),
         click.option(
-            "--days", type=click.IntRange(1), default=DAYS, show_default=True, help="How long."
+            "--days", type=CERTIFICATE_DAYS, default=DAYS, show_default=True, help="How long."
         ),
         folder_option,
     ):

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.bounds import PARTITION
 from kwire.cli.output import printable
 from kwire.cli.serve import PORTS
 from kwire.testing.control import ControlClient, ControlError
@@ -48,7 +49,7 @@ def controls_from(first: ControlClient, brokers: int) -> list[ControlClient]:
 WHICH: Final = (
     click.option("--api", "apis", multiple=True, metavar="NAME", help="Produce, Fetch ...; again."),
     click.option("--topic", metavar="NAME", help="That are about this topic."),
-    click.option("--partition", type=click.IntRange(min=0), metavar="N", help="And partition."),
+    click.option("--partition", type=PARTITION, metavar="N", help="And partition."),
     click.option("--client", metavar="ID", help="Of this client id; * stands for anything."),
     click.option("--group", metavar="ID", help="That are about this group."),
     click.option("--transactional-id", metavar="ID", help="And about this transactional id."),

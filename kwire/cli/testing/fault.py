@@ -8,6 +8,15 @@ from typing import Any, Final
 
 import click
 
+from kwire.cli.grammar.bounds import (
+    BROKER,
+    COUNT,
+    MESSAGE_BYTES,
+    MILLISECONDS,
+    PARTITION,
+    POSITIVE_COUNT,
+    SHARE,
+)
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, print_json, print_table
 from kwire.cli.testing.control import asked_for, controlling, which_requests
@@ -34,21 +43,15 @@ def command() -> None:
 @command.command()
 @click.argument("preset", required=False)
 @which_requests
-@click.option("--skip", type=click.IntRange(min=0), metavar="N", help="Leave the first ones out.")
-@click.option("--times", type=click.IntRange(min=0), metavar="N", help="Befall so many. [all]")
-@click.option(
-    "--probability", type=click.FloatRange(0, 1), metavar="P", help="Each with this chance."
-)
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Of that chance.")
+@click.option("--skip", type=COUNT, metavar="N", help="Leave the first ones out.")
+@click.option("--times", type=COUNT, metavar="N", help="Befall so many. [all]")
+@click.option("--probability", type=SHARE, metavar="P", help="Each with this chance.")
+@click.option("--seed", type=COUNT, metavar="N", help="Of that chance.")
 @click.option("--error", metavar="NAME", help="Not carried out, and told so.")
-@click.option("--delay-ms", type=click.IntRange(min=0), metavar="N", help="Carried out later.")
-@click.option(
-    "--throttle-ms", type=click.IntRange(min=0), metavar="N", help="Told to rest (KIP-219)."
-)
+@click.option("--delay-ms", type=MILLISECONDS, metavar="N", help="Carried out later.")
+@click.option("--throttle-ms", type=MILLISECONDS, metavar="N", help="Told to rest (KIP-219).")
 @click.option("--disconnect", is_flag=True, help="The connection is closed.")
-@click.option(
-    "--truncate", type=click.IntRange(min=0), metavar="BYTES", help="The answer is cut off."
-)
+@click.option("--truncate", type=MESSAGE_BYTES, metavar="BYTES", help="The answer is cut off.")
 @click.option("--silence", is_flag=True, help="There is never an answer.")
 @click.option("--disk", metavar="HOW", help="The broker's disk is full, failed or slow.")
 @click.option("--on", multiple=True, metavar="CALL", help="At append, fsync, roll ...; again.")
@@ -133,7 +136,7 @@ def _said(fault: dict[str, Any]) -> str:
 
 
 @command.command()
-@click.option("--rule", type=click.IntRange(min=1), metavar="N", help="Of this rule alone.")
+@click.option("--rule", type=POSITIVE_COUNT, metavar="N", help="Of this rule alone.")
 @json_option
 @controlling
 def happened(control: ControlClient, rule: int | None, as_json: bool) -> None:
@@ -184,7 +187,7 @@ def _done(each: dict[str, Any]) -> str:
 
 
 @command.command()
-@click.argument("rule", type=click.IntRange(min=1))
+@click.argument("rule", type=POSITIVE_COUNT)
 @controlling
 def remove(control: ControlClient, rule: int) -> None:
     """Have a rule hold no longer.
@@ -209,10 +212,10 @@ def clear(control: ControlClient) -> None:
 @command.command("move-leader")
 @click.option("--topic", required=True, metavar="NAME", help="Whose partition is led.")
 @click.option(
-    "--partition", type=click.IntRange(min=0), default=0, metavar="N", show_default=True,
+    "--partition", type=PARTITION, default=0, metavar="N", show_default=True,
     help="Which one of them.",
 )  # fmt: skip
-@click.option("--to", type=click.IntRange(min=0), metavar="BROKER", help="[the next one in sync]")
+@click.option("--to", type=BROKER, metavar="BROKER", help="[the next one in sync]")
 @controlling
 def move_leader(control: ControlClient, topic: str, partition: int, to: int | None) -> None:
     """Have another broker lead a partition, now: of `serve --brokers N --control PORT`.
@@ -226,7 +229,7 @@ def move_leader(control: ControlClient, topic: str, partition: int, to: int | No
 @command.command("move-coordinator")
 @click.option("--group", metavar="ID", help="Of this group.")
 @click.option("--transactional-id", metavar="ID", help="Of this transactional id.")
-@click.option("--to", type=click.IntRange(min=0), metavar="BROKER", help="[the next one in sync]")
+@click.option("--to", type=BROKER, metavar="BROKER", help="[the next one in sync]")
 @controlling
 def move_coordinator(
     control: ControlClient, group: str | None, transactional_id: str | None, to: int | None

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.serve import Hosting
@@ -262,7 +263,7 @@ def forks(control: ControlClient, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=POSITIVE_COUNT)
 @controlling
 def end(control: ControlClient, number: int) -> None:
     """End fork NUMBER, which runs beside the broker; its data is gone with it.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.grammar.bounds import PAUSE_S, POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.output import json_option, json_text, number_text, print_json, printable
 from kwire.cli.serve import BROKERS_MAX
@@ -37,7 +38,7 @@ SHOWN_PARTS_MAX: Final = 3
 @click.group(cls=Commands, invoke_without_command=True)
 @which_requests
 @click.option("--errors", is_flag=True, help="Only what was answered with an error, or never.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
+@click.option("--count", type=POSITIVE_COUNT, metavar="N", help="End after so many.")
 @click.option("--json", "as_json", is_flag=True, help="All that is said, a line of JSON each.")
 @click.option("--bytes", "keep_bytes", is_flag=True, help="As JSON, with what a replay sends.")
 @click.option(
@@ -93,7 +94,7 @@ def command(
     help="As fast as answers come, or no faster than in the trace.",
 )  # fmt: skip
 @click.option(
-    "--patience", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+    "--patience", type=PAUSE_S, default=0.0, metavar="SECONDS",
     help="Ask a broker again for so long that is not ready yet. [not at all]",
 )  # fmt: skip
 @click.option(
