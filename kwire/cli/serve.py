@@ -170,7 +170,7 @@ def command(
         from kwire.cli.several import serve_several
 
         start_logging(log_level)
-        serve_several(brokers, dict(settings), data, port, hosting)
+        serve_several(brokers, dict(settings), data, port, hosting, owns)
         return
     if renewable:
         serve_anew(dict(settings), data, port, log_level, hosting, owns)

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import tempfile
@@ -94,10 +95,12 @@ def serve_several(
     data: str | None,
     port: int | None,
     hosting: Hosting,
+    owns: Path | None = None,
 ) -> None:
     """Run `count` brokers until Ctrl-C or SIGTERM.
 
-    Where they are controlled, each is at a port of its own, from that of `hosting` on.
+    Where they are controlled, each is at a port of its own, from that of `hosting` on.  The folder
+    `owns` holds all that they keep: it is removed when standard input ends.
     """
     for name in OF_EACH:
         if name in settings:
@@ -112,7 +115,10 @@ def serve_several(
     folder = Path(given.get("log.dirs", DATA_DIR))
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
         cluster = Cluster(configs, folder, Path(private) / "metadata", hosting)
-        raise SystemExit(cluster.run(exit_on_eof=hosting.exit_on_eof))
+        status = cluster.run(exit_on_eof=hosting.exit_on_eof, is_fleeting=owns is not None)
+        if owns is not None and cluster.is_abandoned:
+            shutil.rmtree(owns, ignore_errors=True)
+        raise SystemExit(status)
 
 
 def _check_owner(name: str, count: int) -> None:
@@ -157,9 +163,14 @@ class Cluster:
         self._listening: socket.socket | None = None
         self._missing: set[int] = set()
         """Brokers that have died."""
+        self.is_abandoned = False
+        """Whether standard input has ended: who started the cluster is gone."""
 
-    def run(self, *, exit_on_eof: bool) -> int:
-        """Until it is told to stop, or the holder ends; gives the exit status."""
+    def run(self, *, exit_on_eof: bool, is_fleeting: bool = False) -> int:
+        """Until it is told to stop, or the holder ends; gives the exit status.
+
+        Where `is_fleeting`, nobody needs the data once standard input has ended: all are killed.
+        """
         _import_all(OF_CONTROL if self._hosting.control is not None else ())
         from kwire.cluster.shared.server import listen
 
@@ -171,7 +182,10 @@ class Cluster:
         for broker_id in self._configs:
             self._fork(broker_id, self._broker)
         status = self._watch(exit_on_eof)
-        self._stop()
+        if is_fleeting and self.is_abandoned:
+            self._kill()
+        else:
+            self._stop()
         return status
 
     # -- the children
@@ -245,6 +259,7 @@ class Cluster:
                 log.error("the brokers were not ready within %d s", READY_TIMEOUT_S)
                 return EXIT_FAILURE
             if 0 in readable and not os.read(0, 4096):
+                self.is_abandoned = True
                 log.info("standard input has ended: shutting down")
                 return 0
             if self._ready[0] in readable:
@@ -318,6 +333,14 @@ class Cluster:
         for broker_id in sorted(self._pids, reverse=True):
             if (pid := self._pids.get(broker_id)) is not None:
                 self._end(broker_id, pid)
+
+    def _kill(self) -> None:
+        """End all at once, also those that stand still, and wait for that."""
+        for pid in self._pids.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._pids.values():
+            os.waitpid(pid, 0)
+        self._pids.clear()
 
     def _end(self, broker_id: int, pid: int) -> None:
         os.kill(pid, signal.SIGTERM)

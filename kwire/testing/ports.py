@@ -31,18 +31,37 @@ def free_port() -> int:
 
     On Linux it stays bound, without listening, until 256 more were asked for: whoever looks for a
     port finds it taken, and a server that sets SO_REUSEADDR, as nearly all do, can still have it.
+    Raises NoFreePort.
     """
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` ports in a row, each as `free_port` gives it.  Raises NoFreePort."""
     for _ in range(200):
-        port = _ports.choice(PORTS)
+        first = _ports.choice(PORTS)
+        probes = _bound(range(first, first + count))
+        if probes is not None:
+            for probe in probes:
+                _hold(probe)
+            return first
+    wanted = "no free port" if count == 1 else f"no {count} free ports in a row"
+    raise NoFreePort(f"{wanted} between {PORTS.start} and {PORTS.stop}")
+
+
+def _bound(ports: range) -> list[socket.socket] | None:
+    """A socket bound to each of these ports, or None if one of them is taken."""
+    probes: list[socket.socket] = []
+    for port in ports:
         probe = socket.socket()
+        probes.append(probe)
         try:
             probe.bind(("", port))
         except OSError:
-            probe.close()
-            continue
-        _hold(probe)
-        return port
-    raise NoFreePort(f"no free port found between {PORTS.start} and {PORTS.stop}")
+            for each in probes:
+                each.close()
+            return None
+    return probes
 
 
 def _hold(probe: socket.socket) -> None:

@@ -24,7 +24,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -34,10 +33,11 @@ from typing import Final
 
 from kwire.testing.cluster import agreed_controller, membership
 from kwire.testing.ending import PATIENCE_S, end, lives
+from kwire.testing.folders import Folder
 from kwire.testing.host import Host
 from kwire.testing.lifetime import Startable
 from kwire.testing.lines import Wiring
-from kwire.testing.ports import NoFreePort, free_port
+from kwire.testing.ports import free_ports
 from kwire.testing.process import (
     POLL_S,
     START_TIMEOUT_S,
@@ -181,7 +181,7 @@ class SharedClusterProcess(Startable):
     `cuttable`, brokers can be cut off from each other, while clients and the process that shares
     the metadata reach them (kwire.testing.lines says how).  Where it is
     `controlled`, each broker has a port at which it is asked for faults, from `first_control_port`
-    on.  All ends with the process that started it.
+    on.  All ends with the process that started it, and then the folder `owned` is removed.
     """
 
     def __init__(
@@ -193,18 +193,20 @@ class SharedClusterProcess(Startable):
         launcher: Sequence[str] = (),
         cuttable: bool = False,
         controlled: bool = False,
+        owned: Folder | None = None,
     ) -> None:
         self.directory = Path(directory)
         self.data_dir = self.directory / "data"
         self.log_path = self.directory / "broker.log"
         self.launcher = tuple(launcher)
         self.settings = {"group.initial.rebalance.delay.ms": "0", **(settings or {})}
-        self.first_port = _free_ports(count)
-        self.first_control_port = _free_ports(count) if controlled else None
+        self.first_port = free_ports(count)
+        self.first_control_port = free_ports(count) if controlled else None
         self.brokers = {
             number: SharedBroker(self, number, self.first_port + number - 1)
             for number in range(1, count + 1)
         }
+        self._owned = owned
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
         """Of the process that was started last."""
@@ -259,6 +261,8 @@ class SharedClusterProcess(Startable):
         where = [f"--port={self.first_port}", f"--data={self.data_dir}"]
         if self.first_control_port is not None:
             where.append(f"--control={self.first_control_port}")
+        if self._owned is not None:
+            where.append(f"--owns={self._owned.path}")
         return [*self.launcher, *serve, f"--brokers={len(self.brokers)}", *where, *sets]
 
     def start(self) -> None:
@@ -275,6 +279,7 @@ class SharedClusterProcess(Startable):
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
+                pass_fds=() if self._owned is None else (self._owned.lock,),
                 start_new_session=True,
             )
         self._pid = self._process.pid
@@ -388,21 +393,3 @@ class SharedClusterProcess(Startable):
             process.stdin.close()
             if self._wiring is not None:
                 self._wiring.close()
-
-
-def _free_ports(count: int) -> int:
-    """The first of as many ports in a row that nobody listens on.  Raises NoFreePort."""
-    for _ in range(100):
-        first = free_port()
-        if all(_is_free(first + number) for number in range(1, count)):
-            return first
-    raise NoFreePort(f"no {count} free ports in a row")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("", port))
-        except OSError:
-            return False
-        return True

@@ -143,3 +143,35 @@ def test_the_process_that_forks_is_killed() -> None:
         kafka.stop()
         kafka.start()
         kafka.create_topic("t").seed(["v"])
+
+
+CLUSTER = """
+import time
+from kwire.testing import KafkaCluster
+
+cluster = KafkaCluster(brokers=2)
+cluster.start()
+process = cluster._process
+print(process._pid, *process._children(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
+@pytest.mark.parametrize(("name", "is_held"), [("SIGKILL", True), ("SIGTERM", False)])
+def test_cluster_leaves_no_process_and_no_folder_when_its_tests_are_killed(
+    tmp_path: Path, name: str, is_held: bool
+) -> None:
+    """Also where a broker stands still (SIGSTOP) and sees no end of its standard input."""
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as tests:
+        assert tests.stdout is not None
+        started = [int(word) for word in tests.stdout.readline().split()]
+        assert len(started) == 4, "the cluster's process, who holds the metadata, two brokers"
+        if is_held:
+            os.kill(started[-1], signal.SIGSTOP)
+        tests.send_signal(signal.Signals[name])
+        tests.wait()
+    until(lambda: not any(map(lives, started)), f"some of {started} live on")
+    until(lambda: list(tmp_path.iterdir()) == [], "the folder is left")

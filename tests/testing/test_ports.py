@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kwire.testing import ports
+from kwire.testing import SharedClusterProcess, ports
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no port is held")
 
@@ -58,6 +62,53 @@ def test_processes_that_draw_the_same_are_given_different_ports() -> None:
     for asker in asked:
         asker.communicate()
     assert len(set(given)) == len(asked), given
+
+
+class Neighbours(random.Random):
+    """Draws each second number next to the one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: int | None = None
+
+    def choice(self, seq: Any) -> Any:  # noqa: ANN401 - as of Random
+        if self._next is None:
+            drawn = super().choice(seq)
+            self._next = drawn + 1
+        else:
+            drawn, self._next = self._next, None
+        return drawn
+
+
+@ON_LINUX
+def test_ports_of_a_cluster_are_different_where_neighbours_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second port of a row must be held as the first is: "PLAINTEXT and BROKERS both have"."""
+    monkeypatch.setattr(ports, "_ports", Neighbours())
+    cluster = SharedClusterProcess(tmp_path, 3, cuttable=True, controlled=True)
+    assert cluster.first_control_port is not None
+    rows = [range(first, first + 3) for first in (cluster.first_port, cluster.first_control_port)]
+    listening = [
+        int(port)
+        for name, value in cluster.settings.items()
+        if name.endswith(":listeners")
+        for port in re.findall(r":(\d+)", value)
+    ]
+    inner = [port for port in listening if port not in rows[0]]
+    assert len(inner) == 3
+    used = [*rows[0], *rows[1], *inner]
+    assert len(set(used)) == len(used), sorted(used)
+
+
+@ON_LINUX
+def test_each_port_of_a_row_is_held() -> None:
+    first = ports.free_ports(3)
+    for port in range(first, first + 3):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("", port))
+        with socket.create_server(("127.0.0.1", port)):
+            """Who asked for it can have it."""
 
 
 @ON_LINUX

@@ -171,17 +171,21 @@ class KafkaCluster(Contents, Startable):
     def start(self) -> None:
         """Return once all brokers know of each other.  Raises BrokerStartError."""
         self._folder = Folder()
-        process = SharedClusterProcess(
-            self._folder.path, self._count, self._settings, controlled=True
-        )
-        first = process.first_control_port
-        assert first is not None
-        self.brokers = {
-            number: ClusterBroker(broker, first + number - 1)
-            for number, broker in process.brokers.items()
-        }
-        self._process = process
         try:
+            process = SharedClusterProcess(
+                self._folder.path,
+                self._count,
+                self._settings,
+                controlled=True,
+                owned=self._folder,
+            )
+            first = process.first_control_port
+            assert first is not None
+            self.brokers = {
+                number: ClusterBroker(broker, first + number - 1)
+                for number, broker in process.brokers.items()
+            }
+            self._process = process
             process.start()
         except BaseException:
             self.stop()
