@@ -13,7 +13,7 @@ import trio.testing
 from kwire.cluster.local import LocalStore
 from kwire.cluster.shared.server import StoreServer, listen
 from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import Fenced, StoreError
+from kwire.cluster.store import Fenced, LogDirsFailed, StoreError
 from kwire.metadata.changes import (
     AddPartitions,
     AlterPartition,
@@ -25,7 +25,7 @@ from kwire.metadata.changes import (
     SetConfigs,
     UnregisterBroker,
 )
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.metadata.image import NO_CONTROLLER, ClusterImage, PartitionImage, TopicImage
 from tests.cluster.observing import PATIENCE_S, broker
 from tests.cluster.sharing import holding
 
@@ -223,3 +223,38 @@ async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_m
     later = LocalStore(tmp_path / "metadata.log")
     assert not (await later.load()).configs_of(GROUP_RESOURCE, "g")
     later.close()
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r", b'{"id": 1}', b'{"ask": "register"}'])
+async def test_connection_that_makes_no_sense_is_closed_alone(tmp_path: Path, line: bytes) -> None:
+    async with holding(tmp_path) as holder:
+        store = await holder.broker(1)
+        async with await trio.open_unix_socket(str(holder.path)) as stray:
+            await stray.send_all(line + b"\n")
+            with trio.fail_after(PATIENCE_S):
+                while await stray.receive_some(1 << 16):
+                    pass
+        await store.commit([SetConfigs(GROUP_RESOURCE, "g", {}, {"a": "b"})])
+
+
+async def test_failed_log_directory_is_told_to_every_broker(tmp_path: Path) -> None:
+    async with holding(tmp_path) as holder:
+        first, second = await holder.broker(1), await holder.broker(2)
+        await first.log_dir_failed()
+        assert await second.told(LogDirsFailed) == LogDirsFailed((1,))
+        assert await first.told(LogDirsFailed) == LogDirsFailed((1,))
+
+
+async def test_brokers_of_a_holder_that_stops_leave_its_metadata(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "metadata.log")
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, listen(tmp_path / "s"))
+        for broker_id in (1, 2):
+            member = await SharedStore.connect(tmp_path / "s", nursery)
+            await member.register(broker(broker_id))
+        assert await member.campaign()
+        nursery.cancel_scope.cancel()
+    assert not server.image.brokers
+    assert server.image.controller_id == NO_CONTROLLER
+    store.close()

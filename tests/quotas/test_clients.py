@@ -85,6 +85,17 @@ def test_a_client_that_thinks_up_names_takes_bounded_memory() -> None:
     assert rates.record("u", "c9999", 10_500, 0) > 500, "it is not"
 
 
+def test_rate_of_a_client_is_forgotten_an_hour_after_its_last_request() -> None:
+    """Kafka removes a sensor that nobody records for an hour; windows of a day show it."""
+    hour_ms = 3_600_000
+    rates = ClientRates(QUOTA, Windows(11, 24 * hour_ms))
+    rates.follow(image_of(({USER: "u"}, {QUOTA: "1"})))
+    assert rates.record("u", "c", 1e9, 0) > 0
+    assert rates.record("u", "c", 0, hour_ms - 1) > 0
+    assert rates.record("u", "c", 0, 2 * hour_ms - 2) > 0, "each request counts as one"
+    assert rates.record("u", "c", 0, 3 * hour_ms) == 0
+
+
 def test_what_is_not_fetched_does_not_count() -> None:
     now_ms = 0.0
     quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: now_ms)
@@ -120,6 +131,39 @@ def test_an_address_makes_so_many_connections() -> None:
     assert [rates.throttle_ms("10.0.0.3") for _ in range(21)] == [0] * 20 + [500]
     rates.follow(image_of())
     assert rates.throttle_ms("10.0.0.3") == 0
+
+
+def test_refused_connections_do_not_count_against_an_address() -> None:
+    now_ms = 0.0
+    rates = AddressRates(Windows(3, 1000), lambda: now_ms)
+    rates.follow(image_of(({IP: "10.0.0.1"}, {"connection_creation_rate": "2"})))
+    accepted = 0
+    for step in range(400):
+        now_ms = step * 50.0
+        accepted += rates.throttle_ms("10.0.0.1") == 0
+    assert 36 <= accepted <= 44, "two a second over 20 s, about"
+
+
+def test_hosts_are_resolved_again_after_each_change_of_quotas() -> None:
+    rates = AddressRates(Windows(11, 1000), lambda: 0.0)
+    states = [rates.unresolved]
+    rates.follow(image_of((HOST, LESS)))
+    states.append(rates.unresolved)
+    rates.resolve({"10.0.0.3": "host"})
+    assert [*states, rates.unresolved] == [False, True, False]
+
+
+def test_addresses_beyond_the_limit_are_forgotten_the_oldest_first() -> None:
+    rates = AddressRates(Windows(11, 1000), lambda: 0.0)
+    rates.follow(image_of(({IP: None}, {"connection_creation_rate": "0.1"})))
+    assert rates.throttle_ms("first") == 0
+    assert rates.throttle_ms("first") > 0
+    for number in range(RATES_MAX - 1):
+        rates.throttle_ms(f"a{number}")
+    assert rates.throttle_ms("first") > 0, "one of the limit's number is remembered"
+    for number in range(RATES_MAX):
+        rates.throttle_ms(f"b{number}")
+    assert rates.throttle_ms("first") == 0
 
 
 HOST, LESS = {IP: "host"}, {"connection_creation_rate": "2"}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.codecs.errors import ErrorCode
 from kwire.metadata.entities import CLIENT_ID, IP, USER, Entity
 from kwire.metadata.refusal import Refusal
 from kwire.quotas.kinds import check_entity, java_double, text_of, values_of
@@ -53,16 +54,66 @@ def test_a_double_comes_back(value: float) -> None:
     assert float(java_double(value)) == value
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, 2.0**64])
-def test_what_a_rate_of_bytes_cannot_be(value: float) -> None:
-    with pytest.raises(Refusal):
-        text_of({USER: "a"}, "producer_byte_rate", value)
+REFUSED = [
+    ({USER: "a"}, "producer_byte_rate", 0.0, "Quota producer_byte_rate must be greater than 0"),
+    ({USER: "a"}, "producer_byte_rate", -1.0, "Quota producer_byte_rate must be greater than 0"),
+    ({USER: "a"}, "producer_byte_rate", 1.5, "producer_byte_rate cannot be a fractional value."),
+    (
+        {USER: "a"},
+        "producer_byte_rate",
+        2.0**64,
+        "Proposed value for producer_byte_rate is too large for a LONG.",
+    ),
+    (
+        {IP: "::1"},
+        "connection_creation_rate",
+        2.0**31,
+        "Proposed value for connection_creation_rate is too large for an INT.",
+    ),
+    (
+        {USER: "a"},
+        "connection_creation_rate",
+        1.0,
+        "Invalid configuration key connection_creation_rate",
+    ),
+    ({IP: "::1"}, "producer_byte_rate", 1.0, "Invalid configuration key producer_byte_rate"),
+]
 
 
-@pytest.mark.parametrize("entity", [{}, {"group": "g"}, {USER: ""}, {IP: "::1", USER: "a"}])
-def test_what_has_no_quotas(entity: Entity) -> None:
-    with pytest.raises(Refusal):
+@pytest.mark.parametrize(("entity", "quota", "value", "message"), REFUSED)
+def test_value_that_a_quota_cannot_have_is_refused_in_kafkas_words(
+    entity: Entity, quota: str, value: float, message: str
+) -> None:
+    with pytest.raises(Refusal) as refusal:
+        text_of(entity, quota, value)
+    assert (refusal.value.error, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+@pytest.mark.parametrize(
+    ("entity", "message"),
+    [
+        ({}, "Invalid empty client quota entity"),
+        ({"group": "g"}, "Unhandled client quota entity type: group"),
+        ({USER: ""}, "Empty user not supported"),
+        *[
+            (
+                {IP: "::1", kind: "a"},
+                "Invalid quota entity combination, IP entity should"
+                "not be combined with User or ClientId",
+            )
+            for kind in (USER, CLIENT_ID)
+        ],
+    ],
+)
+def test_entity_that_has_no_quotas_is_refused_in_kafkas_words(entity: Entity, message: str) -> None:
+    with pytest.raises(Refusal) as refusal:
         check_entity(entity)
+    assert (refusal.value.error, refusal.value.message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_quotas_of_integers_take_their_greatest_value() -> None:
+    assert text_of({IP: "::1"}, "connection_creation_rate", 2.0**31 - 1) == "2147483647"
+    assert text_of({USER: "a"}, "request_percentage", math.nan) == "NaN"
 
 
 def test_credentials_are_no_quotas() -> None:

@@ -132,3 +132,12 @@ def test_windows_are_used_again_in_turn() -> None:
         rate.record(1000, BEGAN_MS + 1000 * second)
     assert rate.per_second(BEGAN_MS + 98_999) == pytest.approx(3000 / 1.999)
     assert rate.per_second(BEGAN_MS + 99_500) == pytest.approx(2000 / 1.5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 11])
+def test_rate_keeps_one_window_more_than_it_measures_over(count: int) -> None:
+    """As Kafka's SampledStat: the one under way, and those that are full."""
+    rate = Rate(Windows(count, 1000))
+    for second in range(50):
+        rate.record(1000, BEGAN_MS + 1000 * second)
+    assert len(rate._ring) == count + 1

@@ -14,7 +14,7 @@ partitions each, is some megabytes; who reads refuses one above `LINE_SIZE_BYTES
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import trio
@@ -34,30 +34,36 @@ def encoded(said: Said) -> bytes:
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-async def lines(stream: trio.SocketStream) -> AsyncIterator[Said]:
+async def lines(stream: trio.SocketStream) -> AsyncGenerator[Said, None]:
     """What the other side says, until it ends.  Raises StoreError where it makes no sense."""
     waiting = bytearray()
     searched = 0
-    async for data in _received(stream):
+    while data := await _received(stream):
         waiting += data
         while (end := waiting.find(b"\n", searched)) >= 0:
-            said = json.loads(waiting[:end])
+            said = _decoded(waiting[:end])
             del waiting[: end + 1]
             searched = 0
-            if not isinstance(said, dict):
-                raise StoreError("the metadata's connection is out of step")
             yield said
         searched = len(waiting)
         if searched > LINE_SIZE_BYTES_MAX:
             raise StoreError(f"a line of the metadata is above {LINE_SIZE_BYTES_MAX} bytes")
 
 
-async def _received(stream: trio.SocketStream) -> AsyncIterator[bytes]:
-    while True:
-        try:
-            data = await stream.receive_some(_READ_SIZE_BYTES)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return
-        if not data:
-            return
-        yield data
+def _decoded(line: bytearray) -> Said:
+    """Raises StoreError."""
+    try:
+        said = json.loads(line)
+    except ValueError as problem:
+        raise StoreError(f"the metadata's connection is out of step: {problem}") from problem
+    if not isinstance(said, dict):
+        raise StoreError("the metadata's connection is out of step: a line is no JSON object")
+    return said
+
+
+async def _received(stream: trio.SocketStream) -> bytes:
+    """The next bytes; none at the end, however the connection ended."""
+    try:
+        return await stream.receive_some(_READ_SIZE_BYTES)
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        return b""

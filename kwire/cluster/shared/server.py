@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
 import trio
@@ -82,8 +83,6 @@ class StoreServer:
         self._members.add(member)
         try:
             await member.run()
-        except StoreError as problem:
-            log.error("%s: %s", member, problem)
         finally:
             with trio.CancelScope(shield=True):
                 await self._left(member)
@@ -176,8 +175,16 @@ class Member:
         """Listen to it until it goes."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write)
-            async for said in lines(self._stream):
-                nursery.start_soon(self._answer, said)
+            # Within the nursery, which would raise a group: whatever one connection says must not
+            # end the process that all brokers share.
+            try:
+                async with aclosing(lines(self._stream)) as questions:
+                    async for said in questions:
+                        if "id" not in said or "ask" not in said:
+                            raise StoreError("a line is no question")
+                        nursery.start_soon(self._answer, said)
+            except StoreError as problem:
+                log.error("the connection of %s is closed: %s", self, problem)
             nursery.cancel_scope.cancel()
 
     async def _write(self) -> None:
