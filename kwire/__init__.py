@@ -14,6 +14,6 @@ def check_system() -> None:
     if sys.platform == "win32":
         raise UnsupportedSystem(
             "a broker of kwire runs on Linux and macOS, not on Windows itself: run it, and tests"
-            " that start it, in WSL (`wsl --install`, then pip install kwire there) or run it as a"
-            " container (docker/README.md); clients on Windows reach both at localhost"
+            " that start it, in WSL (`wsl --install`, then install kwire there as on Linux) or run"
+            " it as a container (docker/README.md); clients on Windows reach both at localhost"
         )

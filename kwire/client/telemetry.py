@@ -1,8 +1,8 @@
 """What clients pushed of their metrics (KIP-714), as a kwire broker keeps it: see
 kwire.telemetry.topic.
 
-OTLP is decoded by opentelemetry-proto, which is OpenTelemetry's own and typed; it and protobuf come
-with an extra, `pip install kwire[telemetry]`, for most who use the commands never look here.
+OTLP is decoded by opentelemetry-proto, which is OpenTelemetry's own and typed.  It and protobuf
+come with the extra `telemetry`, because most users of the commands never look here.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def command() -> None:
 
     The jobs work with any Kafka cluster and on any Spark master (--master, all cores of this
     machine by default).  They need Java, and PySpark: in kwire's folder,
-    pip install '.[spark]' or make env-dev.
+    pip install '.[spark]', or make env-dev.
 
     \b
       kwire pipeline archive orders payments --to /data/archive
