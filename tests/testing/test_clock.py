@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from kwire.client.cluster import Cluster
 from kwire.client.groups import describe_group
 from kwire.client.membership.classic import GroupMember
-from kwire.testing import ControlError, Kafka, Record
+from kwire.testing import ControlError, Kafka, Record, Topic
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120
+CLEAN_ANY = {"min.cleanable.dirty.ratio": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +138,62 @@ def test_records_that_are_too_old(kafka: Kafka) -> None:
     topic.assert_holds(["old", "new"])
     kafka.clock.advance(hours=2)
     topic.assert_holds([], within_s=WAIT_S)
+
+
+def test_record_is_compacted_after_its_maximum_lag(kafka: Kafka) -> None:
+    """`max.compaction.lag.ms` alone decides: no dirty ratio is above 1."""
+    settings = {"max.compaction.lag.ms": "7200000", "min.cleanable.dirty.ratio": "1"}
+    topic = compacted_topic(kafka, **settings)
+    seed_now(kafka, topic, "k", "old")
+    seed_now(kafka, topic, "k", "new")
+    kafka.clock.advance(minutes=110)
+    seed_now(kafka, topic, "other", "in the same segment")
+    kafka.clock.advance(minutes=5)
+    topic.assert_holds(["old", "new", "in the same segment"])
+    kafka.clock.advance(minutes=10)
+    seed_now(kafka, topic, "other", "in a new segment")  # the lag rolls the active segment
+    kafka.clock.advance(minutes=1)  # log.cleaner.backoff.ms is 15 s
+    topic.assert_holds(["new", "in the same segment", "in a new segment"], within_s=WAIT_S)
+
+
+def test_record_is_not_compacted_before_its_minimum_lag(kafka: Kafka) -> None:
+    lags = {"min.compaction.lag.ms": "3600000", "segment.ms": "600000"}
+    topic = compacted_topic(kafka, **lags, **CLEAN_ANY)
+    seed_now(kafka, topic, "k", "old")
+    seed_now(kafka, topic, "k", "new")
+    kafka.clock.advance(minutes=11)
+    seed_now(kafka, topic, "other", "in a new segment")
+    kafka.clock.advance(minutes=45)
+    topic.assert_holds(["old", "new", "in a new segment"])
+    kafka.clock.advance(minutes=15)
+    topic.assert_holds(["new", "in a new segment"], within_s=WAIT_S)
+
+
+def test_tombstone_is_removed_after_its_retention(kafka: Kafka) -> None:
+    """`delete.retention.ms` counts from the cleaning that first met the tombstone."""
+    settings = {"delete.retention.ms": "3600000", "segment.ms": "600000"}
+    topic = compacted_topic(kafka, **settings, **CLEAN_ANY)
+    seed_now(kafka, topic, "k", "deleted")
+    seed_now(kafka, topic, "k", None)
+    kafka.clock.advance(minutes=11)
+    seed_now(kafka, topic, "other", "kept")
+    kafka.clock.advance(minutes=1)
+    topic.assert_holds([None, "kept"], within_s=WAIT_S)
+    kafka.clock.advance(minutes=65)
+    seed_now(kafka, topic, "another", "kept")  # the next cleaning needs a dirty segment
+    kafka.clock.advance(minutes=11)
+    seed_now(kafka, topic, "third", "kept")
+    kafka.clock.advance(minutes=1)
+    topic.assert_holds(["kept", "kept", "kept"], within_s=WAIT_S)
+
+
+def compacted_topic(kafka: Kafka, **settings: str) -> Topic:
+    return kafka.create_topic("t", configs={"cleanup.policy": "compact", **settings})
+
+
+def seed_now(kafka: Kafka, topic: Topic, key: str, value: str | None) -> None:
+    """Write a record with the broker's time: cleaning goes by the times of records."""
+    topic.seed([Record(value, key=key, timestamp_ms=kafka.clock.now_ms)])
 
 
 def test_the_command(kafka: Kafka) -> None:

@@ -1,0 +1,72 @@
+"""Run commands of the documentation as a user types them in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kwire.testing import free_port
+from kwire.testing.process import answers
+
+KWIRE_ON_PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+TIMEOUT_S = 600
+
+
+def typed(commands: str, folder: Path, environment: Mapping[str, str], *, replies: str = "") -> str:
+    """Run a block of commands in one bash at a terminal; returns what they print.
+
+    The first command that fails ends the block and the test.  `replies` is what the user types when
+    a command asks.
+    """
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, replies.encode())
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PATH": KWIRE_ON_PATH, **environment},
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0, commands + done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def serving(command: str, folder: Path) -> Iterator[str]:
+    """Run a `kwire serve` line in `folder`, on a free port; yields the bootstrap address."""
+    port = free_port()
+    line = f"exec {command.partition(' #')[0].strip()} --port {port} --exit-on-eof"
+    log = folder / "serve.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            ["bash", "-c", line],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, "PATH": KWIRE_ON_PATH},
+        )
+    with process:
+        try:
+            while not answers("localhost", port):
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.02)
+            yield f"localhost:{port}"
+        finally:
+            process.terminate()
+    assert process.returncode == 0, log.read_text()
+    assert "Traceback" not in log.read_text(), log.read_text()
