@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kwire.cli.container import container_settings
 from kwire.settings import BrokerConfig, load
@@ -16,45 +16,8 @@ FILES = sorted(path.name for path in DOCKER.glob("*.yaml"))
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """The YAML of these files: mappings and lists by indentation, and flow lists."""
-    lines = [
-        (len(line) - len(line.lstrip()), line.strip())
-        for line in path.read_text().splitlines()
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    found, rest = block(lines)
-    assert not rest, rest[0]
-    assert isinstance(found, dict)
-    return found
-
-
-Lines = list[tuple[int, str]]
-
-
-def block(lines: Lines) -> tuple[dict[str, Any] | list[Any], Lines]:
-    """What is indented as the first line, and what follows."""
-    indent, first = lines[0]
-    items: list[Any] = []
-    mapping: dict[str, Any] = {}
-    while lines and lines[0][0] == indent:
-        text = lines.pop(0)[1]
-        if first.startswith("- "):
-            items.append(scalar(text.removeprefix("- ")))
-            continue
-        name, colon, value = text.partition(":")
-        assert colon, text
-        assert name not in mapping, f"{name} stands there twice"
-        if value.strip():
-            mapping[name] = scalar(value.strip())
-        elif lines and lines[0][0] > indent:
-            mapping[name], lines = block(lines)
-        else:
-            mapping[name] = None
-    return items or mapping, lines
-
-
-def scalar(text: str) -> Any:  # noqa: ANN401 - a string or a list of them
-    return json.loads(text) if text[0] in '"[' else text
+    file: dict[str, Any] = yaml.safe_load(path.read_text())
+    return file
 
 
 def brokers(name: str) -> dict[str, dict[str, Any]]:
@@ -100,3 +63,32 @@ def test_the_cluster_is_three_brokers_on_one_zookeeper(tmp_path: Path) -> None:
     assert {config.zookeeper_connect for config in configs} == {"zookeeper:2181"}
     assert {config.offsets_topic_replication_factor for config in configs} == {3}
     assert parsed(DOCKER / "cluster.yaml")["services"]["zookeeper"]["image"] == "zookeeper:3.9"
+
+
+SERVICE_KEYS = {
+    "build",
+    "command",
+    "depends_on",
+    "environment",
+    "image",
+    "ports",
+    "profiles",
+    "restart",
+    "volumes",
+}
+"""Those of the Compose specification that these files use; docker compose refuses others."""
+ZOOKEEPER_VOLUMES = {"/data", "/datalog"}
+"""The volumes that the official zookeeper image declares: snapshots, and the transaction log."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_services_have_known_keys_and_wait_for_services_that_exist(name: str) -> None:
+    services = parsed(DOCKER / name)["services"]
+    for of in services.values():
+        assert of.keys() <= SERVICE_KEYS
+        assert set(of.get("depends_on", ())) <= services.keys()
+
+
+def test_zookeeper_keeps_its_data_in_the_volumes_of_its_image() -> None:
+    volumes = parsed(DOCKER / "cluster.yaml")["services"]["zookeeper"]["volumes"]
+    assert {each.split(":")[1] for each in volumes} == ZOOKEEPER_VOLUMES
