@@ -28,7 +28,7 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kwire.codecs.messages.produce import ProduceRequest
 from kwire.codecs.primitives import Message
-from kwire.conformance.chaos.wire import REPLY_TIMEOUT_S, Link, Refused, check
+from kwire.conformance.chaos.wire import REPLY_TIMEOUT_S, Link, Refused, check, topic_names
 from kwire.conformance.wire.broker import GROUP
 from kwire.conformance.wire.peer import Address
 
@@ -151,6 +151,13 @@ class ClusterLink(Link):
             except Refused as refused:
                 raise Refused("BROKER_NOT_AVAILABLE") from refused
         return answers
+
+    def topics(self) -> list[str]:
+        """The names of all topics, once all brokers report the same."""
+        lists = [topic_names(reply) for reply in self._all_answers(MetadataRequest(topics=None))]
+        if any(sorted(each) != sorted(lists[0]) for each in lists):
+            raise Refused("TOPICS_DIFFER")  # one broker has yet to apply what the others have
+        return lists[0]
 
     def offsets(
         self, topic: str, partitions: Sequence[int], timestamp: int, *, stable: bool = False

@@ -29,7 +29,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kwire.codecs.messages.metadata import MetadataRequest
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.codecs.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -95,6 +95,11 @@ def check(error_code: int) -> None:
         raise Refused(ErrorCode(error_code).name)
 
 
+def topic_names(reply: MetadataResponse) -> list[str]:
+    """The topics that a broker reports without an error."""
+    return [topic.name or "" for topic in reply.topics if topic.error_code == ErrorCode.NONE]
+
+
 class Link:
     """A client that asks one thing after the other, and connects again when it has to.
 
@@ -142,8 +147,7 @@ class Link:
 
     def topics(self) -> list[str]:
         """The names of all topics."""
-        reply = self.ask(MetadataRequest(topics=None))
-        return [topic.name for topic in reply.topics if topic.error_code == ErrorCode.NONE]
+        return topic_names(self.ask(MetadataRequest(topics=None)))
 
     def init_producer_id(self) -> int:
         """A new producer id."""
