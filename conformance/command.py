@@ -22,7 +22,7 @@ from kwire.conformance.wire.broker import NotReady
 from kwire.conformance.wire.runner import WORKERS
 
 EXIT_RED = 1
-EXIT_NOT_RUN = 3
+EXIT_NOT_RUN = 2
 BRISKLY = " ".join(f"{name}={value}" for name, value in BRISK.items())
 
 
@@ -31,8 +31,8 @@ def command() -> None:
     """Compare a broker with another one, request by request.
 
     \b
-      kwire conformance run --bootstrap localhost:9092 --oracle apache
-      kwire conformance run --bootstrap localhost:9092 --against other:9092 --only Fetch:12
+      kwire conformance run -b localhost:9092 --oracle apache
+      kwire conformance run -b localhost:9092 --other-bootstrap-server other:9092 --only Fetch:12
     """
 
 
@@ -45,13 +45,17 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
 
 @command.command("run")
 @click.option(
-    "--bootstrap", metavar="HOST:PORT",
+    "-b", "--bootstrap-server", "bootstrap", metavar="HOST:PORT",
     help="The broker that is judged; a kwire of its own is started if none is given.",
 )  # fmt: skip
-@click.option("--against", metavar="HOST:PORT", help="The broker that is right.")
+@click.option(
+    "--other-bootstrap-server", "against", metavar="HOST:PORT", help="The broker that is right."
+)
+@click.option("--bootstrap", "old_bootstrap", hidden=True)
+@click.option("--against", "old_against", hidden=True)
 @click.option(
     "--oracle", type=click.Choice(["apache"]), default="apache", show_default=True,
-    help="Without --against: start Apache Kafka (its jars from Maven Central; needs Java 17+).",
+    help="Without another broker: start Apache Kafka (jars from Maven Central; needs Java 17+).",
 )  # fmt: skip
 @click.option(
     "--only", "chosen", multiple=True, metavar="WHAT", callback=_chosen,
@@ -75,6 +79,8 @@ def _chosen(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> C
 def run_command(
     bootstrap: str | None,
     against: str | None,
+    old_bootstrap: str | None,
+    old_against: str | None,
     oracle: str,
     chosen: Chosen,
     brisk: bool,
@@ -88,9 +94,10 @@ def run_command(
     Three parts: every API at every version (wire), stories over several of them (behaviour), and
     what no client should send (hostile), which may leave topics and groups of odd names behind.
 
-    The exit status is 0 if nothing differs but what is known to, 1 if something does, 3 if the
-    brokers could not be asked.
+    The exit status is 0 if nothing differs but what is known to, 1 if something does, 2 if the
+    command line is wrong or the brokers could not be asked.
     """
+    bootstrap, against = bootstrap or old_bootstrap, against or old_against
     brisk = brisk or (bootstrap is None and against is None)
     parts: list[Part] = []
     try:

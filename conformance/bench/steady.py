@@ -106,7 +106,7 @@ class Query:
             *(sys.executable, "-m", "kwire.cli", "pipeline", "query", SQL, "-b", bootstrap),
             *("--schema", "at TIMESTAMP, key INT", "--watermark", f"{TOPIC}.at='10 seconds'"),
             *("--to", f"{TOPIC}-counts", "--checkpoint", str(folder / "checkpoint")),
-            *("--steps", str(self.steps), "--every", "2s", "--json"),
+            *("--steps", str(self.steps), "--continuous", "--every", "2s", "--json"),
         ]
         self.durations_ms: list[int] = []
         self.processed = 0

@@ -48,7 +48,7 @@ _ANYTHING = ("any", "")
 
 @click.group("acls", cls=Commands)
 def command() -> None:
-    """Show, add and remove rules of who may do what: Kafka's access control lists.
+    """List, add and remove rules of who may do what: Kafka's access control lists.
 
     The brokers need an authorizer (authorizer.class.name).  What no rule is about is for super
     users alone, and what one rule denies no other allows.
@@ -175,7 +175,7 @@ def _described(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 - options
-    """Show all rules, or those that the options name."""
+    """List all rules, or those that the options name."""
     _show(dict.fromkeys(_described(cluster, _filters(chosen)), ""), as_json)
 
 

@@ -13,6 +13,7 @@ import click
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.bounds import TIMEOUT_S as TIMEOUT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.statuses import EXIT_FAILURE, failure_status, tell_of_file
 from kwire.cli.streams import OutputFailed, ReaderGone, drop_output
 
 if TYPE_CHECKING:
@@ -26,17 +27,17 @@ COMMANDS = {
     "produce": "Write records to a topic.",
     "consume": "Read records of topics.",
     "groups": "List, describe, reset and delete consumer groups.",
-    "configs": "Show and change settings of topics, brokers and groups.",
-    "users": "Show, add and remove users, and change their passwords.",
-    "acls": "Show, add and remove rules of who may do what.",
-    "tokens": "Create, show, renew and end delegation tokens.",
-    "quotas": "Show and set what users, clients and addresses may ask for.",
+    "configs": "Describe and alter settings of topics, brokers and groups.",
+    "users": "List, add and remove users, and change their passwords.",
+    "acls": "List, add and remove rules of who may do what.",
+    "tokens": "Create, list, renew and expire delegation tokens.",
+    "quotas": "List, set and remove quotas of users, clients and addresses.",
     "apply": "Have a cluster be as a file declares it.",
     "export": "Write what a cluster has as such a file.",
-    "telemetry": "Show what clients are asked to push of their metrics, and pushed.",
+    "telemetry": "List and describe the metrics that clients push.",
     "fault": "Have requests befallen by faults, for a test.",
     "trace": "Show requests and their answers as they come.",
-    "clock": "Have a broker's time pass, for a test.",
+    "clock": "Describe a broker's time and have it pass, for a test.",
     "snapshot": "Keep what a broker holds, go back to it, and fork it.",
     "certs": "Make certificates to develop with.",
     "doctor": "Say what a broker's settings leave open.",
@@ -64,8 +65,6 @@ FOLDERS = {
 
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
-EXIT_FAILURE = 1
-"""The cluster refused or cannot be reached.  Where the command line is wrong click exits with 2."""
 EXIT_READER_GONE = 0
 """Whoever read our output has enough: `kwire consume t | head` is no failure."""
 
@@ -129,11 +128,8 @@ def run(command: click.Command, name: str) -> int:
         drop_output()
         click.echo(f"kwire: {error}", err=True)
         return EXIT_FAILURE
-    except OSError as error:  # a file that cannot be read or written
-        reason = (error.strerror or str(error)).lower()
-        click.echo(
-            f"kwire: {error.filename}: {reason}" if error.filename else f"kwire: {reason}", err=True
-        )
+    except OSError as error:
+        tell_of_file(error)
         return EXIT_FAILURE
     return done if isinstance(done, int) else 0
 
@@ -147,7 +143,10 @@ def in_words(run: Callable[[], R]) -> R:
         return run()
     except ClientError as error:
         click.echo(f"kwire: {printable(str(error))}", err=True)
-        raise SystemExit(EXIT_FAILURE) from error
+        raise SystemExit(failure_status()) from error
+    except OSError as error:  # a file that cannot be read or written
+        tell_of_file(error)
+        raise SystemExit(failure_status()) from error
 
 
 def connected(command: Callable[..., R]) -> Callable[..., R]:

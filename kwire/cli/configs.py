@@ -24,7 +24,7 @@ type_argument = click.argument("kind", metavar="TYPE", type=click.Choice(TYPES))
 
 @click.group("configs", cls=Commands)
 def command() -> None:
-    """Show and change settings of topics, brokers, groups and client metrics.
+    """Describe and alter settings of topics, brokers, groups and client metrics.
 
     TYPE is topic, broker, group or client-metrics.  A broker is named by its id; the name ""
     stands for all brokers of the cluster.
@@ -53,7 +53,7 @@ def _resource(kind: str, name: str) -> Resource:
 def describe_command(
     cluster: Cluster, kind: str, name: str, show_all: bool, keys: tuple[str, ...], as_json: bool
 ) -> None:
-    """Show settings: those that were changed, or --all, each with where its value comes from."""
+    """Describe settings: those that were changed, or --all, and where each value comes from."""
     from kwire.client.configs import Source, describe_configs, source_name
     from kwire.client.errors import Misuse
 

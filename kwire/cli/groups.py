@@ -58,7 +58,7 @@ def command() -> None:
 def list_command(
     cluster: Cluster, states: tuple[str, ...], types: tuple[str, ...], as_json: bool
 ) -> None:
-    """Show all groups with their types and states."""
+    """List all groups with their types and states."""
     from kwire.client.groups import list_groups
 
     groups = list_groups(cluster, states, types)
@@ -85,7 +85,7 @@ def list_command(
 @json_option
 @connected
 def describe_command(cluster: Cluster, group_id: str, members: bool, as_json: bool) -> None:
-    """Show how far a group has read: committed offsets, ends, lag, and who reads each partition.
+    """Describe how far a group has read: committed offsets, ends, lag, and who reads a partition.
 
     Of a share group: from where it reads, how many records are left for it, and who reads them.
     Of a streams group the members are shown with their tasks.

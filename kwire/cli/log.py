@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.statuses import EXIT_FAILURE, checks
 from kwire.cli.output import counted
 from kwire.cli.records import text_of
 
@@ -141,6 +141,7 @@ def _as_text(record: Record) -> Entry:
 @command.command("verify")
 @paths_argument
 @click.option("--shallow", is_flag=True, help="Check batches by their CRC alone, not each record.")
+@checks
 def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
     """Check segments and everything beside them, and name what does not hold.
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PARTITION
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import counted, on_terminal, say
 from kwire.cli.records import BadLine, NewRecord, from_json, text_parser
 from kwire.cli.suggestions import of_topic

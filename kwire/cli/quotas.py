@@ -31,7 +31,7 @@ DEFAULT_SHOWN = "(default)"
 
 @click.group("quotas", cls=Commands)
 def command() -> None:
-    """Show and set quotas: what users, client ids and addresses may ask for.
+    """List, set and remove quotas: what users, client ids and addresses may ask for.
 
     \b
     producer_byte_rate        bytes a second that are written
@@ -81,7 +81,7 @@ def _named(chosen: dict[str, Any]) -> Entity:
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 - options
-    """Show the quotas that are set, or those of whom the options name."""
+    """List the quotas that are set, or those of whom the options name."""
     from kwire.client.quotas import describe_quotas
 
     found = describe_quotas(cluster, _entity(chosen))

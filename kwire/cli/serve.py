@@ -15,7 +15,7 @@ import click
 
 from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import say
 from kwire.cli.values import settings_option
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
 from kwire.cli.serve import DATA_DIR, DEVELOPMENT, Hosting, controlled, with_shorthands
 from kwire.metadata.image import NO_CONTROLLER

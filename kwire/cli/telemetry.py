@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 POLL_S = 0.5
 
 
-@click.group("telemetry", cls=Commands)
+@click.group("telemetry", cls=Commands, old={"show": "describe"})
 def command() -> None:
-    """Show which metrics clients are asked to push (KIP-714), and what they pushed.
+    """Describe which metrics clients are asked to push (KIP-714), and what they pushed.
 
     Clients push what subscriptions ask them for; those that connected before there was any
     subscription hear of it when they connect again.  A kwire broker keeps what they push in the
@@ -32,8 +32,8 @@ def command() -> None:
     \b
       kwire configs alter client-metrics all --set metrics=* --set interval.ms=10000
       kwire telemetry list
-      kwire telemetry show rdkafka --metric org.apache.kafka.producer.
-      kwire telemetry show --watch
+      kwire telemetry describe rdkafka --metric org.apache.kafka.producer.
+      kwire telemetry describe --watch
       kwire telemetry subscriptions
     """
 
@@ -42,7 +42,7 @@ def command() -> None:
 @json_option
 @connected
 def subscriptions_command(cluster: Cluster, as_json: bool) -> None:
-    """Show what is asked for, how often, and of which clients."""
+    """List what is asked for, how often, and of which clients."""
     from kwire.client.telemetry import subscriptions
 
     found = subscriptions(cluster)
@@ -62,7 +62,7 @@ def subscriptions_command(cluster: Cluster, as_json: bool) -> None:
 @json_option
 @connected
 def list_command(cluster: Cluster, as_json: bool) -> None:
-    """Show the clients that have pushed, each with its last push."""
+    """List the clients that have pushed, each with its last push."""
     latest: dict[str, PushedMetrics] = {}
     counts: dict[str, int] = {}
     for push in _pushes(cluster, follow=False):
@@ -87,7 +87,7 @@ def list_command(cluster: Cluster, as_json: bool) -> None:
     print_table(columns, rows)
 
 
-@command.command("show")
+@command.command("describe")
 @click.argument("client", required=False)
 @click.option(
     "-m", "--metric", "prefix", default="", metavar="PREFIX", help="Only metrics that begin so."
@@ -95,10 +95,10 @@ def list_command(cluster: Cluster, as_json: bool) -> None:
 @click.option("-w", "--watch", is_flag=True, help="What is pushed from now on, until Ctrl-C.")
 @json_option
 @connected
-def show_command(
+def describe_command(
     cluster: Cluster, client: str | None, prefix: str, watch: bool, as_json: bool
 ) -> None:
-    """Show the metrics of the last push of each client, or of CLIENT: its id or its instance.
+    """Describe the metrics of the last push of each client, or of CLIENT: its id or its instance.
 
     With --json each push is a line.
     """

@@ -37,7 +37,7 @@ def command() -> None:
 @json_option
 @connected
 def list_command(cluster: Cluster, internal: bool, as_json: bool) -> None:
-    """Show the names of all topics, with their partitions and replicas."""
+    """List the names of all topics, with their partitions and replicas."""
     from kwire.client.topics import list_topics
 
     topics = list_topics(cluster, internal=internal)
@@ -178,7 +178,7 @@ def _records_of(
 @json_option
 @connected
 def describe_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
-    """Show the partitions of topics, who leads them, how far they go, and changed settings."""
+    """Describe the partitions of topics, who leads them, how far they go, and changed settings."""
     described = [_described(cluster, name) for name in names]
     if as_json:
         print_json(described)

@@ -25,7 +25,7 @@ GENERATED_BYTES = 24
 
 @click.group("users", cls=Commands)
 def command() -> None:
-    """Show, add and remove users who log in by SCRAM, and change their passwords.
+    """List, add and remove users who log in by SCRAM, and change their passwords.
 
     A password is asked for, or read from the first line of standard input, or made up with
     --generate; it is no argument, for those are seen by all on a machine.  The broker is sent a
@@ -63,7 +63,7 @@ def _password_options(command: C) -> C:
 @json_option
 @connected
 def list_command(cluster: Cluster, names: tuple[str, ...], as_json: bool) -> None:
-    """Show by what users may log in; all users where none is named."""
+    """List by what users may log in; all users where none is named."""
     from kwire.client.access.users import describe_users
 
     found = describe_users(cluster, names)

@@ -96,7 +96,7 @@ def test_all_of_it_twice(broker_factory: BrokerFactory, declared: Path) -> None:
     assert "+ topic orders: 3 partitions\n    cleanup.policy = compact,delete\n" in told.stdout
     assert "geheim" not in told.output
     assert all_of(broker) == Found()
-    run(broker, "apply", declared, "--check", status=3, env=known)
+    run(broker, "apply", declared, "--check", status=1, env=known)
     assert all_of(broker) == Found()
     told = run(broker, "apply", declared, "--yes", env=known)
     assert "13 changes made" in told.stderr
@@ -189,7 +189,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(broker: BrokerProcess, tmp_path
     [
         ("topics: {t: {partitons: 1}}", "f.yaml, line 1: topics.t.partitons: unknown: did you"),
         ("topics: [", "not YAML"),
-        ("topics: {t: {records: [{file: none.jsonl}]}}", "No such file or directory"),
+        ("topics: {t: {records: [{file: none.jsonl}]}}", "none.jsonl: no such file or directory"),
         ("topics: {t: {records: [{file: bad.jsonl}]}}", "bad.jsonl, line 2: unknown field"),
         (
             "topics: {t: {records: [{file: bad.jsonl, format: values}]}}",

@@ -96,7 +96,7 @@ def test_what_is_asked_for_and_pushed_is_shown(broker: BrokerProcess) -> None:
     assert client["client_instance_id"] in rows
 
     prefix = "org.apache.kafka.producer.connection"
-    shown = kwire(broker, "telemetry", "show", "loader", "--metric", prefix, "--json").stdout
+    shown = kwire(broker, "telemetry", "describe", "loader", "--metric", prefix, "--json").stdout
     metrics = {each["name"]: each for each in json.loads(shown)["metrics"]}
     assert f"{prefix}.creation.total" in metrics
     assert metrics[f"{prefix}.creation.total"]["delta"] is True
@@ -111,7 +111,7 @@ def test_what_comes_is_watched(broker: BrokerProcess) -> None:
     with pushing(broker, "loader") as producer:
         until(lambda: "loader" in kwire(broker, "telemetry", "list").stdout, producer)
         watching = subprocess.Popen(
-            [sys.executable, "-m", "kwire.cli", "telemetry", "show", "--watch", "--json"],
+            [sys.executable, "-m", "kwire.cli", "telemetry", "describe", "--watch", "--json"],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap},

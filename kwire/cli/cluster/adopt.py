@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.grammar.bounds import TIMEOUT_S
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import counted, say
 
 if TYPE_CHECKING:

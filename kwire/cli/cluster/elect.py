@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.app import connected
 from kwire.cli.cluster.choosing import ALL_OR_SOME, Choice, chosen_partitions
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import topic_partitions
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import bytes_text, counted, print_json, print_table, say
 
 if TYPE_CHECKING:

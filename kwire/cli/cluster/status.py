@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, connected_within
+from kwire.cli.app import connected_within
 from kwire.cli.grammar.bounds import TIMEOUT_S
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import (
     Cell,
     bytes_text,

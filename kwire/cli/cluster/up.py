@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import say
 from kwire.cli.values import settings_option
 

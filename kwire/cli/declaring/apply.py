@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.statuses import EXIT_FOUND, does_check, failure_status
 from kwire.cli.output import counted, printable, say
 
 if TYPE_CHECKING:
@@ -18,17 +19,22 @@ if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
     from kwire.declared.plan import Change
 
-EXIT_CHANGED = 3
-"""With --check: something has changed, or would."""
 NOTHING = "nothing to change"
+
+
+def _checks(_: click.Context, __: click.Parameter, check: bool) -> bool:
+    if check:
+        does_check()
+    return check
 
 
 @click.command("apply")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @asking_options()
 @click.option(
-    "--check", is_flag=True,
-    help="Exit with 3 where something would change (or, with --yes, has changed).",
+    "--check", is_flag=True, callback=_checks,
+    help="Exit with 1 where something would change (or, with --yes, has changed), and with 2 where"
+    " that cannot be said.",
 )  # fmt: skip
 @click.option(
     "--prune", is_flag=True,
@@ -69,7 +75,7 @@ def command(
     \b
       kwire apply cluster.yaml
       kwire apply cluster.yaml --dry-run --prune
-      kwire apply cluster.yaml --check          exits with 3 where something would change
+      kwire apply cluster.yaml --check          exits with 1 where something would change
     """
     from kwire.cli.declaring.carrying import planned
 
@@ -80,7 +86,7 @@ def command(
         for each in made.conflicts:
             complain(each)
         say(NOT_CHANGED)
-        raise SystemExit(EXIT_FAILURE)
+        raise SystemExit(failure_status())
     if not made.changes:
         say(NOTHING)
         return
@@ -88,7 +94,7 @@ def command(
         must_agree("Make these changes?", yes=yes)
         carry_out_all(cluster, made.changes, declaration)
     if check:
-        raise SystemExit(EXIT_CHANGED)
+        raise SystemExit(EXIT_FOUND)
 
 
 def loaded(source: Path) -> Declaration:
@@ -101,7 +107,7 @@ def loaded(source: Path) -> Declaration:
     except DeclarationError as problem:
         for line in str(problem).splitlines():
             complain(line)
-        raise SystemExit(EXIT_FAILURE) from None
+        raise SystemExit(failure_status()) from None
 
 
 def complain(sentence: str) -> None:
@@ -134,4 +140,4 @@ def carry_out_all(cluster: Cluster, changes: Sequence[Change], declaration: Decl
             complain(each)
         left = len(changes) - len(outcome.done)
         say(f"{left} of {counted(len(changes), 'change')} not made")
-        raise SystemExit(EXIT_FAILURE)
+        raise SystemExit(failure_status())

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import click
 
 from kwire.cli.grammar.commands import renamed_option
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import say
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 NOT_CHANGED = "nothing is changed"
-EXIT_DECLINED = 1
 NO_TERMINAL = (
     "there is no terminal to ask at: give --yes to do it, or --dry-run to see what it does"
 )
@@ -55,4 +55,4 @@ def must_agree(question: str, *, yes: bool) -> None:
         raise click.UsageError(NO_TERMINAL)
     if not click.confirm(question, err=True):
         say(NOT_CHANGED)
-        raise SystemExit(EXIT_DECLINED)
+        raise SystemExit(EXIT_FAILURE)

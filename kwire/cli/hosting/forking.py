@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 
 log = logging.getLogger("kwire.serve")
 

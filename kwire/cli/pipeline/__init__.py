@@ -12,7 +12,7 @@ JOBS: dict[str, str] = {
     "mirror": "Keep topics of one cluster the same in another.",
     "audit": "Report what is in topics, and what is wrong with it.",
     "compare": "Compare two topics, or a topic of two clusters, record by record.",
-    "query": "Run SQL over topics as a stream.",
+    "query": "Run SQL over topics.",
 }
 """Each job is `command` in the module of its name; none is imported to list them."""
 

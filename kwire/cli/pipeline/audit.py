@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.grammar.bounds import COUNT, RATIO_MAX, SAMPLE_COUNT, SHARE, Finite
+from kwire.cli.grammar.statuses import checks
 from kwire.cli.output import print_table
 from kwire.cli.pipeline.findings import (
     duration_ms,
     finish,
-    not_done,
     print_findings,
     report_options,
     stages,
@@ -82,6 +82,7 @@ def field(text: str) -> Field:
     help="A record may have this share of max.message.bytes: a bit more, and it is refused.",
 )  # fmt: skip
 @report_options("warning")
+@checks
 @job("audit", has_steps=False)
 def command(
     job: Job,
@@ -101,14 +102,14 @@ def command(
 
     A finding is an error (records are lost or double), a warning (hardly meant) or an info.  The
     exit status is 0 where nothing is found that --fail-on names, 1 where something is, 2 when the
-    command line is wrong, 3 when the audit could not be made.  What is in gaps is looked up in the
-    log itself; gaps that markers of transactions or compaction explain are no findings.
+    command line is wrong or the audit could not be made.  What is in gaps is looked up in the log
+    itself; gaps that markers of transactions or compaction explain are no findings.
     """
     from kwire.pipeline.audit import Audit, Thresholds, audit
 
     limits = {name: asked.pop(name) for name in Thresholds.__dataclass_fields__}
     wanted = Audit(topics, thresholds=Thresholds(**limits), **asked)
-    with not_done(), job.session((job.kafka, topics)) as spark, stages(job) as told:
+    with job.session((job.kafka, topics)) as spark, stages(job) as told:
         report = audit(spark, job.kafka, wanted, told)
     if not job.as_json:
         _print(report)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kwire.cli.app import client_properties
+from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
+from kwire.cli.grammar.statuses import checks
 from kwire.cli.output import print_table
-from kwire.cli.pipeline.findings import finish, not_done, print_findings, report_options, stages
+from kwire.cli.pipeline.findings import finish, print_findings, report_options, stages
 from kwire.cli.pipeline.job import Job, job
-from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
     from kwire.pipeline.audit import Comparison
@@ -19,24 +21,25 @@ if TYPE_CHECKING:
 @click.command("compare")
 @click.argument("left", metavar="TOPIC")
 @click.argument("right", metavar="[OTHER]", required=False)
-@click.option(
-    "--with", "cluster", metavar="HOST:PORT[,...]",
-    help="The cluster of the other topic. [default: the same]",
+@other_cluster_options(
+    whose="the cluster of the other topic, if it is not the same",
+    old={SERVER: ["--with"], KAFKA: ["--with-kafka"]},
 )  # fmt: skip
-@settings_option("--with-kafka", "with_kafka", help="Set a property of that cluster's clients.")
 @click.option(
     "--ignore", type=click.Choice(["key", "value", "headers", "timestamp"]), multiple=True,
     help="What may differ; several times.",
 )  # fmt: skip
 @click.option("--any-partition", is_flag=True, help="In whichever partition and order.")
 @report_options("error")
+@checks
 @job("compare", has_steps=False)
 def command(
     job: Job,
     left: str,
     right: str | None,
-    cluster: str | None,
-    with_kafka: tuple[tuple[str, str], ...],
+    other_server: str | None,
+    other_config: Path | None,
+    other_kafka: tuple[tuple[str, str], ...],
     ignore: tuple[str, ...],
     any_partition: bool,
     html: Path | None,
@@ -50,22 +53,25 @@ def command(
 
     \b
       kwire pipeline compare orders orders-copy
-      kwire pipeline compare orders --with other:9092 --ignore timestamp --html compare.html
+      kwire pipeline compare orders --other-bootstrap-server other:9092 --ignore timestamp
 
     The exit status is 0 where all records are the same, 1 where they are not, 2 when the command
-    line is wrong, 3 when they could not be compared.
+    line is wrong or they could not be compared.
     """
     from kwire.pipeline import Kafka, PipelineError, Topics
     from kwire.pipeline.audit import Compare, Side, compare
 
-    other = Kafka(cluster, dict(with_kafka)) if cluster else job.kafka
+    if other_server is None and (other_config is not None or other_kafka):
+        raise click.UsageError(f"{CONFIG} and {KAFKA} are for the cluster of {SERVER}: name it")
+    properties = client_properties(other_config) | dict(other_kafka)
+    other = job.kafka if other_server is None else Kafka(other_server, properties)
     try:
         sides = Side(job.kafka, left), Side(other, right or left)
         asked = Compare(*sides, ignore, not any_partition, examples)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
     needed = [(side.kafka, Topics((side.topic,))) for side in sides]
-    with not_done(), job.session(*needed) as spark, stages(job) as told:
+    with job.session(*needed) as spark, stages(job) as told:
         report = compare(spark, asked, told)
     if not job.as_json:
         _print(report)

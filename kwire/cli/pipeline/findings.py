@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.grammar.bounds import LISTED_COUNT
+from kwire.cli.grammar.statuses import EXIT_FOUND
 from kwire.cli.output import print_table, say
 from kwire.cli.pipeline.job import Job
 from kwire.cli.values import duration_s
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-EXIT_FINDINGS = 1
-EXIT_NOT_DONE = 3
-"""The report could not be made; 1 is left for what a report says, 2 for a wrong command line."""
 NEVER = "never"
 SEVERITIES = ("info", "warning", "error")
 
@@ -54,19 +52,6 @@ def report_options(default: str) -> Callable[[F], F]:
 def duration_ms(text: str) -> int:
     """`90s`, `2m`, `1.5h`, `7d`: whole milliseconds."""
     return round(1000 * duration_s(text))
-
-
-@contextmanager
-def not_done() -> Iterator[None]:
-    """A report that cannot be made is told in a sentence, with a status of its own."""
-    from kwire.client.errors import ClientError
-    from kwire.pipeline import PipelineError
-
-    try:
-        yield
-    except (PipelineError, ClientError) as error:
-        click.echo(f"kwire: {error}", err=True)
-        raise SystemExit(EXIT_NOT_DONE) from error
 
 
 @contextmanager
@@ -113,4 +98,4 @@ def finish(job: Job, report: Report | Comparison, html: Path | None, fail_on: st
     if worst is None or fail_on == NEVER:
         return
     if SEVERITIES.index(worst) >= SEVERITIES.index(fail_on):
-        raise SystemExit(EXIT_FINDINGS)
+        raise SystemExit(EXIT_FOUND)

@@ -15,12 +15,12 @@ import click
 
 from kwire.cli.app import (
     BOOTSTRAP_DEFAULT,
-    EXIT_FAILURE,
     client_properties,
     command_config_option,
     in_words,
 )
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
+from kwire.cli.grammar.statuses import failure_status
 from kwire.cli.output import print_json, say
 from kwire.cli.values import duration_s, settings_option
 
@@ -181,7 +181,7 @@ def failures_told(run: Callable[[], R]) -> R:
         return in_words(run)
     except PipelineError as error:
         click.echo(f"kwire: {error}", err=True)
-        raise SystemExit(EXIT_FAILURE) from error
+        raise SystemExit(failure_status()) from error
 
 
 def topics_options(command: Callable[..., R]) -> Callable[..., R]:

@@ -10,9 +10,10 @@ import click
 
 from kwire.cli.app import client_properties
 from kwire.cli.grammar.bounds import REPLICA_COUNT
+from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
-from kwire.cli.values import duration_s, settings_option
+from kwire.cli.values import duration_s
 
 if TYPE_CHECKING:
     from kwire.pipeline import Ended, Mirrored, Topics
@@ -31,15 +32,10 @@ class Summary:
 
 @click.command("mirror", context_settings={"show_default": True})
 @topics_options
-@click.option(
-    "--to", "target", metavar="HOST:PORT[,...]", required=True, help="Where the target cluster is."
-)
-@click.option(
-    "--target-config", metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Client properties of the target, as --command-config has those of the source.",
+@other_cluster_options(
+    whose="the target cluster", required=True,
+    old={SERVER: ["--to"], CONFIG: ["--target-config"], KAFKA: ["--target"]},
 )  # fmt: skip
-@settings_option("--target", "target_settings", help="Set a property of the target's clients.")
 @click.option(
     "--name", metavar="NAME", default="mirror",
     help="Of the mirror: how far it has come is kept by this name, in the target.",
@@ -80,8 +76,8 @@ class Summary:
 )  # fmt: skip
 @job("mirror")
 def command(
-    asked: Job, topics: Topics, target: str, target_config: Path | None,
-    target_settings: tuple[tuple[str, str], ...],
+    asked: Job, topics: Topics, other_server: str, other_config: Path | None,
+    other_kafka: tuple[tuple[str, str], ...],
     name: str, rename: str, source_name: str, groups: str, backwards: bool, follow_configs: bool,
     every_s: float | None, sync_s: float, batch_records: int,
     replication_factor: int | None, compression: str, skip_lost: bool, checkpoint: str | None,
@@ -89,9 +85,10 @@ def command(
     """Keep topics of one cluster the same in another, each record exactly once.
 
     \b
-      kwire pipeline mirror orders payments -b localhost:9092 --to localhost:9192
-      kwire pipeline mirror --pattern 'orders.*' -b localhost:9092 --to localhost:9192 --continuous
-      kwire pipeline mirror orders -b localhost:9092 --to localhost:9192 \\
+      kwire pipeline mirror orders payments --other-bootstrap-server localhost:9192
+      kwire pipeline mirror --pattern 'orders.*' --other-bootstrap-server localhost:9192 \\
+          --continuous
+      kwire pipeline mirror orders -b localhost:9092 --other-bootstrap-server localhost:9192 \\
           --rename '{source}.{topic}' --source-name berlin
 
     Topics are created with the partitions and the settings that they have in the source, and get
@@ -103,14 +100,14 @@ def command(
     run may be killed, and repeated from anywhere, and goes on where the last one was.  Two runs of
     one name at once fence each other off.  A topic that comes from the target is not mirrored back.
 
-    The properties that --kafka and --target set have the names of Kafka's Java clients.  What
+    The properties that --kafka and --other-kafka set have the names of Kafka's Java clients.  What
     writes takes no tokens from a file, and knows no delegation tokens.
     """
     from kwire.pipeline import Kafka, Mirror, Rename, mirror
 
     what = Mirror(
         asked.kafka,
-        Kafka(target, client_properties(target_config) | dict(target_settings)),
+        Kafka(other_server, client_properties(other_config) | dict(other_kafka)),
         topics,
         name=name,
         rename=Rename(rename, source_name),
@@ -131,7 +128,7 @@ def command(
         done = mirroring.finish()
     _tell(asked, done)
     asked.summary(
-        Summary(asked.kafka.bootstrap, target, name, ended, done),
+        Summary(asked.kafka.bootstrap, other_server, name, ended, done),
         f"{counted(done.records, 'record')} mirrored in {ended.duration_s:.1f} s, "
         + (f"{done.skipped:,} were there already, " if done.skipped else "")
         + f"{done.lag:,} to go"

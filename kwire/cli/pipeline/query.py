@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
+from kwire.cli.grammar.commands import renamed_option
 from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, job
 from kwire.cli.pipeline.rows import Rows
@@ -112,8 +113,9 @@ class Summary:
     "-f", "--format", "formats", type=of_topic_format, metavar="[TOPIC=]FORMAT", multiple=True,
     help=f"Of values: {', '.join(FORMATS)}. [default: json]",
 )  # fmt: skip
-@click.option(
-    "-s", "--schema", "schemas", type=of_topic_schema, metavar="[TOPIC=]SCHEMA", multiple=True,
+@renamed_option(
+    "--schema", "schemas", old=["-s"], type=of_topic_schema, metavar="[TOPIC=]SCHEMA",
+    multiple=True,
     help="Of values: 'id INT, at TIMESTAMP', Spark's JSON, an Avro schema, or @FILE with one of"
     " them. [default: inferred from a sample; kept in the checkpoint]",
 )  # fmt: skip
@@ -144,10 +146,12 @@ class Summary:
     "--mode", type=click.Choice(MODES),
     help="Spark's output mode. [default: the first that the query allows]",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="End when what is in the topics now is done.")
+@click.option("--once", is_flag=True, hidden=True)  # its former name for what is the default now
+@click.option("--continuous", is_flag=True, help="Go on with records that come, until Ctrl-C.")
 @click.option(
     "--every", "every_s", type=duration_s, metavar="TIME",
-    help="How often records are looked for: 10s. [default: as soon as the batch before is done]",
+    help="With --continuous: how often records are looked for, 10s say."
+    " [default: as soon as the batch before is done]",
 )  # fmt: skip
 @click.option(
     "-c", "--checkpoint", metavar="DIR",
@@ -169,12 +173,14 @@ class Summary:
 )  # fmt: skip
 @job("query")
 def command(asked: Job, **options: Any) -> None:  # noqa: ANN401 - as the options are typed
-    """Run SQL over topics as a stream, to the console, a topic or Parquet.
+    """Run SQL over topics, to the console, a topic or Parquet.
+
+    It ends when what is in the topics now is done; --continuous goes on.
 
     \b
       kwire pipeline query "SELECT carrier, dest, arr_delay FROM flights WHERE arr_delay > 60"
       kwire pipeline query "SELECT f.*, p.model FROM flights f JOIN planes p USING (tailnum)" \\
-          --table planes --to flights-with-models --checkpoint /data/c1
+          --table planes --to flights-with-models --checkpoint /data/c1 --continuous
       kwire pipeline query "SELECT window, origin, count(*) AS hours FROM weather
           GROUP BY window(time_hour, '1 day'), origin" \\
           --watermark weather.time_hour='1 hour' --to-parquet /data/hours --checkpoint /data/c2
@@ -194,6 +200,10 @@ def command(asked: Job, **options: Any) -> None:  # noqa: ANN401 - as the option
     from kwire.pipeline import PipelineError
     from kwire.pipeline.session import AVRO
 
+    if options["once"] and options["continuous"]:
+        raise click.UsageError("--once and --continuous are two different things")
+    if options["every_s"] is not None and not options["continuous"]:
+        raise click.UsageError("--every goes with --continuous: else there are no later batches")
     on_console = options["to_topic"] is None and options["to_parquet"] is None
     rows = Rows(as_lines=asked.as_json or not sys.stdout.isatty())
     try:
@@ -222,7 +232,7 @@ def _query(asked: Job, options: dict[str, Any], rows: Rows | None) -> Query:
         view=views[EVERY_TOPIC],
         starting=options["start"],
         checkpoint=options["checkpoint"],
-        once=options["once"],
+        once=not options["continuous"],
         every_s=options["every_s"],
         mode=options["mode"],
         dead_letters=options["dead_letters"],

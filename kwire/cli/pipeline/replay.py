@@ -75,7 +75,10 @@ def speed(text: str) -> float:
     "--speed", type=speed, metavar="N", help="N times the pace at which the records were made."
     " [default: as fast as can be]",
 )  # fmt: skip
-@settings_option("--config", "configs", help="A setting of topics that have to be created.")
+@settings_option(
+    "-s", "--set", "configs", old=["--config"],
+    help="A setting of topics that have to be created.",
+)  # fmt: skip
 @click.option(
     "--name", metavar="NAME",
     help="What is written already is known by it: another name writes all once more."
@@ -97,7 +100,7 @@ def command(
 
     A record goes to the partition that it came from, with its key, headers and timestamp, in the
     order of its partition.  Topics that are missing are created with as many partitions as the
-    archive knows of, and keep their records for ever (retention.ms=-1) unless --config says
+    archive knows of, and keep their records for ever (retention.ms=-1) unless --set says
     otherwise: with a usual retention, old records would be removed again at once.
 
     The records and how far the replay has come are written in Kafka transactions.  A run that was

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.grammar.bounds import CERTIFICATE_DAYS
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def client(name: str, folder: Path, days: int, p12: bool) -> None:
 @folder_option
 @json_option
 def listed(folder: Path, as_json: bool) -> None:
-    """The certificates that are there, and when they end.
+    """List the certificates that are there, and when they end.
 
     \b
       kwire certs list --dir kwire-certs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
+from kwire.cli.grammar.statuses import EXIT_FOUND, checks
 from kwire.cli.output import json_option, print_json, print_table, say
 from kwire.cli.values import settings_option
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--security", is_flag=True, help="Who may come in, read and do what.", required=True)
 @settings_option("-s", "--set", "settings", help="A setting by Kafka's name; goes before the file.")
 @json_option
+@checks
 def command(
     properties: Path, security: bool, settings: tuple[tuple[str, str], ...], as_json: bool
 ) -> None:
@@ -47,7 +48,7 @@ def command(
     else:
         say("nothing is open, broken or weak")
     if any(each.grade is not Grade.WEAK for each in found):
-        raise SystemExit(EXIT_FAILURE)
+        raise SystemExit(EXIT_FOUND)
 
 
 def _order(finding: Finding) -> int:

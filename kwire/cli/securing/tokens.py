@@ -24,7 +24,7 @@ _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @click.group("tokens", cls=Commands)
 def command() -> None:
-    """Create, show, renew and end delegation tokens.
+    """Create, list, renew and expire delegation tokens.
 
     Who has a token logs in as its owner by SCRAM, until it expires: jobs on many machines need no
     password.  It is renewed, by its owner or by whom that names, for as long as it may live.  To
@@ -109,7 +109,7 @@ def _login(token: Token, mechanism: str) -> dict[str, str]:
 @json_option
 @connected
 def list_command(cluster: Cluster, owners: tuple[str, ...], as_json: bool) -> None:
-    """Show the tokens that you may see, or those of these owners; never their secrets."""
+    """List the tokens that you may see, or those of these owners; never their secrets."""
     from kwire.client.access.tokens import describe_tokens
 
     found = describe_tokens(cluster, owners)

@@ -11,14 +11,14 @@ from kwire.cli.values import duration_s, iso_time
 from kwire.testing.control import ControlClient
 
 
-@click.group(cls=Commands)
+@click.group(cls=Commands, old={"show": "describe"})
 def command() -> None:
-    """Show a broker's time, and have it pass.
+    """Describe a broker's time, and have it pass.
 
     The broker has to be started for it: kwire serve --control 9644
 
     \b
-      kwire clock show
+      kwire clock describe
       kwire clock advance 90m
     """
 
@@ -26,11 +26,11 @@ def command() -> None:
 @command.command()
 @json_option
 @controlling
-def show(control: ControlClient, as_json: bool) -> None:
-    """Show the broker's time, and how far it is ahead of this machine's.
+def describe(control: ControlClient, as_json: bool) -> None:
+    """Describe the broker's time, and how far it is ahead of this machine's.
 
     \b
-      kwire clock show --json
+      kwire clock describe --json
     """
     _tell(control.get("/clock"), as_json=as_json)
 

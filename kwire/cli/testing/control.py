@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.grammar.bounds import PARTITION
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import printable
 from kwire.cli.serve import PORTS
 from kwire.testing.control import ControlClient, ControlError

@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.serve import Hosting
 from kwire.cli.testing.control import controlling

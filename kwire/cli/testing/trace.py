@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kwire.cli.app import EXIT_FAILURE, connected
+from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PAUSE_S, POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
+from kwire.cli.grammar.statuses import EXIT_FOUND, checks, failure_status
 from kwire.cli.output import json_option, json_text, number_text, print_json, printable
 from kwire.cli.serve import BROKERS_MAX
 from kwire.cli.testing.control import asked_for, controlling, controls_from, which_requests
@@ -27,7 +28,6 @@ from kwire.testing.several.traces import joined
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster
 
-EXIT_TROUBLE: Final = 2
 """Of a replay that could not be: 1 says that answers differ, as with diff."""
 LOOK_AGAIN_S: Final = 0.1
 WIDTHS: Final = (12, 14, 24, 26)
@@ -103,6 +103,7 @@ def command(
     "that of broker 1.",
 )  # fmt: skip
 @json_option
+@checks
 @connected
 def replay(
     cluster: Cluster, file: Path, pace: str, patience: float, control: str | None, as_json: bool
@@ -141,14 +142,14 @@ def replay(
         )
     except (DamagedTrace, NoCounterpart, ClientError, ControlError) as problem:
         click.echo(f"kwire: {printable(str(problem))}", err=True)
-        raise SystemExit(EXIT_TROUBLE) from problem
+        raise SystemExit(failure_status()) from problem
     if as_json:
         print_json(outcome.to_json())
     else:
         for line in outcome.lines():
             click.echo(printable(line))
     if not outcome.same:
-        raise SystemExit(EXIT_FAILURE)
+        raise SystemExit(EXIT_FOUND)
 
 
 def clocks_from(first: ControlClient) -> Callable[[int | None], Clock]:

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
 from kwire.cli.app import app
-from kwire.cli.pipeline.findings import EXIT_FINDINGS, EXIT_NOT_DONE, duration_ms, finish
+from kwire.cli.grammar.statuses import EXIT_FOUND, EXIT_NOT_CHECKED
+from kwire.cli.pipeline.findings import duration_ms, finish
 from kwire.cli.pipeline.job import Job
 from kwire.demo import flights
 from kwire.pipeline import Kafka, SparkOptions
@@ -95,7 +96,7 @@ def test_the_examples_of_the_help(
     page = (tmp_path / "audit.html").read_text()
     assert page.count("<svg") >= 2 * 3
     words = second.split()[2 : second.split().index(">")]
-    report = json.loads(kwire(*words, status=EXIT_FINDINGS).stdout)
+    report = json.loads(kwire(*words, status=EXIT_FOUND).stdout)
     assert [finding["kind"] for finding in report["findings"]] == ["no-identity"]
     copy, _ = examples(kwire("compare", "--help").output)
     told = kwire(*copy.split()[2:], "--ignore", "timestamp").stderr
@@ -112,7 +113,7 @@ def examples(text: str) -> list[str]:
 def test_a_report_of_flights_as_json(kwire: Run, bootstrap: str, unique: str) -> None:
     count = produce_flights(bootstrap, unique)
     asked = ("--json", "--identity", "json:$.flight", "--batches", "all")
-    report = json.loads(kwire("audit", unique, *asked, status=EXIT_FINDINGS).stdout)
+    report = json.loads(kwire("audit", unique, *asked, status=EXIT_FOUND).stdout)
     [topic] = report["topics"]
     made = [flights.encode(row) for row in flights.rows(EVERY)]
     assert sum(p["records"] for p in topic["partitions"]) == count == len(made)
@@ -136,14 +137,14 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
     made = at(made, 20, timestamp_ms=made[0].timestamp_ms - 180_000)
     to.put("back", at(made, 40, timestamp_ms=made[0].timestamp_ms - 600_000))
     name = to.name("back")
-    found = kwire("audit", name, "--back", "5m", status=EXIT_FINDINGS)
+    found = kwire("audit", name, "--back", "5m", status=EXIT_FOUND)
     assert "disorder" in found.stdout
     assert "key-40" in found.stdout
     assert "key-20" not in found.stdout
     page = tmp_path / "compare.html"
     to.create("same", 1)
     to.put("same", records(to.now_ms, 50, partitions=1))
-    differs = kwire("compare", name, to.name("same"), "--html", str(page), status=EXIT_FINDINGS)
+    differs = kwire("compare", name, to.name("same"), "--html", str(page), status=EXIT_FOUND)
     assert "changed" in differs.stdout
     assert "key-40" in page.read_text()
 
@@ -151,11 +152,11 @@ def test_the_status_says_how_bad_it_is(kwire: Run, bootstrap: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("worst", "fail_on", "status"),
     [
-        ("info", "info", EXIT_FINDINGS),
+        ("info", "info", EXIT_FOUND),
         ("info", "warning", 0),
-        ("warning", "warning", EXIT_FINDINGS),
+        ("warning", "warning", EXIT_FOUND),
         ("warning", "error", 0),
-        ("error", "warning", EXIT_FINDINGS),
+        ("error", "warning", EXIT_FOUND),
         ("error", "never", 0),
         (None, "info", 0),
     ],
@@ -175,11 +176,11 @@ def test_what_fails_may_be_chosen(worst: str | None, fail_on: str, status: int) 
 def test_what_could_not_be_made_has_a_status_of_its_own(
     kwire: Run, unique: str, nobody: str
 ) -> None:
-    told = kwire("audit", unique, status=EXIT_NOT_DONE).stderr
+    told = kwire("audit", unique, status=EXIT_NOT_CHECKED).stderr
     assert f"has no topic {unique}" in told
     soon = ("--kafka", "default.api.timeout.ms=1500", "--kafka", "request.timeout.ms=1000")
     for words in (("audit", unique), ("compare", unique, "other")):
-        told = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_DONE).stderr
+        told = kwire(*words, "-b", nobody, *soon, status=EXIT_NOT_CHECKED).stderr
         assert nobody in told.splitlines()[-1]
 
 

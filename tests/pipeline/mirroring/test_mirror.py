@@ -357,7 +357,8 @@ def test_the_example_of_its_help(pair: Pair) -> None:
     mirrors.create(pair.source, pair.topic, 2)
     mirrors.write(pair.source, pair.topic, numbered(30))
     mirrors.commit(pair.source, pair.topic, pair.topic, 0)
-    command = ["pipeline", "mirror", pair.topic, "-b", pair.source, "--to", pair.target]
+    command = ["pipeline", "mirror", pair.topic, "-b", pair.source]
+    command += ["--other-bootstrap-server", pair.target]
     options = ["--json", "--groups", pair.topic, "--name", pair.topic]
     before = list(threads()).count("rdk:main")
     done = CliRunner().invoke(app, [*command, *options], prog_name="kwire")

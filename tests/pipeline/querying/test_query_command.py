@@ -11,8 +11,9 @@ from click.testing import CliRunner
 
 from kwire.cli.app import app
 from kwire.cli.pipeline import query
-from kwire.cli.pipeline.rows import apart, cell
-from kwire.pipeline import Form, View
+from kwire.cli.pipeline.job import Job
+from kwire.cli.pipeline.rows import Rows, apart, cell
+from kwire.pipeline import Form, Kafka, SparkOptions, View
 from tests.pipeline.querying.queries import as_json, consumed, produce, table
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def test_options_say_of_every_topic_or_of_one(tmp_path: Path) -> None:
     }
 
 
+def test_query_ends_unless_it_is_continuous() -> None:
+    for words, once in ((), True), (("--once",), True), (("--continuous",), False):
+        job = Job("query", Kafka("b:9092"), SparkOptions(), as_json=False, quiet=True)
+        assert query._query(job, options(*words), rows=Rows(as_lines=True)).once is once
+
+
 def test_where_a_stream_begins() -> None:
     assert query.starting("latest") == "latest"
     assert query.starting("2026-03-01T12:00") == 1_772_366_400_000
@@ -64,7 +71,8 @@ def test_where_a_stream_begins() -> None:
         (["--from", "yesterday"], "is not a time like"),
         (["--from", "{]"], "is not like {"),
         (["--dead-letter", "d"], "dead letters need a checkpoint"),
-        (["--once", "--every", "10s"], "no time between batches"),
+        (["--every", "10s"], "--every goes with --continuous"),
+        (["--once", "--continuous"], "two different things"),
     ],
 )
 def test_a_wrong_command_line_is_told(words: list[str], complaint: str) -> None:
@@ -104,7 +112,7 @@ def test_a_query_writes_a_topic_and_tells_of_it(
     produce(bootstrap, unique, as_json(flights, "carrier"))
     sql = f"SELECT carrier, dest, arr_delay FROM `{unique}` WHERE arr_delay > 60"
     words = ["pipeline", "query", sql, "-b", bootstrap]
-    words += ["--to", f"{unique}-late", "--checkpoint", str(tmp_path), "--once", "--json"]
+    words += ["--to", f"{unique}-late", "--checkpoint", str(tmp_path), "--json"]
     words += ["--steps", str(tmp_path / "steps.jsonl")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.stderr
