@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
-from kwire.codecs.batches import Record, build
+from kwire.codecs.batches import Compression, ControlType, Record, build, control_batch
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import request_class, response_class
 from kwire.codecs.messages.alter_user_scram_credentials import (
@@ -18,6 +19,7 @@ from kwire.codecs.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kwire.codecs.messages.join_group import JoinGroupRequestProtocol
 from kwire.codecs.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -57,6 +59,85 @@ def test_a_request_with_its_batches() -> None:
     assert (header["baseOffset"], header["records"]) == (0, 2)
     assert header["sizeBytes"] == len(batch)
     json.dumps(told)
+
+
+def test_batch_is_told_by_all_that_its_header_says() -> None:
+    plain = build([Record(0, 5, None, b"v")] * 2, base_offset=7)
+    transactional = build(
+        [Record(0, 5, None, b"v")],
+        base_offset=9,
+        compression=Compression.GZIP,
+        producer_id=4,
+        producer_epoch=3,
+        base_sequence=2,
+        transactional=True,
+    )
+    marker = control_batch(ControlType.COMMIT, 1, producer_id=4, producer_epoch=3, timestamp=5)
+    batches = [plain, transactional, marker]
+    partition = PartitionProduceData(0, b"".join(map(bytes, batches)))
+    assert described(partition)["records"] == [
+        {
+            "baseOffset": base_offset,
+            "records": records,
+            "sizeBytes": len(batch),
+            "compression": compression,
+            "producerId": producer_id,
+            "producerEpoch": producer_epoch,
+            "baseSequence": base_sequence,
+            "isTransactional": is_transactional,
+            "isControl": is_control,
+        }
+        for batch, (
+            base_offset,
+            records,
+            compression,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            is_transactional,
+            is_control,
+        ) in zip(
+            batches,
+            [
+                (7, 2, "none", -1, -1, -1, False, False),
+                (9, 1, "gzip", 4, 3, 2, True, False),
+                (0, 1, "none", 4, 3, -1, True, True),
+            ],
+            strict=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_hidden"),
+    [
+        ("ssl.key.password", True),
+        ("SASL.JAAS.CONFIG", True),
+        ("delegation.token.secret.key", True),
+        ("listener.key.passwd", True),
+        ("retention.ms", False),
+        ("", False),
+    ],
+)
+def test_value_of_a_config_is_hidden_by_its_name(name: str, is_hidden: bool) -> None:
+    config = AlterableConfig(name, 0, "shown")
+    assert described(config)["value"] == ("(hidden)" if is_hidden else "shown")
+    assert has_secrets(config) is is_hidden
+    request = IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(4, "1", [config])])
+    assert has_secrets(request) is is_hidden
+    assert not has_secrets(AlterableConfig(name, 0, None)), "there is nothing to hide"
+
+
+def test_bytes_are_base64_and_ids_are_kafkas_text() -> None:
+    metadata = bytes(range(16))
+    commit = described(JoinGroupRequestProtocol("range", metadata))
+    assert base64.b64decode(commit["metadata"]) == metadata, "16 bytes that are no id"
+    assert described(TopicProduceData(topic_id=ID))["topicId"] == uuid_text(ID)
+
+
+def test_empty_lists_and_nulls_are_left_out() -> None:
+    told = described(ProduceRequest(transactional_id=None, acks=1, timeout_ms=0, topic_data=[]))
+    assert told == {"acks": 1, "timeoutMs": 0}
 
 
 def test_what_is_no_batch() -> None:

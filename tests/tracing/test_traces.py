@@ -12,11 +12,18 @@ from kwire.codecs.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.leave_group import LeaveGroupResponse, MemberResponse
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.codecs.primitives import Message
 from kwire.faults.machine import HELPERS, Asked
 from kwire.faults.rules import Which, read_which
 from kwire.tracing import traces as module
+from kwire.tracing.describe import described
 from kwire.tracing.traces import EVENTS_MAX, TRACES_MAX, Seen, TooMany, Trace, Traces
 
 
@@ -210,3 +217,61 @@ def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
     *_, before, after = first.after(0)["events"]
     assert before["ended"] < between["begun"]
     assert between["ended"] < after["begun"]
+
+
+def test_event_of_a_request_that_names_partitions_is_told_whole(
+    traces: Traces, clock: Clock
+) -> None:
+    number = traces.begin(Which())
+    assert bool(traces)
+    assert traces.to_json() == [{"trace": number, "seen": 0}]
+    topics = [
+        ListOffsetsTopic("t", [ListOffsetsPartition(0, 1, -2), ListOffsetsPartition(3, 1, -1)])
+    ]
+    request = ListOffsetsRequest(topics=topics)
+    asked = Asked(2, 7, None, request, lambda _: None)
+    seen = traces.see(asked, 5, "there", 8)
+    assert seen is not None
+    clock.now_s += 0.001_234_4
+    seen.answered(None)
+    trace = traces.get(number)
+    assert trace is not None
+    assert traces.to_json() == [{"trace": number, "seen": 1}]
+    (event,) = trace.after(0)["events"]
+    assert event == {
+        "number": 1,
+        "timeMs": 42,
+        "durationMs": 1.234,
+        "broker": 5,
+        "connection": "there",
+        "client": None,
+        "api": "ListOffsets",
+        "version": 7,
+        "correlationId": 8,
+        "partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 3}],
+        "request": described(request),
+        "errors": [],
+    }
+    traces.end(number)
+    assert not traces
+
+
+def test_answers_and_requests_both_count_for_the_room_of_a_trace(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 60)
+    trace = kept(traces)
+    for _ in range(5):
+        ask(traces, HeartbeatRequest(), 4, b"three").answered(HeartbeatResponse())
+    (event, *_) = trace.after(0)["events"]
+    size_bytes = len(event["requestBytes"]) + len(event["responseBytes"])
+    assert len(trace.after(0)["events"]) == 60 // size_bytes == 3
+
+
+def test_error_is_told_once_and_success_is_none(traces: Traces) -> None:
+    trace = traces.get(traces.begin(Which()))
+    assert trace is not None
+    errors = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    members = [MemberResponse("m", None, error) for error in errors]
+    ask(traces, HeartbeatRequest(), 4).answered(LeaveGroupResponse(members=members))
+    assert trace.after(0)["events"][0]["errors"] == ["UNKNOWN_MEMBER_ID"]
