@@ -140,7 +140,8 @@ class Teller(Client, Generic[P]):
         records = [(f"{self._topic}-{partition}", value) for partition, value in self._legs()]
         name = f"{self.name}:{self._numbers}"
         begun = self.recorder.invoke(self.name, "transfer", transfer=name, records=records)
-        with contextlib.suppress(KafkaException):  # fenced by its rival: then it is none
+        # fenced by its rival: then it is none
+        with contextlib.suppress(KafkaException, SystemError):
             transactor.producer.begin_transaction()
             for partition, value in records:
                 index = int(partition.rpartition("-")[2])

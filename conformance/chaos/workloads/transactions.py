@@ -106,14 +106,28 @@ def new_producer(stage: Stage, transactional_id: str, name: str) -> confluent_ka
     )
 
 
+def error_of(failure: KafkaException | SystemError) -> KafkaError:
+    """What librdkafka reports, also where the exception comes out of a callback.
+
+    confluent-kafka raises a fatal error in the callback that is made for it.  If another callback
+    is made before the exception is out, Python finds it there, and raises a SystemError that has
+    it as its cause.
+    """
+    cause = failure.__cause__ if isinstance(failure, SystemError) else failure
+    if not isinstance(cause, KafkaException):
+        raise failure
+    error: KafkaError = cause.args[0]
+    return error
+
+
 def persist(call: Callable[[float], object]) -> KafkaError | None:
     """Call until it works or cannot be repeated; the error that ended it, None if it worked."""
     deadline = time.monotonic() + RECOVERY_S
     while True:
         try:
             call(CALL_S)
-        except KafkaException as failure:
-            error: KafkaError = failure.args[0]
+        except (KafkaException, SystemError) as failure:
+            error = error_of(failure)
             if not error.retriable() or time.monotonic() > deadline:
                 return error
         else:
@@ -167,8 +181,10 @@ class Transactor(Generic[P]):
             else:
                 self._abort()
                 return Type.FAIL, "aborted on purpose"
-        except (KafkaException, BufferError) as failure:
-            error = failure.args[0]
+        except BufferError as failure:
+            return self._fallen(str(failure), asked=asked)
+        except (KafkaException, SystemError) as failure:
+            error = error_of(failure)
         if error is None:
             return Type.OK, ""
         return self._fallen(error, asked=asked)
@@ -189,7 +205,8 @@ class Transactor(Generic[P]):
         if isinstance(producer, confluent_kafka.Producer):
             try:
                 undelivered = producer.flush(CALL_S)
-            except KafkaException:  # it is fenced: who has its id now has ended its transaction
+            except (KafkaException, SystemError) as failure:
+                error_of(failure)  # it is fenced: who has its id now has ended its transaction
                 self.usable = False
                 return False
         if isinstance(producer, Sender):

@@ -59,6 +59,19 @@ class Fenced(Waiting):
         raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
 
 
+class FencedInCallback(Waiting):
+    """The exception of the error's callback is there when a delivery is reported."""
+
+    def flush(self, timeout: float = -1) -> int:
+        fenced = KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+        raise SystemError("a method returned a result with an exception set") from fenced
+
+
+class Broken(Waiting):
+    def flush(self, timeout: float = -1) -> int:
+        raise SystemError("no error of Kafka's")
+
+
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     recorder = Recorder(tmp_path / "history.jsonl")
@@ -82,12 +95,32 @@ def test_after_an_abort_with_records_on_their_way(
     assert transactor.usable is usable
 
 
+@pytest.mark.parametrize("producer", [Fenced, FencedInCallback])
 @pytest.mark.parametrize("work", [lambda: None, fails], ids=["on purpose", "after a failure"])
-def test_who_is_fenced_while_it_aborts(stage: Stage, work: Callable[[], None]) -> None:
-    transactor = Transactor(stage, "id", "process", lambda *_: Fenced(0, 0))
+def test_who_is_fenced_while_it_aborts(
+    stage: Stage, work: Callable[[], None], producer: type[Waiting]
+) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: producer(0, 0))
     transactor.usable = True
     assert transactor.run(work, commit=False)[0] is Type.FAIL
     assert not transactor.usable
+
+
+def test_fenced_in_a_callback_while_it_works_is_no_commit(stage: Stage) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: FencedInCallback(0, 0))
+
+    def work() -> None:
+        transactor.producer.flush()
+
+    outcome = transactor.run(work, commit=True)
+    assert outcome == (Type.FAIL, "_FENCED")
+    assert not transactor.usable
+
+
+def test_error_of_python_itself_is_raised(stage: Stage) -> None:
+    transactor = Transactor(stage, "id", "process", lambda *_: Broken(0, 0))
+    with pytest.raises(SystemError, match="no error of Kafka's"):
+        transactor.run(lambda: None, commit=False)
 
 
 @pytest.mark.slow
