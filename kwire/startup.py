@@ -17,6 +17,7 @@ from kwire.broker import Broker
 from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.cluster.store import StoreError
 from kwire.codecs.uuids import random_uuid, uuid_text
+from kwire.controller.new_cluster import first_changes
 from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
 from kwire.log.directory.shortage import passes
 from kwire.partitions import cleaning, moving
@@ -170,7 +171,8 @@ def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalS
     """The metadata in the first log directory, which fails with it.  LogDirError if it has."""
     _check_metadata_dir(config, logs)
     path = Path(config.log_dirs[0])
-    store = LocalStore(path / FILE_NAME, cluster_id, logs.files)
+    first = first_changes(config) if takeover.is_new(logs) else ()
+    store = LocalStore(path / FILE_NAME, cluster_id, logs.files, first)
     directory = next(each for each in logs.online_dirs if each.path == path)
 
     def failed(error: OSError) -> None:

@@ -198,9 +198,11 @@ class Cluster:
 
     def _hold(self, _: int) -> None:
         from kwire.cluster.shared.holder import hold
+        from kwire.controller.new_cluster import first_changes
 
         assert self._listening is not None
-        hold(self._folder, self._listening, lambda: self._tell_ready(0))
+        first = first_changes(self._configs[min(self._configs)])
+        hold(self._folder, self._listening, lambda: self._tell_ready(0), first)
 
     def _broker(self, broker_id: int) -> None:
         from kwire.cluster.store import StoreError

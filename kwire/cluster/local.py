@@ -71,14 +71,19 @@ def known_cluster_id(path: Path) -> str | None:
 class LocalStore:
     """A MetadataStore in the file `path`; created with a new cluster id if there is none.
 
-    `cluster_id` is the id to create it with: that of the logs found beside it, if any.
+    `cluster_id` is the id to create it with: that of the logs found beside it, if any; `first` are
+    the changes that a new cluster begins with.
     The changes of one `commit` are made all or none, also by a crash.
     The process that opens it must own the directory (its log directories are locked).
     Raises StoreError if the file cannot be read.
     """
 
     def __init__(
-        self, path: Path, cluster_id: str | None = None, files: Files | None = None
+        self,
+        path: Path,
+        cluster_id: str | None = None,
+        files: Files | None = None,
+        first: Sequence[Change] = (),
     ) -> None:
         self._path = path
         self._writing = trio.Lock()
@@ -89,7 +94,7 @@ class LocalStore:
         self._closed = False
         self.ahead: WriteAhead | None = None
         try:
-            self._log, self._image = _open(path, cluster_id, files or Files())
+            self._log, self._image = _open(path, cluster_id, files or Files(), first)
         except OSError as problem:
             raise StoreError(f"cannot read the metadata in {path}: {problem}") from problem
         except DamagedLog as problem:
@@ -196,15 +201,18 @@ class LocalStore:
         return error
 
 
-def _open(path: Path, cluster_id: str | None, files: Files) -> tuple[ChangeLog, ClusterImage]:
+def _open(
+    path: Path, cluster_id: str | None, files: Files, first: Sequence[Change]
+) -> tuple[ChangeLog, ClusterImage]:
     """The file of `path`, made where there is none.  Raises OSError, DamagedLog."""
     older = path.with_name(first_format.FILE_NAME)
     if path.exists():
         opened, image = ChangeLog.open_at(path, files)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
-        found = _converted(older)
-        image = found or ClusterImage(cluster_id or uuid_text(random_uuid(os.urandom)))
+        image = _converted(older) or apply_all(
+            ClusterImage(cluster_id or uuid_text(random_uuid(os.urandom))), first
+        )
         opened = ChangeLog.create(path, image, files)
     if older.exists():
         older.replace(older.with_name(older.name + first_format.CONVERTED))

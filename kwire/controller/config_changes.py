@@ -7,12 +7,13 @@ others from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from kwire.codecs.errors import ErrorCode
 from kwire.controller.host import ControllerHost
+from kwire.controller.new_cluster import refuse_min_isr
 from kwire.metadata.changes import Decision, SetConfigs
 from kwire.metadata.image import ClusterImage
 from kwire.metadata.refusal import Refusal
@@ -47,6 +48,8 @@ class Change:
     resource_type: int
     resource_name: str
     edit: EditConfigs
+    named: Collection[str] = ()
+    """The configs that the request names."""
     refusal: Refusal | None = None
 
     @property
@@ -86,6 +89,8 @@ def _decide(host: ControllerHost, change: Change, image: ClusterImage) -> SetCon
         check_resource(host, change.resource_type, change.resource_name)
         _check(host, image, change, after)
         _check_exists(image, change)
+        if change.resource_type == ConfigResourceType.BROKER and not _is_on_zookeeper(host):
+            refuse_min_isr(image, change.resource_name, change.named, after)
     except Refusal as refusal:
         change.refusal = refusal
         return None
@@ -104,12 +109,16 @@ def check_resource(host: ControllerHost, kind: int, name: str) -> None:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     elif kind == ConfigResourceType.CLIENT_METRICS:
-        if host.static_config.zookeeper_connect is not None:
+        if _is_on_zookeeper(host):
             raise Refusal(ErrorCode.INVALID_REQUEST, _NO_CLIENT_METRICS)
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     else:
         check_kind(kind)
+
+
+def _is_on_zookeeper(host: ControllerHost) -> bool:
+    return host.static_config.zookeeper_connect is not None
 
 
 def check_kind(kind: int) -> None:

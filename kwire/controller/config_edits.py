@@ -78,12 +78,15 @@ def _definition(kind: int, name: str) -> Definition | None:
 def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
     """What is not set begins with Kafka's default, whatever the broker's file says."""
     definition = _definition(kind, name)
-    if definition is None or definition.kind is not ConfigType.LIST:
-        raise Refusal(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {operation.name} to key {name} because its type is not LIST.",
-        )
-    return definition
+    if definition is not None and definition.kind is ConfigType.LIST:
+        return definition
+    if kind != ConfigResourceType.BROKER:
+        sentence = f"Can't {operation.name} to key {name} because its type is not LIST."
+    elif definition is None:
+        sentence = f"Unknown config name: {name}"
+    else:
+        sentence = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+    raise Refusal(ErrorCode.INVALID_CONFIG, sentence)
 
 
 def _joined(have: str, value: str, operation: Operation) -> str:

@@ -64,7 +64,10 @@ async def _commit(
 
 
 def _change(resource: AlterConfigsResource) -> Change:
-    return Change(resource.resource_type, resource.resource_name, _replacement(resource.configs))
+    named = [config.name for config in resource.configs]
+    return Change(
+        resource.resource_type, resource.resource_name, _replacement(resource.configs), named
+    )
 
 
 def _replacement(configs: list[AlterableConfig]) -> EditConfigs:

@@ -49,7 +49,12 @@ def handle(
 ) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
     edits = [_edits(resource) for resource in request.resources]
     changes = [
-        Change(each.resource_type, each.resource_name, edited_by(each.resource_type, its))
+        Change(
+            each.resource_type,
+            each.resource_name,
+            edited_by(each.resource_type, its),
+            [edit.name for edit in its],
+        )
         for each, its in zip(request.resources, edits, strict=True)
     ]
     refuse_repeated(changes)

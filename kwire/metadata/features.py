@@ -20,6 +20,8 @@ SHARE_VERSION: Final = "share.version"
 """At 1 there are share groups (KIP-932)."""
 STREAMS_VERSION: Final = "streams.version"
 """At 1 the coordinator deals out the tasks of streams applications (KIP-1071)."""
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+"""Asked for in a new cluster (kwire.controller.new_cluster), and never in force: see ABSENT."""
 EPOCH_PER_TRANSACTION: Final = 2
 """The level of `transaction.version` since which each transaction has an epoch of its own."""
 
@@ -45,7 +47,7 @@ Unless an administrator wants it otherwise, a feature is in force at its highest
 """
 
 ABSENT = {
-    "eligible.leader.replicas.version": "there are no eligible leader replicas (KIP-966)",
+    ELR_VERSION: "there are no eligible leader replicas (KIP-966)",
     "kraft.version": "there is no quorum of controllers",
 }
 """Apache Kafka's other features and why they are not told of: Kafka leaves out what stays at 0."""

@@ -28,6 +28,15 @@ def is_needed(logs: LogManager, image: ClusterImage) -> bool:
     return is_fresh(image) and any(each.folders() for each in logs.online_dirs)
 
 
+def is_new(logs: LogManager) -> bool:
+    """Whether nobody has made anything in the directories, whatever kwire's metadata says."""
+    return (
+        metadata_folder(logs) is None
+        and not is_zookeepers(logs)
+        and not any(each.folders() for each in logs.online_dirs)
+    )
+
+
 def is_fresh(image: ClusterImage) -> bool:
     """Whether nothing was ever committed to the metadata."""
     return not image.version and not image.topics

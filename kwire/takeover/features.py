@@ -10,14 +10,19 @@ from collections.abc import Iterator, Mapping
 from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
 from kwire.log.directory.kraft_metadata import KraftMetadata
 from kwire.metadata.changes import SetFeatures
-from kwire.metadata.features import METADATA_VERSION, SUPPORTED, FinalizedFeatures
+from kwire.metadata.features import ELR_VERSION, METADATA_VERSION, SUPPORTED, FinalizedFeatures
 from kwire.metadata.image import ClusterImage
 
 
 def levels_from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[tuple[str, SetFeatures]]:
     """What makes the levels in force the log's, and which of them change."""
     there, here = _levels_in(kraft), _in_force(image.features)
-    if not there or here == there:
+    if not there:
+        return
+    # Never in force here, but its setting is kept as Apache Kafka keeps it.
+    there = {**there, ELR_VERSION: kraft.features.get(ELR_VERSION, 0)}
+    here = {**here, ELR_VERSION: image.features.asked.get(ELR_VERSION, 0)}
+    if here == there:
         return
     changed = [f"{name} to {level}" for name, level in there.items() if level != here[name]]
     epoch = max(image.version, image.features.epoch) + 1

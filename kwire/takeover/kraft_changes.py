@@ -37,6 +37,7 @@ from kwire.metadata.changes import (
     SetToken,
 )
 from kwire.metadata.entities import ENTITY_RESOURCE
+from kwire.metadata.features import ELR_VERSION
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
 from kwire.takeover import tokens
 from kwire.takeover.entities import lacking_in_log, records_of_entity
@@ -44,7 +45,6 @@ from kwire.takeover.features import level_records, levels_lacking_in_log
 
 NO_LEADER = -1
 METADATA_VERSION = "metadata.version"
-ELR_VERSION = "eligible.leader.replicas.version"
 DIRECTORIES_SINCE = 17
 """Level of `metadata.version` 3.7-IV2: partitions name the directories of their replicas."""
 BROKER_RESOURCE = 4

@@ -15,13 +15,20 @@ from kwire.codecs.messages.partition_record import PartitionRecord
 from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
 from kwire.log.directory import kraft_records
 from kwire.log.directory.kraft_metadata import KraftMetadata
-from kwire.metadata.changes import Change, Conflict, CreateTopic, DeleteTopic, SetConfigs
-from kwire.metadata.features import SUPPORTED, FinalizedFeatures
+from kwire.metadata.changes import (
+    Change,
+    Conflict,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    SetFeatures,
+)
+from kwire.metadata.features import ELR_VERSION, SUPPORTED, FinalizedFeatures
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
 from kwire.takeover import reconciling
+from kwire.takeover.features import levels_from_log, levels_lacking_in_log
 from kwire.takeover.kraft_changes import (
     DIRECTORIES_SINCE,
-    ELR_VERSION,
     METADATA_VERSION,
     Replica,
     acls_in,
@@ -54,6 +61,27 @@ def found(image: ClusterImage, kraft: KraftMetadata) -> list[str]:
     return [finding.says for finding in findings]
 
 
+def keeping_elr(change: Change, levels: dict[str, int]) -> Change:
+    """As nobody can ask for another level of ELR, it stays."""
+    if not isinstance(change, SetFeatures):
+        return change
+    asked = {**change.features.asked, ELR_VERSION: levels.get(ELR_VERSION, 0)}
+    return replace(change, features=replace(change.features, asked=asked))
+
+
+def test_level_of_elr_in_the_log_is_taken_over() -> None:
+    kraft = KraftMetadata(
+        features={**{name: high for name, (_, high) in SUPPORTED.items()}, ELR_VERSION: 1}
+    )
+    [(says, change)] = levels_from_log(ClusterImage("c"), kraft)
+    assert says == f"{ELR_VERSION} to 1"
+    image = change.apply_to(ClusterImage("c"))
+    assert image.features.asked[ELR_VERSION] == 1
+    assert ELR_VERSION not in image.features.in_force
+    assert list(levels_from_log(image, kraft)) == []
+    assert list(levels_lacking_in_log(image, kraft)) == []
+
+
 @given(st.data())
 @pytest.mark.parametrize("features", LEVELS)
 def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.DataObject) -> None:
@@ -61,7 +89,7 @@ def test_what_is_written_is_what_is_read(features: dict[str, int], data: st.Data
     levels = {**dict.fromkeys(SUPPORTED, 0), **features}
     image = ClusterImage("c").with_features(FinalizedFeatures(levels))
     for _ in range(data.draw(st.integers(0, 12))):
-        change = data.draw(change_of(image))
+        change = keeping_elr(data.draw(change_of(image)), features)
         with suppress(Conflict):
             image = change.apply_to(image)
             write(kraft, change)

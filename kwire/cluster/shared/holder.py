@@ -5,30 +5,43 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
 
 from kwire.cluster.local import FILE_NAME, LocalStore
 from kwire.cluster.shared.server import StoreServer
+from kwire.metadata.changes import Change
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEAVE_TIMEOUT_S = 30
 """For the brokers to leave, once their common parent has died."""
 
 
-def hold(folder: Path, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+def hold(
+    folder: Path,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    first: Sequence[Change] = (),
+) -> None:
     """Share the metadata in `folder` with who connects to `listening`.
+
+    `first` are the changes that it begins with where there is none.
 
     It ends by SIGTERM, or at the end of standard input once all brokers have left.
     Raises StoreError, OSError.
     """
-    trio.run(_hold, folder, listening, on_ready)
+    trio.run(_hold, folder, listening, on_ready, first)
 
 
-async def _hold(folder: Path, listening: socket.socket, on_ready: Callable[[], None]) -> None:
-    store = LocalStore(folder / FILE_NAME)
+async def _hold(
+    folder: Path,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    first: Sequence[Change],
+) -> None:
+    store = LocalStore(folder / FILE_NAME, first=first)
     try:
         server = StoreServer(store, await store.load())
         async with trio.open_nursery() as nursery:
