@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.comparing.rules import ELR
 
 
 class Excuse(NamedTuple):
@@ -80,7 +79,6 @@ EXCUSED = (
         "Apache Kafka fails inside and never answers; kwire says INVALID_REQUEST, as"
         " IncrementalAlterConfigs does in both",
     ),
-    Excuse(ApiKey.ALTER_CONFIGS, "all brokers, only validated", "responses.error_*", ELR),
     Excuse(
         ApiKey.CREATE_PARTITIONS,
         "too many",

@@ -90,8 +90,6 @@ class Normaliser:
         if Rule.NODE in rules:
             return [self._by_rule(Rule.NODE, item, where) for item in items]
         special = {item.name: item for item in ITEMS if item.where == where}
-        if special:
-            items = [i for i in items if i.name not in special or special[i.name].fields]
         if Rule.UNORDERED in rules:
             items = sorted(items, key=lambda item: self._order(item, where))
         trees = [self._value(item, where) for item in items]

@@ -167,22 +167,14 @@ FIELDS = (
 
 
 class Item(NamedTuple):
-    """Of the list at `where`, what has this name: its `fields` are not compared.
-
-    Without fields the whole item is left out.
-    """
+    """Of the list at `where`, what has this name: its `fields` are not compared."""
 
     where: str
     name: str
     reason: str
-    fields: tuple[str, ...] = ()
+    fields: tuple[str, ...]
 
 
-ELR = (
-    "a new cluster of Apache Kafka 4.1 or later has eligible leader replicas (KIP-966) and so"
-    " its own min.insync.replicas, set for all brokers; other clusters have neither"
-)
-"""Why what comes of them may differ."""
 _CONFIGS = "DescribeConfigsResponse.results.configs"
 ITEMS = (
     *(
@@ -202,8 +194,6 @@ ITEMS = (
             "process.roles",
         )
     ),
-    Item(_CONFIGS, "min.insync.replicas", ELR),
-    Item("CreateTopicsResponse.topics.configs", "min.insync.replicas", ELR),
 )
 
 

@@ -8,11 +8,6 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.batches import ControlType, Record, TimestampType, build, control_batch
 from kwire.codecs.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.codecs.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from kwire.codecs.messages.describe_configs import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
 from kwire.codecs.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kwire.codecs.messages.init_producer_id import InitProducerIdResponse
 from kwire.codecs.messages.join_group import JoinGroupResponse
@@ -165,14 +160,6 @@ def test_keys_that_only_one_serves_are_left_out() -> None:
     left = ApiVersionsResponse(0, [ApiVersion(0, 3, 13), ApiVersion(7, 0, 0)])
     right = ApiVersionsResponse(0, [ApiVersion(0, 3, 12)])
     assert paths(left, right) == ["api_keys[0].max_version"]
-
-
-def test_a_config_that_only_one_kind_of_cluster_has_is_left_out() -> None:
-    def described(*names: str) -> DescribeConfigsResponse:
-        configs = [DescribeConfigsResourceResult(name, "1") for name in names]
-        return DescribeConfigsResponse(0, [DescribeConfigsResult(configs=configs)])
-
-    assert paths(described("retention.ms"), described("min.insync.replicas", "retention.ms")) == []
 
 
 def test_the_clock_within_a_sentence_is_left_out() -> None:

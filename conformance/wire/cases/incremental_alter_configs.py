@@ -17,6 +17,7 @@ from kwire.conformance.wire.stage import Stage
 case = Cases(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+MIN_ISR = "min.insync.replicas"
 
 
 def alter(
@@ -47,6 +48,24 @@ def operations(stage: Stage) -> None:
         stage.send(alter(TOPIC, name, change))
         stage.fence()
         stage.send(shown, 4)
+
+
+@case("min.insync.replicas of all brokers")
+def min_insync_replicas(stage: Stage) -> None:
+    """What a new cluster begins with (KIP-966)."""
+    node = str(stage.broker.node_id)
+    for name in ("", node):
+        stage.send(describe(BROKER, name, MIN_ISR, synonyms=True), 4)
+    for name, change in (
+        ("", (MIN_ISR, DELETE, None)),
+        ("", (MIN_ISR, SET, "2")),
+        ("", (MIN_ISR, SET, "0")),
+        ("", (MIN_ISR, APPEND, "1")),
+        (node, (MIN_ISR, DELETE, None)),
+        (node, (MIN_ISR, SET, "2")),
+        (node, ("no.such", SUBTRACT, "2")),
+    ):
+        stage.send(alter(BROKER, name, change, validate_only=True))
 
 
 @case("what cannot be done")
