@@ -14,7 +14,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    TopicMetadata,
+)
 
 from kwire.cli.several import settings_of
 from kwire.client.access.acls import (
@@ -182,6 +188,11 @@ def test_a_clean_stop_is_one_and_everything_is_there_again(
     again = Several(tmp_path / "data")
     try:
         assert consume(again.bootstrap, 300) == list(range(300))
+        broker = ConfigResource(ConfigResource.Type.BROKER, "2")
+        admin = connected(again.bootstrap)
+        configs = admin.describe_configs([broker])[broker].result(WAIT_S)
+        kept = configs["min.insync.replicas"]
+        assert (kept.value, kept.source) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
         assert again.end() == 0
         assert "recover" not in again.said
     finally:

@@ -41,6 +41,7 @@ from kwire.metadata.changes import (
     SetToken,
 )
 from kwire.metadata.election import is_new
+from kwire.metadata.features import ELR_VERSION
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from kwire.metadata.refusal import Refusal
 from kwire.security.acls import check_for_zookeeper
@@ -155,8 +156,11 @@ async def _configs(session: Session, image: ClusterImage) -> list[SetConfigs]:
 
 
 async def _asked(session: Session, image: ClusterImage) -> Mapping[str, int]:
-    """What of the features no administrator has said in ZooKeeper already."""
-    wanted = image.features.asked
+    """What of the features no administrator has said in ZooKeeper already.
+
+    Clusters on ZooKeeper have no ELR, with which a new cluster of another kind begins.
+    """
+    wanted = {name: level for name, level in image.features.asked.items() if name != ELR_VERSION}
     there = (await reading.features(session)).asked
     if there and there != wanted:
         raise CannotAdopt(f"ZooKeeper has other levels of features in {znodes.FEATURE}")
