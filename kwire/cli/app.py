@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,6 +63,7 @@ FOLDERS = {
 }
 """Of commands whose modules stand in a folder of their own."""
 
+BOOTSTRAP_SERVERS = "bootstrap.servers"
 BOOTSTRAP_DEFAULT = "localhost:9092"
 TIMEOUT_S = 30.0
 EXIT_READER_GONE = 0
@@ -177,13 +178,29 @@ def client_properties(file: Path | None) -> dict[str, str]:
         raise Misuse(str(problem)) from None
 
 
-def _security(command_config: Path | None) -> ClientSecurity | None:
-    """What the client properties in that file ask for."""
-    if command_config is None:
+def _security(properties: dict[str, str]) -> ClientSecurity | None:
+    """What those client properties ask for."""
+    if not properties:
         return None
     from kwire.client.security import ClientSecurity
 
-    return ClientSecurity(client_properties(command_config))
+    return ClientSecurity(properties)
+
+
+def bootstrap_of(given: str | None, properties: Mapping[str, str]) -> str:
+    """Where the cluster is: by the command line or environment, else by the file, else here."""
+    if given is not None:
+        return given
+    return properties.get(BOOTSTRAP_SERVERS, "").strip() or BOOTSTRAP_DEFAULT
+
+
+def bootstrap_option(command: Callable[..., R]) -> Callable[..., R]:
+    """Give a command `bootstrap_server`, or None where neither line nor environment say it."""
+    return click.option(
+        "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
+        help="Where the cluster is; if not given $KWIRE_BOOTSTRAP_SERVERS, else bootstrap.servers "
+        f"of the --command-config file, else {BOOTSTRAP_DEFAULT}.",
+    )(command)  # fmt: skip
 
 
 def command_config_option(command: Callable[..., R]) -> Callable[..., R]:
@@ -191,17 +208,13 @@ def command_config_option(command: Callable[..., R]) -> Callable[..., R]:
     return click.option(
         "--command-config", metavar="FILE", envvar="KWIRE_COMMAND_CONFIG",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Client properties, as Kafka's tools take them: security.protocol, ssl.*, sasl.*; "
-        "$KWIRE_COMMAND_CONFIG if not given.",
+        help="Client properties, as Kafka's tools take them: bootstrap.servers, security.protocol, "
+        "ssl.*, sasl.*; $KWIRE_COMMAND_CONFIG if not given.",
     )(command)  # fmt: skip
 
 
 def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
-    @click.option(
-        "-b", "--bootstrap-server", metavar="HOST:PORT[,...]", envvar="KWIRE_BOOTSTRAP_SERVERS",
-        default=BOOTSTRAP_DEFAULT, show_default=True,
-        help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
-    )  # fmt: skip
+    @bootstrap_option
     @click.option(
         "--timeout", type=TIMEOUT, metavar="SECONDS", default=timeout_s,
         show_default=True, help="How long to try before giving up.",
@@ -209,7 +222,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
     @command_config_option
     def run(
         *args: Any,  # noqa: ANN401 - whatever the command takes
-        bootstrap_server: str,
+        bootstrap_server: str | None,
         timeout: float,
         command_config: Path | None,
         **kwargs: Any,  # noqa: ANN401 - whatever the command takes
@@ -219,14 +232,16 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
             from kwire.cli.suggestions import suggesting
             from kwire.client.cluster import Cluster
 
+            properties = client_properties(command_config)
+            bootstrap = bootstrap_of(bootstrap_server, properties)
             with (
                 Cluster(
-                    bootstrap_server,
+                    bootstrap,
                     client_id="kwire-cli",
                     timeout_s=timeout,
-                    security=_security(command_config),
+                    security=_security(properties),
                 ) as cluster,
-                patient(cluster, bootstrap_server),
+                patient(cluster, bootstrap),
                 suggesting(cluster),
             ):
                 return command(cluster, *args, **kwargs)

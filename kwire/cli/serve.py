@@ -92,7 +92,9 @@ log = logging.getLogger("kwire.serve")
     metavar="N",
     help="A cluster of N brokers on this machine, at N ports from --port on.",
 )
-@click.option("--secure", is_flag=True, help="TLS and passwords, with one user made: admin.")
+@click.option(
+    "--secure", is_flag=True, help="TLS, passwords, ACLs and tokens, with one user made: admin."
+)
 @click.option(
     "--control",
     type=click.IntRange(0, 65_535),
@@ -147,6 +149,7 @@ def command(
       kwire serve --brokers 3                           localhost:9092, 9093 and 9094
       kwire serve --brokers 3 --set 2:broker.rack=b     a setting of broker 2 alone
       kwire serve --secure                              TLS and SCRAM; ready client.properties
+      kwire serve --secure --brokers 3                  the same for each of three
       kwire serve --apply cluster.yaml                  topics, users, records ... from the start
     \b
     Clients in other containers or on other machines: listen on all interfaces, and advertise an
@@ -162,15 +165,15 @@ def command(
     hosting = Hosting(
         exit_on_eof, control, _declaration(declared), _versions(max_versions), max_versions
     )
-    if secure and (brokers is not None or properties is not None or container):
-        raise click.UsageError("--secure is for one broker with settings by --set only")
+    if secure and (properties is not None or container):
+        raise click.UsageError("--secure takes settings by --set only: it makes a properties file")
     if brokers is not None:
         if properties is not None or container:
             raise click.UsageError("--brokers takes settings by --set only")
         from kwire.cli.several import serve_several
 
         start_logging(log_level)
-        serve_several(brokers, dict(settings), data, port, hosting, owns)
+        serve_several(brokers, dict(settings), data, port, hosting, owns, secure=secure)
         return
     if renewable:
         serve_anew(dict(settings), data, port, log_level, hosting, owns)
@@ -259,7 +262,7 @@ def serve_secured(
     settings: dict[str, str], data: str | None, port: int | None, hosting: Hosting
 ) -> None:
     """As kwire.cli.securing.secured has it."""
-    from kwire.cli.securing.secured import preparing, secured_settings
+    from kwire.cli.securing.secured import BROKER_FILE, preparing, secured_settings
 
     given = with_shorthands(settings, data, None)
     folder = given.get("log.dirs") or given.get("log.dir") or DATA_DIR
@@ -268,7 +271,9 @@ def serve_secured(
     except (OSError, ValueError) as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
-    run(None, developed(wanted), {}, hosting, prepare=preparing(secured))
+    complete = developed(wanted)
+    secured.write_broker_file(BROKER_FILE, complete)
+    run(None, complete, {}, hosting, prepare=preparing(secured))
 
 
 def developed(overrides: Mapping[str, str]) -> dict[str, str]:

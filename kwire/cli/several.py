@@ -33,6 +33,7 @@ from kwire.metadata.image import NO_CONTROLLER
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
+    from kwire.cli.securing.secured import Secured
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.serve")
@@ -61,7 +62,11 @@ POLL_S: Final = 0.01
 
 
 def settings_of(
-    number: int, count: int, given: Mapping[str, str], first_port: int
+    number: int,
+    count: int,
+    given: Mapping[str, str],
+    first_port: int,
+    listeners_at: Callable[[int], str] = f"PLAINTEXT://{HOST}:{{}}".format,
 ) -> dict[str, str]:
     """What broker `number` of `count` runs by; they are counted from 1."""
     common = {name: value for name, value in given.items() if not OF_ONE.fullmatch(name)}
@@ -83,7 +88,7 @@ def settings_of(
         "share.coordinator.state.topic.min.isr": str(min(2, count)),
         **common,
         "node.id": str(number),
-        "listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listeners": listeners_at(port),
         "log.dirs": str(data / f"broker-{number}"),
         **own,
     }
@@ -96,6 +101,8 @@ def serve_several(
     port: int | None,
     hosting: Hosting,
     owns: Path | None = None,
+    *,
+    secure: bool = False,
 ) -> None:
     """Run `count` brokers until Ctrl-C or SIGTERM.
 
@@ -111,10 +118,11 @@ def serve_several(
     if "," in given.get("log.dirs", ""):
         raise click.UsageError("--brokers takes one folder, in which each broker has its own")
     first_port = FIRST_PORT if port is None else port
-    configs = _loaded(count, given, first_port)
     folder = Path(given.get("log.dirs", DATA_DIR))
+    secured = _secured(folder, given) if secure else None
+    configs = _loaded(count, given, first_port, secured)
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
-        cluster = Cluster(configs, folder, Path(private) / "metadata", hosting)
+        cluster = Cluster(configs, folder, Path(private) / "metadata", hosting, secured)
         status = cluster.run(exit_on_eof=hosting.exit_on_eof, is_fleeting=owns is not None)
         if owns is not None and cluster.is_abandoned:
             shutil.rmtree(owns, ignore_errors=True)
@@ -132,14 +140,34 @@ def _check_owner(name: str, count: int) -> None:
         raise click.UsageError(f"--brokers gives each broker its own {found[2]}")
 
 
-def _loaded(count: int, given: Mapping[str, str], first_port: int) -> list[BrokerConfig]:
+def _secured(folder: Path, given: dict[str, str]) -> Secured:
+    """The folder of secrets; `given` gets the settings that use it."""
+    from kwire.cli.securing.secured import OWN_OF_SEVERAL, Secured, refuse_own, settings_of_several
+
+    refuse_own(given, OWN_OF_SEVERAL)
+    secured = Secured.beside(str(folder))
+    try:
+        given |= {**settings_of_several(secured), **given}
+    except (OSError, ValueError) as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+    return secured
+
+
+def _loaded(
+    count: int, given: Mapping[str, str], first_port: int, secured: Secured | None
+) -> list[BrokerConfig]:
     from kwire.settings import ConfigError, load
 
+    ways = () if secured is None else (secured.listeners_at,)
+    wanted = {
+        number: settings_of(number, count, given, first_port, *ways)
+        for number in range(1, count + 1)
+    }
+    if secured is not None:
+        secured.write_broker_files(wanted)
     try:
-        return [
-            load(None, settings_of(number, count, given, first_port), {})
-            for number in range(1, count + 1)
-        ]
+        return [load(None, each, {}) for each in wanted.values()]
     except ConfigError as error:
         log.error("%s", error)
         raise SystemExit(EXIT_FAILURE) from error
@@ -149,12 +177,18 @@ class Cluster:
     """The processes, seen from the one that forks them."""
 
     def __init__(
-        self, configs: list[BrokerConfig], folder: Path, metadata: Path, hosting: Hosting
+        self,
+        configs: list[BrokerConfig],
+        folder: Path,
+        metadata: Path,
+        hosting: Hosting,
+        secured: Secured | None = None,
     ) -> None:
         self._configs = {config.node_id: config for config in configs}
         self._folder = folder
         self._metadata = metadata
         self._hosting = hosting
+        self._secured = secured
         self._pids: dict[int, int] = {}
         """Of the brokers that run, by id; the holder's is 0."""
         self._alive = os.pipe()
@@ -216,6 +250,7 @@ class Cluster:
                 self._tell_when_ready,
                 exit_on_eof=True,
                 metadata=self._metadata,
+                prepare=None if self._secured is None else self._secured.add_user,
                 control=controlled(self._hosting_of(broker_id)),
             )
         except (ConfigError, LogDirError, LogDirLocked, StoreError, OSError) as error:
@@ -282,13 +317,17 @@ class Cluster:
     def _tell_where(self, broker_id: int, port: int) -> None:
         """Also for the broker's next start: clients look for it there."""
         config = self._configs[broker_id]
-        self._configs[broker_id] = config.with_bound_ports({config.listeners[0].listener: port})
+        ports = {each.listener: 0 for each in config.listeners}  # those for brokers: any again
+        ports[config.listeners[0].listener] = port
+        self._configs[broker_id] = config.with_bound_ports(ports)
         pid = self._pids.get(broker_id, -1)
         log.info("broker %d is ready at %s:%d, process %d", broker_id, HOST, port, pid)
 
     def _announce(self, ports: Mapping[int, int]) -> None:
         where = ",".join(f"{HOST}:{port}" for _, port in sorted(ports.items()))
         log.info("for clients: %s", where)
+        if self._secured is not None:
+            self._secured.write_client_files(where)
         log.info(
             "%d brokers are ready: a cluster of one machine, to develop against (one that "
             "outlives a machine takes ZooKeeper)",

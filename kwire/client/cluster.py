@@ -78,6 +78,7 @@ class Cluster:
         security: ClientSecurity | None = None,
     ) -> None:
         self.security = security
+        self.bootstrap_text = bootstrap
         self.bootstrap = parse_bootstrap(bootstrap)
         self.client_id = client_id
         self.timeout_s = timeout_s

@@ -44,6 +44,8 @@ class ClientSecurity:
             raise Misuse(
                 f"security.protocol={protocol} is not spoken: it is one of {', '.join(PROTOCOLS)}"
             )
+        self.protocol = protocol
+        self.properties = dict(properties)
         self._context: ssl.SSLContext | None = None
         self.login: ClientLogin | None = None
         if protocol.startswith("SASL_"):

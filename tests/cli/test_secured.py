@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -22,13 +23,13 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
 from kwire.cli.app import app
-from kwire.security.tls.making import DevelopmentAuthority, certificates_in
+from kwire.security.tls.making import DevelopmentAuthority, certificates_in, properties_text
 from kwire.settings.properties import read_properties
 
 WAIT_S = 60
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 Settings = dict[str, str | int | float | bool]
 JavaClass = Callable[..., CompletedProcess[str]]
-TOKENS = ["--set", "delegation.token.secret.key=a secret of the broker's"]
 
 
 class Running:
@@ -44,7 +45,7 @@ class Running:
         self.said = ""
         for line in self._process.stderr:
             self.said += line
-            if " is ready." in line:
+            if " is ready." in line or " are ready:" in line:
                 return
         raise AssertionError(self.said)
 
@@ -58,7 +59,7 @@ class Running:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("secured") / "data", *TOKENS)
+    running = Running(tmp_path_factory.mktemp("secured") / "data")
     yield running
     running.stop()
 
@@ -203,9 +204,91 @@ def test_it_stays_the_same_broker(tmp_path: Path) -> None:
         running.stop()
 
 
+def kwire(running: Running, *words: str, config: Path | None = None, stdin: str = "") -> str:
+    """What the command prints that goes by the file, which alone says where the broker is."""
+    environ = {name: os.environ[name] for name in os.environ if not name.startswith("KWIRE_")}
+    file = str(config or running.folder / "client.properties")
+    done = subprocess.run(
+        [sys.executable, "-m", "kwire.cli", *words, "--command-config", file],
+        input=stdin, capture_output=True, text=True, env=environ, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_logins(running: Running, topic: str, directory: Path) -> None:
+    """By a token's file as it was printed, and by the defaults of `users add`, one comes in."""
+    kwire(running, "topics", "create", topic)
+    token = directory / "token.properties"
+    token.write_text(kwire(running, "tokens", "create"))
+    assert topic in kwire(running, "topics", "list", config=token)
+    password = kwire(running, "users", "add", "alice", "--generate").strip()
+    kwire(running, "acls", "add", "--allow-principal", "User:alice", "--topic", topic,
+          "--operation", "Describe")  # fmt: skip
+    own = {
+        **running.properties("client.properties"),
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'{SCRAM_MODULE} required username="alice" password="{password}";',
+    }
+    alice = directory / "alice.properties"
+    alice.write_text(properties_text(own))
+    assert topic in kwire(running, "topics", "list", config=alice)
+
+
+@pytest.mark.slow
+def test_token_and_user_of_the_commands_log_in_to_a_secured_broker(
+    secured: Running, tmp_path: Path, unique: str
+) -> None:
+    check_logins(secured, unique, tmp_path)
+
+
+@pytest.mark.slow
+def test_secured_cluster_of_several_brokers_serves_those_who_log_in(
+    tmp_path: Path, unique: str
+) -> None:
+    """Brokers replicate by mutual TLS; clients find all of them by the files."""
+    data = tmp_path / "data"
+    running = Running(data, "--brokers", "2")
+    try:
+        check_logins(running, unique, tmp_path)
+        settings = running.properties("librdkafka.properties")
+        assert settings["bootstrap.servers"].count(":") == 2
+        producer = Producer({**settings, "acks": "all"})
+        for number in range(20):
+            producer.produce(unique, f"{number}".encode())
+        assert producer.flush(WAIT_S) == 0
+        (described,) = json.loads(kwire(running, "topics", "describe", unique, "--json"))
+        assert {len(each["in_sync"]) for each in described["partitions"]} == {2}
+        assert not (running.folder / "broker.properties").exists()
+        for number in (1, 2):
+            assert not open_or_broken(running.folder / f"broker-{number}.properties")
+    finally:
+        running.stop()
+
+
+def open_or_broken(properties: Path) -> list[dict[str, str]]:
+    """What `kwire doctor` finds there that is worse than weak."""
+    done = CliRunner().invoke(app, ["doctor", str(properties), "--json"])
+    found = [each for each in json.loads(done.stdout) if each["grade"] != "weak"]
+    assert done.exit_code == (1 if found else 0)
+    return found
+
+
+def test_doctor_finds_nothing_open_in_the_settings_of_a_secured_broker(secured: Running) -> None:
+    assert not open_or_broken(secured.folder / "broker.properties")
+    settings = secured.properties("broker.properties")
+    assert settings["super.users"] == "User:admin"
+    assert settings["delegation.token.secret.key"] not in secured.said
+
+
 @pytest.mark.parametrize(
     "more",
-    [["--brokers", "3"], ["--set", "listeners=PLAINTEXT://:0"], ["--set", "super.users=User:a"]],
+    [
+        ["--set", "listeners=PLAINTEXT://:0"],
+        ["--set", "super.users=User:a"],
+        ["--brokers", "3", "--set", "2:super.users=User:a"],
+        ["--brokers", "3", "--set", "inter.broker.listener.name=SASL_SSL"],
+    ],
     ids=" ".join,
 )
 def test_what_does_not_go_together(tmp_path: Path, more: list[str]) -> None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kwire.cli.app import (
-    BOOTSTRAP_DEFAULT,
+    bootstrap_of,
+    bootstrap_option,
     client_properties,
     command_config_option,
     in_words,
@@ -126,11 +127,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
     """
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:
-        @click.option(
-            "-b", "--bootstrap-server", metavar="HOST:PORT[,...]",
-            envvar="KWIRE_BOOTSTRAP_SERVERS", default=BOOTSTRAP_DEFAULT, show_default=True,
-            help="Where the cluster is; $KWIRE_BOOTSTRAP_SERVERS if not given.",
-        )  # fmt: skip
+        @bootstrap_option
         @command_config_option
         @settings_option("--kafka", "kafka", help="Set a property of Spark's Kafka clients.")
         @click.option(
@@ -146,7 +143,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
         @click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
         def run(
             *args: Any,  # noqa: ANN401 - whatever the command takes
-            bootstrap_server: str,
+            bootstrap_server: str | None,
             command_config: Path | None,
             kafka: tuple[tuple[str, str], ...],
             master: str | None,
@@ -162,7 +159,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
             def asked() -> R:
                 properties = client_properties(command_config) | dict(kafka)
                 options = SparkOptions(master, dict(spark), log)
-                cluster = Kafka(bootstrap_server, properties)
+                cluster = Kafka(bootstrap_of(bootstrap_server, properties), properties)
                 return command(Job(name, cluster, options, as_json, quiet, steps), *args, **kwargs)
 
             return failures_told(asked)

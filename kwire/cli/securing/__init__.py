@@ -1,1 +1,1 @@
-"""Commands about who may come in: certificates, a broker that is secured, a check of settings."""
+"""Commands about who may come in: certificates, brokers that are secured, a check of settings."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.argument("properties", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--security", is_flag=True, help="Who may come in, read and do what.", required=True)
+@click.option("--security", is_flag=True, help="Who may come in, read and do what: all there is.")
 @settings_option("-s", "--set", "settings", help="A setting by Kafka's name; goes before the file.")
 @json_option
 @checks
@@ -33,8 +33,9 @@ def command(
     is shown.  It ends with 1 where anything is open or broken.
 
     \b
-      kwire doctor --security server.properties
-      kwire doctor --security server.properties --json
+      kwire doctor server.properties
+      kwire doctor kwire-data-secure/broker.properties
+      kwire doctor server.properties --json
     """
     from kwire.security.checkup import Grade
 

@@ -1,8 +1,12 @@
-"""`kwire serve --secure`: a broker for this machine that lets nobody in without a password.
+"""`kwire serve --secure`: brokers for this machine that let nobody in without a password.
 
 Beside the data lies a folder with an authority of the broker's own, its certificate, and the files
 by which clients of each kind log in as its one user, who may do everything.  It is not within the
 data directory, for Apache Kafka takes no folder there but those of partitions.
+
+Several brokers (`--brokers N`) ask each other at a listener of their own, BROKERS, by mutual TLS:
+a password in the metadata could let no broker in before it has read the metadata.  Who has the
+key of the brokers' certificate, which only its owner may read, is `User:CN=broker` there.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import datetime
 import logging
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,19 +27,40 @@ from kwire.controller.scram_changes import CredentialChange, Upsertion
 from kwire.metadata.credentials import MECHANISMS, credentials_of
 from kwire.security.authority import STANDARD
 from kwire.security.sasl.scram import MIN_ITERATIONS, salted_password
-from kwire.security.tls.making import DevelopmentAuthority, certificates_in, write_secret
+from kwire.security.tls.making import (
+    AUTHORITY,
+    DevelopmentAuthority,
+    certificates_in,
+    properties_text,
+    write_secret,
+)
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
 
 USER: Final = "admin"
 PASSWORD_FILE: Final = "password"
+TOKEN_SECRET_FILE: Final = "delegation-token-secret"
+BROKER_FILE: Final = "broker.properties"
 KEYSTORE: Final = "broker.pem"
 HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 RENEWED_BEFORE: Final = datetime.timedelta(days=30)
 LISTENER: Final = "SASL_SSL://localhost"
 DEFAULT_PORT: Final = 9092
-_OWN: Final = ("listeners", "authorizer.class.name", "super.users", "sasl.enabled.mechanisms")
+BROKERS: Final = "BROKERS"
+"""The listener of brokers among each other."""
+_ENABLED: Final = "SCRAM-SHA-512,SCRAM-SHA-256"
+"""The second for clients that go by its name: it is what Kafka's examples log in by, and the
+default of `kwire users add` and `kwire tokens create`."""
+OWN: Final = ("listeners", "authorizer.class.name", "super.users", "sasl.enabled.mechanisms")
+"""What --secure sets itself."""
+OWN_OF_SEVERAL: Final = (
+    *OWN,
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+    "listener.security.protocol.map",
+)
+"""With --brokers."""
 
 log = logging.getLogger("kwire.serve")
 
@@ -64,15 +89,32 @@ class Secured:
         if not password.exists():
             write_secret(password, secrets.token_urlsafe(24).encode())
             self.has_new_password = True
+        token_secret = self.folder / TOKEN_SECRET_FILE
+        if not token_secret.exists():
+            write_secret(token_secret, secrets.token_urlsafe(48).encode())
         return {
-            "security.inter.broker.protocol": "SASL_SSL",
-            "sasl.mechanism.inter.broker.protocol": MECHANISM,
-            "sasl.enabled.mechanisms": MECHANISM,
+            "sasl.enabled.mechanisms": _ENABLED,
             "authorizer.class.name": STANDARD,
             "super.users": f"User:{USER}",
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(keystore),
+            "delegation.token.secret.key": token_secret.read_text().strip(),
         }
+
+    @staticmethod
+    def listeners_at(port: int) -> str:
+        """Of a broker of several: for clients at that port, for the others at any that is free."""
+        return f"{LISTENER}:{port},{BROKERS}://localhost:0"
+
+    def write_broker_files(self, settings: Mapping[int, Mapping[str, str]]) -> None:
+        """What each broker of several runs by, by its number: broker-N.properties."""
+        (self.folder / BROKER_FILE).unlink(missing_ok=True)  # that of a broker by itself
+        for number, of_broker in settings.items():
+            self.write_broker_file(f"broker-{number}.properties", of_broker)
+
+    def write_broker_file(self, name: str, settings: Mapping[str, str]) -> None:
+        """What a broker runs by, as a server.properties that only its owner may read."""
+        write_secret(self.folder / name, properties_text(settings).encode())
 
     async def add_user(self, broker: Broker) -> None:
         """Let the user in; who was given another password since keeps that.  Raises StoreError."""
@@ -86,7 +128,7 @@ class Secured:
 
     def write_client_files(self, bootstrap: str) -> None:
         """How clients log in; only their owner may read it."""
-        login = Login(bootstrap, self.folder / "ca.pem", USER, self._password())
+        login = Login(bootstrap, self.folder / AUTHORITY, USER, self._password())
         for name, content in files(login).items():
             write_secret(self.folder / name, content.encode())
             log.info("%s logs in by %s", USER, self.folder / name)
@@ -99,12 +141,36 @@ def secured_settings(
     given: Mapping[str, str], data: str, port: int | None
 ) -> tuple[Secured, dict[str, str]]:
     """The folder, and all settings of the broker.  Raises UsageError."""
-    for name in _OWN:
-        if name in given:
-            raise click.UsageError(f"--secure sets {name}: leave out --set {name}")
+    refuse_own(given, OWN)
     secured = Secured.beside(data)
-    listeners = {"listeners": f"{LISTENER}:{DEFAULT_PORT if port is None else port}"}
-    return secured, {**secured.prepare(), **listeners, **given}
+    own = {
+        "listeners": f"{LISTENER}:{DEFAULT_PORT if port is None else port}",
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.mechanism.inter.broker.protocol": MECHANISM,
+    }
+    return secured, {**secured.prepare(), **own, **given}
+
+
+def refuse_own(given: Iterable[str], own: Iterable[str]) -> None:
+    """Raises UsageError where one of the settings, of all brokers or of one, is set by --secure."""
+    for name in given:
+        if name.rpartition(":")[2] in own:
+            raise click.UsageError(f"--secure sets {name}: leave out --set {name}")
+
+
+def settings_of_several(secured: Secured) -> dict[str, str]:
+    """Those of each broker of a cluster, beside its `listeners`."""
+    wanted = secured.prepare()
+    of_brokers = f"listener.name.{BROKERS.lower()}"
+    return {
+        **wanted,
+        "super.users": f"{wanted['super.users']};User:CN={Path(KEYSTORE).stem}",
+        "inter.broker.listener.name": BROKERS,
+        "listener.security.protocol.map": f"SASL_SSL:SASL_SSL,{BROKERS}:SSL",
+        f"{of_brokers}.ssl.client.auth": "required",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secured.folder / AUTHORITY),
+    }
 
 
 def preparing(secured: Secured) -> Callable[[Broker], Awaitable[None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
+TRUSTED = "ssl.truststore.location"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -77,7 +79,9 @@ def create_command(
 ) -> None:
     """Create a token, and print the client properties by which it logs in.
 
-    They hold its secret, which no other command shows.  What is said of it goes to standard error.
+    They are complete: where the cluster is, whom to trust, and the login, so that
+    `kwire topics list --command-config FILE` works by them.  They hold its secret, which no other
+    command shows.  What is said of it goes to standard error.
     """
     from kwire.client.access.tokens import create_token
     from kwire.security.tls.making import properties_text
@@ -86,16 +90,41 @@ def create_command(
     if as_json:
         print_json(_shown(token) | {"password": token.password})
     else:
-        click.echo(properties_text(_login(token, mechanism)), nl=False)
+        click.echo(properties_text(_login(cluster, token, mechanism)), nl=False)
     say(
         f"token {token.id} of {token.owner} holds until {iso_time(token.expiry_ms)},"
         f" renewed until {iso_time(token.max_ms)}"
     )
 
 
-def _login(token: Token, mechanism: str) -> dict[str, str]:
-    """Client properties, beside those that say how the broker is reached."""
+OF_THE_OWNER = ("ssl.keystore.", "ssl.key.")
+"""Properties by which the one who asks for a token shows who they are: not whoever uses it."""
+
+
+def _login(cluster: Cluster, token: Token, mechanism: str) -> dict[str, str]:
+    """Client properties that are complete: where the cluster is, whom to trust, who comes.
+
+    They are those that the token was asked for by, with another login.
+    """
+    own = {} if cluster.security is None else cluster.security.properties
+    reached = {
+        name: str(Path(value).absolute()) if name == TRUSTED else value
+        for name, value in own.items()
+        if name.startswith("ssl.") and not name.startswith(OF_THE_OWNER)
+    }
+    protocol = "PLAINTEXT" if cluster.security is None else cluster.security.protocol
+    where = {"bootstrap.servers": cluster.bootstrap_text}
+    if not protocol.startswith("SASL_"):
+        # One who came by a certificate: tokens log in at another listener, which only people know.
+        protocol, where = f"SASL_{protocol}", {}
+        say(
+            f"security.protocol is {protocol}, for a token logs in by SASL; bootstrap.servers is"
+            " left out: give the address of a listener that has it"
+        )
     return {
+        **where,
+        "security.protocol": protocol,
+        **reached,
         "sasl.mechanism": mechanism,
         "sasl.jaas.config": (
             f'{_MODULE} required tokenauth="true"'
