@@ -20,6 +20,7 @@ from kwire.client.offsets import end_offsets
 from kwire.testing import BrokerProcess, free_port
 from kwire.testing.process import answers
 from tests.conftest import BrokerFactory
+from tests.typed import serving, typed
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -65,15 +66,23 @@ COMMANDS = "kwire topics create orders --partitions 6 --set retention.ms=8640000
 JOBS = (
     "kwire pipeline archive orders --to archive      # Parquet by topic and date, each record once"
 )
-HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS})
+CLUSTER = (
+    "kwire serve --brokers 3                         # a cluster on this machine: "
+    "no ZooKeeper, no Java"
+)
+HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS, CLUSTER})
 
 ELSEWHERE = {
-    "kwire serve --brokers 3 ": "tests/cli, each command by tests that wait for brokers",
     "make run ": "what .ci/run does in a fresh clone",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",
 }
 """What blocks that begin so are run by, or why by nothing."""
+
+
+IN_TESTING = ("curl ", "pytest", "pip install ", "kwire trace ")
+"""How the shell blocks of docs/testing.md begin: tests/testing/test_guide.py runs those of curl and
+pytest; tests/test_install_lines.py has those of pip, tests/testing/replaying those of traces."""
 
 
 def test_every_block_is_run_by_a_test() -> None:
@@ -84,8 +93,10 @@ def test_every_block_is_run_by_a_test() -> None:
             continue  # tests/pipeline/test_guide.py
         if found.page in ("docs/first-test.md", "docs/other-languages.md"):
             continue  # tests/testing/test_first_test.py, test_other_languages.py
-        if found.page == "docs/testing.md":
-            continue  # tests/testing/test_guide.py
+        if found.page == "docs/testing.md" and (
+            found.language == "python" or found.first_line.startswith(IN_TESTING)
+        ):
+            continue  # tests/testing/test_guide.py, but for what IN_TESTING says
         if found.page == "docs/declared-state.md":
             continue  # tests/declared/test_guide.py
         if found.page == "docker/README.md":
@@ -204,6 +215,29 @@ def kwire(commands: str, broker: BrokerProcess, folder: Path) -> str:
 def test_the_commands(broker: BrokerProcess, tmp_path: Path) -> None:
     said = kwire(block(COMMANDS), broker, tmp_path)
     assert said.count("apples") == 3  # from the beginning, of the last hour, as a group
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_commands_of_the_readme_work_on_a_cluster(tmp_path: Path) -> None:
+    """In their order, on one cluster; it has the fourth broker that `--to 1,2,3,4` is about.
+
+    `cluster up` and `cluster adopt` need a ZooKeeper: tests/cli/test_up.py and test_adopt.py.
+    """
+    serve, up, watch, elect, spread, clear, adopt = block(CLUSTER).splitlines()
+    assert up.startswith("kwire cluster up ")
+    assert adopt.startswith("kwire cluster adopt ")
+    interrupted = "timeout --preserve-status --signal INT 5 " + watch.partition(" #")[0]
+    watched = f"{interrupted} || [ $? = 130 ]"
+    spread, clear = (line.replace("reassign ", "reassign --yes ") for line in (spread, clear))
+    commands = "\n".join([watched, elect, spread, clear, "kwire cluster status"])
+    with serving(serve.replace("--brokers 3", "--brokers 4"), tmp_path, ports=4) as bootstrap:
+        here = {"KWIRE_BOOTSTRAP_SERVERS": bootstrap}
+        typed("for t in a b c; do echo apples | kwire produce $t; done", tmp_path, here)
+        said = typed(commands, tmp_path, here)
+    emptied = [line.split() for line in said.splitlines() if re.match(r" +2 ", line)][-1]
+    assert emptied[-5:-3] == ["0", "0"], said
+    assert said.rstrip().endswith("all is well"), said
 
 
 @pytest.mark.spark

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kwire.testing import free_port
+from kwire.testing.ports import free_ports
 from kwire.testing.process import answers
 
 KWIRE_ON_PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -46,9 +46,12 @@ def typed(commands: str, folder: Path, environment: Mapping[str, str], *, replie
 
 
 @contextlib.contextmanager
-def serving(command: str, folder: Path) -> Iterator[str]:
-    """Run a `kwire serve` line in `folder`, on a free port; yields the bootstrap address."""
-    port = free_port()
+def serving(command: str, folder: Path, *, ports: int = 1) -> Iterator[str]:
+    """Run a `kwire serve` line in `folder`, on free ports; yields the bootstrap address.
+
+    `ports` is how many brokers the line starts.
+    """
+    port = free_ports(ports)
     line = f"exec {command.partition(' #')[0].strip()} --port {port} --exit-on-eof"
     log = folder / "serve.log"
     with log.open("wb") as out:
