@@ -178,9 +178,14 @@ class Leading:
         self.advance()
 
     def refused(self) -> None:
-        """The ISR stays what it was for certain."""
+        """The ISR stays what it was for certain.
+
+        Who has fallen behind leaves it now: a follower that is refused again and again would have
+        a change under way whenever the clock looks.
+        """
         self.proposed = None
         self.advance()
+        self.maybe_shrink()
 
     # -- deleted records
 

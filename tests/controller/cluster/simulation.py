@@ -114,6 +114,8 @@ class Term:
         self.outbox: dict[int, deque[ToBroker]] = {}
         self.timers: set[str] = set()
         self.is_over = False
+        self.sees_one_by_one = False
+        """Whether it is told of each change by itself, as of a store that publishes them so."""
         store.watchers.append(self)
         self.machine = ClusterController(host, self.view)
         self.take(self.machine.begin())
@@ -134,7 +136,8 @@ class Term:
     def see(self, count: int | None = None) -> None:
         """Hear of some changes that the store has told of, else of all."""
         seen, self.unseen = self.unseen[:count], self.unseen[len(self.unseen[:count]) :]
-        if seen:
+        batches = [[each] for each in seen] if self.sees_one_by_one else [seen] if seen else []
+        for seen in batches:
             before, self.view = self.view, apply_all(self.view, seen)
             self.take(self.machine.changed(self.view, delta_of(before, self.view, seen)))
 
@@ -196,6 +199,9 @@ class Term:
 class Cluster:
     """All of it; each method is something that may happen next."""
 
+    sees_one_by_one = False
+    """Whether controllers are told of each change by itself."""
+
     def __init__(self, size: int, config: BrokerConfig) -> None:
         self.config = config
         self.laws = Laws()
@@ -256,6 +262,7 @@ class Cluster:
             if deposed in self.store.watchers:
                 self.store.watchers.remove(deposed)
         self.term = Term(self.store, Host(broker_id, self.config, self.config))
+        self.term.sees_one_by_one = self.sees_one_by_one
 
     # -- the network
 

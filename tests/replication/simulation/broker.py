@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from kwire.broker import Broker
-from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.codecs.messages.fetch import FetchRequest, FetchResponse
-from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
+from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kwire.codecs.messages.list_offsets import ListOffsetsRequest
 from kwire.codecs.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kwire.codecs.messages.produce import ProduceRequest, ProduceResponse
-from kwire.codecs.messages.stop_replica import StopReplicaRequest
-from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from kwire.codecs.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kwire.codecs.primitives import Message
 from kwire.context import Context
 from kwire.handlers import fetch, list_offsets, offset_for_leader_epoch, produce
@@ -45,7 +44,16 @@ HANDLERS: dict[type[Message], Any] = {
     OffsetForLeaderEpochRequest: offset_for_leader_epoch.handle,
 }
 
-AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+FromController = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+AnswerToController = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+OBEYED_MAX = 12
+
+CONTROLLER = 0
+"""As an end of a way that may be cut."""
+
+REQUEST_TIMEOUT_S = 5.0
+ALTER_PARTITION_VERSION = 3
 
 
 class SimulatedPeer:
@@ -85,7 +93,12 @@ class SimulatedHost(BrokerHost):
         self._owner.led(partition)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        return await self._owner.ask_controller(on_the_wire(request, request.MAX_VERSION))
+        call = self._owner.network.call
+        with trio.move_on_after(REQUEST_TIMEOUT_S):
+            answer = await call(self.node_id, CONTROLLER, request, ALTER_PARTITION_VERSION)
+            assert isinstance(answer, AlterPartitionResponse)
+            return answer
+        raise PeerError("the controller", "no answer")
 
 
 def now_ms() -> int:
@@ -112,12 +125,16 @@ class ReplicatingBroker(SimulatedBroker):
         self.version = version
         """Of Fetch, as it asks other brokers."""
         self.led: Callable[[Partition], None] = lambda partition: None
-        self.ask_controller: AskController = _nobody
         self.lives = 0
+        """How often it has lost its power."""
+        self.run_count = 0
+        """How often it was started: numbers the lives of its process."""
         root = self.base / "0"
         root.mkdir()
         self.disk = CrashingDisk(root)
         self.broker: Broker | None = None
+        self.obeyed: list[FromController] = []
+        """What controllers had it do lately: copies of that may come once more."""
         self.unstarted = False
         """The controller's simulation has started it, and its tasks are not there yet."""
 
@@ -135,6 +152,7 @@ class ReplicatingBroker(SimulatedBroker):
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Live until it is killed."""
         self.unstarted = False
+        self.run_count += 1
         config = load(
             None,
             {
@@ -186,12 +204,37 @@ class ReplicatingBroker(SimulatedBroker):
 
     # -- what it is asked
 
-    def handle(self, request: Message) -> Message:
-        """From the controller."""
-        super().handle(request)
+    @property
+    def manager(self) -> ReplicaManager:
         assert self.broker is not None
         manager = self.broker.replication
         assert manager is not None
+        return manager
+
+    def handle(self, request: Message) -> Message:
+        """From the controller; one that is none any longer changes nothing."""
+        super().handle(request)
+        assert isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest)
+        highest, before = self.manager.controller_epoch, self.known
+        answer = self._obey(request)
+        if request.controller_epoch < highest or request.broker_epoch < self.epoch:
+            assert answer.error_code, (request, highest, self.epoch)
+            assert self.known == before, (request, before, self.known)
+        else:
+            self.obeyed.append(request)
+            del self.obeyed[:-OBEYED_MAX]
+        return answer
+
+    @property
+    def known(self) -> list[tuple[str, int, int, int, tuple[int, ...]]]:
+        """What it holds, and by whose word."""
+        return sorted(
+            (each.topic, each.index, each.leader, each.leader_epoch, each.isr)
+            for each in self.partitions
+        )
+
+    def _obey(self, request: FromController) -> AnswerToController:
+        manager = self.manager
         told = on_the_wire(request, request.MAX_VERSION)
         if isinstance(told, LeaderAndIsrRequest):
             return manager.leader_and_isr(told, told.MAX_VERSION)
@@ -200,8 +243,10 @@ class ReplicatingBroker(SimulatedBroker):
         assert isinstance(told, StopReplicaRequest)
         return manager.stop_replica(told)
 
-    async def _answer(self, request: Message, version: int) -> Message:
-        """From another broker, or a client."""
+    async def _answer(self, request: Message, version: int) -> Message | None:
+        """From another broker, or a client; None where the process ends."""
+        if self.broker is None:
+            return None
         context = Context("PLAINTEXT", "/127.0.0.1", "1-2-3", api_version=version)
         reply: Any = HANDLERS[type(request)](self.broker, request, context)
         if isinstance(reply, Awaitable):
@@ -211,9 +256,9 @@ class ReplicatingBroker(SimulatedBroker):
         answer: Message = reply
         return answer
 
-    async def produce(self, request: ProduceRequest) -> ProduceResponse:
+    async def produce(self, request: ProduceRequest) -> ProduceResponse | None:
         reply = await self._answer(on_the_wire(request, 9), 9)
-        assert isinstance(reply, ProduceResponse)
+        assert reply is None or isinstance(reply, ProduceResponse)
         return reply
 
 
@@ -224,7 +269,3 @@ def _read_in(reply: FetchResponse) -> None:
             region = data.records
             if isinstance(region, Region):
                 data.records = os.pread(region.fileno(), region.size_bytes, region.position)
-
-
-async def _nobody(request: AlterPartitionRequest) -> AlterPartitionResponse:
-    raise PeerError("the controller", ErrorCode.NOT_CONTROLLER.name)
