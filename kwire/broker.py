@@ -17,6 +17,7 @@ from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic, on_first_use
+from kwire.coordinators.offsets_topic import offsets_partitions
 from kwire.live_configs import apply_configs
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata import topic_names
@@ -144,11 +145,9 @@ class Broker:
         from kwire.coordinators.groups import GroupCoordinator
         from kwire.coordinators.surroundings import BrokerSurroundings
 
-        topic = self.image.topics.get(topic_names.GROUP_METADATA_TOPIC)
-        configured = self.config.offsets_topic_num_partitions
         coordinator = GroupCoordinator.configured(
             self.config,
-            partitions=configured if topic is None else len(topic.partitions),
+            partitions=offsets_partitions(self),
             timers=self.timers,
             now_ms=self.now_ms,
             surroundings=BrokerSurroundings(self),
@@ -335,9 +334,9 @@ class Broker:
             self._forget_topics([*delta.deleted.items()])
         for topic in delta.topics.values():
             self.topic_names[topic.id] = topic.name
-        offsets = delta.topics.get(topic_names.GROUP_METADATA_TOPIC)
-        if offsets is not None and "groups" in self.__dict__:
-            self.groups.partitions = len(offsets.partitions)
+        name = topic_names.GROUP_METADATA_TOPIC
+        if (name in delta.topics or name in delta.deleted) and "groups" in self.__dict__:
+            self.groups.partitions = offsets_partitions(self)
 
     def _forget_topics(self, deleted: Sequence[tuple[str, bytes]]) -> None:
         """Have coordinators follow: these topics (name, id) are no more."""

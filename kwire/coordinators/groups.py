@@ -120,7 +120,8 @@ class GroupCoordinator:
         new_id: Callable[[], str] = new_uuid,
         surroundings: Surroundings = NOWHERE,
     ) -> None:
-        """`partitions`: of `__consumer_offsets`; `new_id` makes what member ids end with."""
+        """`partitions`: of `__consumer_offsets`, 0 while that is not known; `new_id` makes what
+        member ids end with."""
         self.limits = limits
         self.partitions = partitions
         self._new_id = new_id
@@ -181,7 +182,9 @@ class GroupCoordinator:
         self.runtime.topics_deleted(deleted)
 
     def partition_for(self, group_id: str) -> int:
-        return partition_for(group_id, self.partitions)
+        """Where the group lives; -1 while `partitions` is not known: requests for any group are
+        told NOT_COORDINATOR then."""
+        return partition_for(group_id, self.partitions) if self.partitions else -1
 
     # -- membership
 

@@ -67,7 +67,10 @@ def _commit(
 ) -> Reply | Awaitable[TxnOffsetCommitResponse]:
     if not request.group_id:
         return commit_error(request, ErrorCode.INVALID_GROUP_ID)
-    place = GROUP_METADATA_TOPIC, broker.groups.partition_for(request.group_id)
+    index = broker.groups.partition_for(request.group_id)
+    if index < 0:
+        return commit_error(request, ErrorCode.NOT_COORDINATOR)
+    place = GROUP_METADATA_TOPIC, index
     producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
     verdict = verify(broker, producer, {place: NO_SEQUENCE}, support)
     if isinstance(verdict, Verdict):

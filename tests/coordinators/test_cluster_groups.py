@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kwire.codecs.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -35,7 +36,14 @@ from kwire.codecs.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.coordinators.cluster import OFFSETS, Member, cluster
+from kwire.codecs.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from kwire.groups.java import partition_for
+from tests.coordinators.cluster import OFFSETS, Member, State, cluster
 from tests.inside import until
 
 pytestmark = pytest.mark.slow
@@ -114,6 +122,41 @@ async def test_a_group_goes_on_where_its_coordinator_is_now(tmp_path: Path) -> N
         made.elect(OFFSETS, 0, -1)
         assert await heartbeat(third, member_id) is MOVED
         assert await found(third) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+async def test_member_that_leads_before_it_is_told_of_the_topic_answers_for_no_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the configured number of partitions, which is that of another broker at times: a
+    group whose place that gave was served where nobody else would look for it."""
+    settings = {"offsets.topic.num.partitions": "1"}
+    async with cluster(tmp_path, 1, settings=settings) as made:
+        made.create("t", (1,))
+        member, broker = made.members[1], made.members[1].broker
+        assert partition_for("g", 3) != 0
+        made.topics[OFFSETS] = [State(1, (1,), (1,)) for _ in range(3)]
+        made.lead_and_follow(1)
+        await made.until_served(OFFSETS)
+        assert broker.groups.partition_for("g") == -1
+        assert (await join(member)).error_code == MOVED
+        made_topics: list[str] = []
+
+        async def create_internal_topic(name: str) -> None:
+            made_topics.append(name)
+
+        monkeypatch.setattr(broker, "create_internal_topic", create_internal_topic)
+        added = await member.ask(AddOffsetsToTxnRequest("x", 1, 0, "g"), 3, AddOffsetsToTxnResponse)
+        assert added.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert made_topics == [OFFSETS]
+        topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
+        request = TxnOffsetCommitRequest("x", "g", 7, 0, topics=topics)
+        committed = await member.ask(request, 3, TxnOffsetCommitResponse)
+        assert committed.topics[0].partitions[0].error_code == MOVED
+        made.tell()
+        assert broker.groups.partition_for("g") == partition_for("g", 3)
+        await stable(member)
+        made.delete(OFFSETS)
+        assert broker.groups.partition_for("g") == -1
 
 
 async def test_only_those_of_this_broker_are_listed(tmp_path: Path) -> None:

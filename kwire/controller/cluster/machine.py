@@ -40,6 +40,8 @@ class ClusterController:
 
     def __init__(self, host: ControllerHost, image: ClusterImage) -> None:
         self.state = ControllerState(host, image)
+        self._unclean_by_default = host.config.unclean_leader_election_enable
+        """As of the last change of configs."""
 
     def begin(self) -> Effects:
         """Tell everybody everything, and go on with what others have left."""
@@ -122,18 +124,23 @@ class ClusterController:
         batch.stop([each for each in old.replicas if each not in now.replicas], place, delete=True)
 
     def _configs_changed(self, delta: ClusterDelta) -> Effects:
-        """A topic in which anybody may lead now may get a leader."""
+        """Elect leaders where `unclean.leader.election.enable` has become true.
+
+        It may be a topic's own or this broker's, as in Apache Kafka 3.9, whose controller goes by
+        the config of its own broker: a value for that broker alone comes before the cluster's.
+        """
+        state = self.state
+        was_by_default = self._unclean_by_default
+        self._unclean_by_default = state.host.config.unclean_leader_election_enable
+        if self._unclean_by_default and not was_by_default:
+            return Effects(decisions=elections.settling(state, state.leaderless))
         topics = {
             name
             for resource, name in delta.configs
-            if resource == TOPIC_RESOURCE and self.state.unclean(name)
+            if resource == TOPIC_RESOURCE and state.unclean(name)
         }
-        waiting = [place for place in self.state.leaderless if topics and place[0] in topics]
-        return Effects(decisions=elections.settling(self.state, waiting))
-
-    def unclean_election_enabled(self) -> Effects:
-        """The broker's default of `unclean.leader.election.enable` is true now."""
-        return Effects(decisions=elections.settling(self.state, self.state.leaderless))
+        waiting = [place for place in state.leaderless if topics and place[0] in topics]
+        return Effects(decisions=elections.settling(state, waiting))
 
     def log_dirs_failed(self, broker_ids: Iterable[int]) -> Effects:
         return liveness.log_dirs_failed(self.state, broker_ids)

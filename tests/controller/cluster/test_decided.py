@@ -33,9 +33,17 @@ from kwire.codecs.messages.stop_replica import (
 )
 from kwire.controller.cluster import deletion, elections, isr, liveness, reassignment
 from kwire.controller.cluster.effects import Effects
+from kwire.controller.cluster.machine import ClusterController
 from kwire.controller.cluster.propagation import Batch
 from kwire.controller.cluster.state import ControllerState, Deletion
-from kwire.metadata.changes import AlterPartition, CreateTopic, RegisterBroker, apply_all
+from kwire.metadata.changes import (
+    AlterPartition,
+    CreateTopic,
+    RegisterBroker,
+    SetConfigs,
+    apply_all,
+)
+from kwire.metadata.delta import delta_of
 from kwire.metadata.image import (
     NO_LEADER,
     BrokerImage,
@@ -44,7 +52,8 @@ from kwire.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from kwire.settings import BrokerConfig
+from kwire.settings import BrokerConfig, ConfigResourceType, load
+from tests.controller.cluster.laws import UNCLEAN
 from tests.controller.cluster.simulation import Host
 
 CONFIG = BrokerConfig({"node.id": "1"})
@@ -246,3 +255,36 @@ def test_only_what_was_asked_for_and_was_to_be_deleted_is_deleted() -> None:
     request = stopped({0: True, 1: False, 2: True})
     deletion.answered(state, 2, request, StopReplicaResponse(partition_errors=[]))
     assert (going.asked, going.done) == ({(2, 1)}, set())
+
+
+# -- unclean.leader.election.enable
+
+
+def test_default_of_unclean_elections_turned_on_elects_at_once_but_where_a_topic_forbids_it() -> (
+    None
+):
+    """Nobody was elected until something else happened to the partition."""
+    lost = replace(LED, leader=NO_LEADER, isr=(3,))
+    state = stated(lost, away=3)
+    host = Host(1, CONFIG, CONFIG)
+    forbidding = CreateTopic(TopicImage("n", b"n" * 16, (lost,)), {UNCLEAN: "false"})
+    image = apply_all(state.image, [forbidding])
+    controller = ClusterController(host, image)
+    controller.begin()
+    assert controller.state.leaderless == {("t", 0), ("n", 0)}
+
+    def elected_after(resource: int, name: str, on: bool) -> list[str]:
+        host.config = load(None, {UNCLEAN: str(on).lower()})
+        before = controller.state.image
+        known = before.configs_of(resource, name)
+        changed = {UNCLEAN: str(on).lower(), "num.io.threads": str(before.version + 1)}
+        change = SetConfigs(resource, name, known, changed)
+        after = apply_all(before, [change]).with_version(before.version + 1)
+        effects = controller.changed(after, delta_of(before, after, [change]))
+        return [change.topic for change in changes(controller.state, effects)]
+
+    assert elected_after(ConfigResourceType.BROKER, "", False) == []
+    assert elected_after(ConfigResourceType.BROKER, "", True) == ["t"]
+    assert elected_after(ConfigResourceType.BROKER, "", True) == [], "it is on already"
+    assert elected_after(ConfigResourceType.BROKER, "1", False) == []
+    assert elected_after(ConfigResourceType.BROKER, "1", True) == ["t"]
