@@ -431,7 +431,7 @@ class Segment:
             self.first_timestamp = None
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batches that end at or after `offset`."""
+        """Drop the batches that end at or after `offset`; `save_indexes` is to follow."""
         self.own()
         found = self.find(offset)
         self.offset_index.truncate_to(offset)
@@ -443,7 +443,6 @@ class Segment:
             self.created_ms = now_ms
         self.bytes_since_index = 0
         self._find_max_timestamp()
-        self.save_indexes()
 
     def _find_max_timestamp(self) -> None:
         """After a cut: the time index' last entry, or a larger one in the batches behind it."""

@@ -3,7 +3,8 @@
 Apache Kafka takes a log directory out of service for them as for any other failure, and a broker
 that has lost its last one halts: somebody makes room and starts it again. This one refuses what it
 has no room for with the same error code, KAFKA_STORAGE_ERROR, which clients retry, and goes on
-when there is room. A step that may be refused so must leave the log as it was.
+when there is room. A step that may be refused so must leave the log as it was. That is so of
+appends, rolls and truncations alike: a follower that has to cut its log tries again.
 
 A failed fsync is never of these, whatever its error says: what it was to save may be lost.
 """

@@ -39,6 +39,10 @@ class AbortedTxn(NamedTuple):
     last_stable_offset: int
 
 
+_REWRITE = -1
+"""So many entries are saved where the file holds others, which have to go."""
+
+
 class TxnIndex:
     """The aborted transactions of one segment, ordered by their markers."""
 
@@ -95,12 +99,15 @@ class TxnIndex:
         with the next one, or when the segment is rolled or closed.
         """
         self.entries.append(entry)
+        self._save_if_there_is_room()
+
+    def _save_if_there_is_room(self) -> None:
         try:
             self.save()
         except OSError as error:
             if not passes(error):
                 raise
-            _logger.warning("%s will have its newest entry later: %s", self.path, error)
+            _logger.warning("%s will be written later: %s", self.path, error)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Those that overlap [from_offset, to_offset), and whether later segments hold no more."""
@@ -113,10 +120,14 @@ class TxnIndex:
         return found, False
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries whose marker is at or after `offset`."""
+        """Drop the entries whose marker is at or after `offset`.
+
+        The log is cut already, so a full disk refuses nothing here, as in `append`.
+        """
         kept = [entry for entry in self.entries if entry.last_offset < offset]
         if len(kept) != len(self.entries):
-            self._rewrite(kept)
+            self._entries, self._saved = kept, _REWRITE
+            self._save_if_there_is_room()
 
     def reset(self) -> None:
         """Forget all entries, as a rebuild starts with none."""
@@ -130,11 +141,14 @@ class TxnIndex:
 
     @property
     def dirty(self) -> bool:
-        """Whether the file lacks something."""
+        """Whether the file lacks something, or holds too much."""
         return self._entries is not None and self._saved < len(self._entries)
 
     def save(self) -> OpenFile | None:
-        """Write what the file lacks and return it, or None when the index is empty."""
+        """Have the file say all and return it, or None when the index is empty."""
+        if self._saved == _REWRITE:
+            assert self._entries is not None
+            self._rewrite(self._entries)
         if not self.entries:
             return None
         file = self._files.open(self.path)
@@ -150,10 +164,10 @@ class TxnIndex:
             self._entries = None
 
     def _rewrite(self, entries: list[AbortedTxn], *, sync: bool = False) -> None:
-        self._entries = entries
-        self._saved = len(entries)
+        self._entries, self._saved = entries, _REWRITE
         data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
         self._files.write(self.path, data, sync=sync)
+        self._saved = len(entries)
 
 
 def _starts(data: bytes) -> range:

@@ -26,14 +26,13 @@ def rebuild(
 ) -> None:
     """The state just before `end_offset`: the newest snapshot, then the batches behind it.
 
-    That is where the log ends, or a segment begins.
+    That is where the log ends, or a segment begins.  A snapshot of it is for the caller to take.
     """
     snapshots.remove_outside(log_start_offset, end_offset)
     snapshots.load_latest(producers, log_start_offset, now_ms)
     for segment in segments.between(producers.end_offset, end_offset):
         _replay_segment(producers, segment)
     producers.end_offset = end_offset
-    snapshots.take(producers)
 
 
 def _replay_segment(producers: ProducerState, segment: Segment) -> None:

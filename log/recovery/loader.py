@@ -284,6 +284,7 @@ class _Loader:
             end,
             self.now_ms,
         )
+        self.snapshots.take(self.producers)
 
     def _settle(self) -> int:
         """Make the parts agree about where the log starts and ends.
@@ -362,6 +363,7 @@ class _Loader:
         first, start = self.segments.first.base_offset, unflushed[0].base_offset
         # From the first segment on: whether the log start offset is right is not known yet.
         replay.rebuild(self.producers, self.snapshots, self.segments, first, start, self.now_ms)
+        self.snapshots.take(self.producers)
         for number, segment in enumerate(unflushed):
             if number and self._is_gap(segment.base_offset):
                 _logger.warning("%s has no predecessor any more; removing it", segment.path)

@@ -1,11 +1,20 @@
-"""Cutting a log's end: a follower's log must not hold what its new leader does not."""
+"""Cutting a log's end: a follower's log must not hold what its new leader does not.
+
+A full disk takes no directory offline, as with appends (`directory/shortage.py`).  The lowered
+recovery point is written first: where it finds no room the truncation is refused, nothing has
+changed, and the follower tries again.  From the first removed segment on nothing needs room but
+files that the log can do without: indexes, snapshots of producers and leader epochs are written
+later, and a start after a crash makes them anew from the recovery point on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kwire.log.directory.shortage import passes
 from kwire.log.producers import replay
 from kwire.log.segment import Segment
 from kwire.log.upkeep.removal import remove_segments
@@ -15,6 +24,8 @@ if TYPE_CHECKING:
     from kwire.log.log import Log
     from kwire.log.upkeep.job import Job
     from kwire.log.upkeep.maintenance import Maintenance
+
+_logger = logging.getLogger(__name__)
 
 
 def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int) -> Iterator[Job]:
@@ -29,7 +40,10 @@ def jobs(logs: Iterable[tuple[Log, int]], maintenance: Maintenance, now_ms: int)
     cut = [(log, offset) for log, offset in logs if offset < log.log_end_offset]
     for log, offset in cut:
         log.durability.recovery_point = min(log.recovery_point, offset)
-    yield from maintenance.recovery_point_checkpoints({log.dir.parent for log, _ in cut})
+    for job in maintenance.recovery_point_checkpoints({log.dir.parent for log, _ in cut}):
+        yield job
+        if job.error is not None and passes(job.error):
+            raise cut[0][0].storage.refused(job.error) from job.error
     for log, offset in cut:
         truncate_to(log, offset, now_ms)
         try:
@@ -61,16 +75,31 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> bool:
         active = log.segments.active
         active.truncate_to(offset, now_ms)
         log.epochs.truncate_from_end(offset)
-        log.epochs.flush()
         end = max(active.next_offset(), min(offset, log.log_end_offset))
         log.log_start_offset = min(log.log_start_offset, offset)
         replay.rebuild(
             log.producers, log.snapshots, log.segments, log.log_start_offset, end, now_ms
         )
+        _write_if_there_is_room(log, active.save_indexes, log.epochs.flush, partial(_snapshot, log))
     except OSError as error:
         raise log.storage.failed(error) from error
     log.restarted(end)
     return True
+
+
+def _snapshot(log: Log) -> None:
+    log.snapshots.take(log.producers)
+
+
+def _write_if_there_is_room(log: Log, *steps: Callable[[], object]) -> None:
+    """What is written again at the next roll, flush or close.  OSError that does not pass."""
+    for step in steps:
+        try:
+            step()
+        except OSError as error:
+            if not passes(error):
+                raise
+            _logger.warning("%r was cut; a file of it is written later: %s", log, error)
 
 
 def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
@@ -85,7 +114,7 @@ def truncate_fully(log: Log, offset: int, now_ms: int, log_start_offset: int | N
             )
         )
         log.epochs.clear()
-        log.epochs.flush()
+        _write_if_there_is_room(log, log.epochs.flush)
         for snapshot in sorted(log.snapshots.offsets):
             log.snapshots.remove(snapshot)
         log.producers.clear(offset)

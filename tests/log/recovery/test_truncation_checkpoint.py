@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
 import pytest
 
 from kwire.codecs.batches import Record, build, iter_batches, records
-from kwire.log import Log, LogManager
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogError, LogManager
 from kwire.log.directory import checkpoints
 from kwire.log.directory.files import Files
 from kwire.log.upkeep.job import Job, run_all
@@ -150,3 +152,66 @@ def test_a_disk_that_cannot_make_it_durable_goes_offline(tmp_path: Path) -> None
     assert cut.offline
     assert not whole.offline
     manager.close()
+
+
+# -- a full disk
+
+
+def on_failing_disk(root: Path) -> tuple[LogManager, FailingDisk]:
+    """A log of several segments, of a producer's batches in two leader epochs."""
+    disk = FailingDisk("/")
+    manager = LogManager([root], defaults=CONFIG, files=disk, clock=lambda: NOW_MS)
+    manager.load()
+    log = manager.create("t", TOPIC_ID, 0, CONFIG)
+    for number in range(FLUSHED):
+        record = Record(0, NOW_MS, None, f"old{number}".encode(), [])
+        batch = build([record], producer_id=7, producer_epoch=0, base_sequence=number)
+        log.append(batch, leader_epoch=number // 4, now_ms=NOW_MS)
+    log.flush()
+    run_all(manager.maintain(LATER_MS))
+    return manager, disk
+
+
+def test_truncation_on_a_full_disk_is_refused_and_nothing_is_cut(tmp_path: Path) -> None:
+    manager, disk = on_failing_disk(tmp_path)
+    log = manager.logs["t", 0]
+    before = values(log)
+    disk.calls, disk.error, disk.broken = ("pwrite", "write"), OSError(errno.ENOSPC, "full"), True
+    with pytest.raises(LogError) as caught:
+        truncate(manager)
+    assert caught.value.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (values(log), log.offline, manager.offline_dirs) == (before, False, {})
+    disk.broken = False
+    truncate(manager)
+    assert values(log) == before[:KEPT]
+    manager.close()
+
+
+@pytest.mark.parametrize("end", ["close", "crash"])
+def test_truncation_whose_disk_becomes_full_has_cut_the_log_all_the_same(
+    tmp_path: Path, end: str
+) -> None:
+    """It took the directory offline, with all that was in it."""
+    manager, disk = on_failing_disk(tmp_path)
+    log = manager.logs["t", 0]
+    before = values(log)
+    disk.calls, disk.error = ("pwrite", "write"), OSError(errno.ENOSPC, "full")
+    for job in manager.truncate({("t", 0): KEPT}, NOW_MS):
+        run_all([job])
+        disk.broken = True
+    assert (values(log), log.offline, manager.offline_dirs) == (before[:KEPT], False, {})
+    assert log.epochs.epochs == [0]
+    disk.broken = False
+    if end == "close":
+        manager.close()
+    else:
+        manager.dirs.unlock()
+    again = LogManager([tmp_path], defaults=CONFIG, clock=lambda: NOW_MS)
+    again.load()
+    log = again.logs["t", 0]
+    assert (values(log), log.epochs.epochs) == (before[:KEPT], [0])
+    batch = build(
+        [Record(0, NOW_MS, None, b"new", [])], producer_id=7, producer_epoch=0, base_sequence=KEPT
+    )
+    assert log.append(batch, leader_epoch=3, now_ms=NOW_MS).first_offset == KEPT
+    again.close()
