@@ -18,6 +18,7 @@ from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.cluster.store import StoreError
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.controller.new_cluster import first_changes
+from kwire.disk_room import RoomWatch
 from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
 from kwire.log.directory.shortage import passes
 from kwire.partitions import cleaning, moving
@@ -69,6 +70,7 @@ async def open_broker(
         opening = _as_member(config, logs, nursery, metadata, kind)
     async with opening as broker:
         nursery.start_soon(_upkeep, broker)
+        nursery.start_soon(RoomWatch(logs).run)
         nursery.start_soon(cleaning.run, broker)
         nursery.start_soon(moving.run, broker)
         if broker.tokens is not None:

@@ -18,6 +18,7 @@ from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.output import say
 from kwire.cli.values import settings_option
+from kwire.repeats import CollapsingHandler
 
 if TYPE_CHECKING:
     from kwire.broker import Broker
@@ -477,7 +478,7 @@ def start_logging(level: str) -> None:
     """One line an event on stderr: time, level if it is not plain information, who, what."""
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level=level.upper(), handlers=[CollapsingHandler(handler)])
 
 
 class PlainFormatter(logging.Formatter):

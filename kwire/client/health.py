@@ -7,13 +7,14 @@ are not counted yet), and under its min ISR if fewer are than acks=all asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kwire.client.cluster import Node, TopicPartition
 from kwire.client.reassignments import Reassignment
 from kwire.client.survey import Said, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
+from kwire.codecs.volumes import Fullness, Volume
 
 NOBODY = -1
 
@@ -45,7 +46,21 @@ class BrokerHealth:
     lag_records: int | None = None
     """Of all its followers together."""
     failed_dirs: list[str] = field(default_factory=list)
+    volumes: Sequence[Volume] = ()
+    """The disks of the directories that work."""
     trouble: str | None = None
+
+    @property
+    def full_dirs(self) -> list[str]:
+        """Log directories where appends are refused."""
+        return self._dirs(Fullness.FULL)
+
+    @property
+    def nearly_full_dirs(self) -> list[str]:
+        return self._dirs(Fullness.NEARLY_FULL)
+
+    def _dirs(self, fullness: Fullness) -> list[str]:
+        return [each.log_dir for each in self.volumes if each.fullness is fullness]
 
 
 @dataclass(slots=True)
@@ -69,6 +84,15 @@ class ClusterHealth:
     """The levels of the features that are in force."""
 
     @property
+    def warnings(self) -> list[str]:
+        """What is well yet, and will not be for long; each as a few words."""
+        return [
+            f"broker {each.broker}: the disk of {path} is nearly full"
+            for each in self.brokers
+            for path in each.nearly_full_dirs
+        ]
+
+    @property
     def ailments(self) -> list[str]:
         """Each as a few words; none if all is well.
 
@@ -82,6 +106,9 @@ class ClusterHealth:
             elif each.trouble:
                 found.append(f"broker {each.broker}: {each.trouble}")
             found += [f"broker {each.broker} has lost {failed}" for failed in each.failed_dirs]
+            found += [
+                f"broker {each.broker}: the disk of {path} is full" for path in each.full_dirs
+            ]
         for places, what in (
             (self.offline, "offline"),
             (self.under_min_isr, "under min.insync.replicas"),
@@ -164,6 +191,7 @@ def _broker(node: Node, said: Said | None) -> BrokerHealth:
     if said.sizes is not None:
         health.size_bytes = sum(said.sizes.size_bytes.values())
         health.failed_dirs = said.sizes.failed_dirs
+        health.volumes = said.sizes.volumes
     return health
 
 

@@ -6,7 +6,7 @@ thread and a connection of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.codecs.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kwire.codecs.volumes import Volume
 
 T = TypeVar("T")
 
@@ -41,6 +42,8 @@ class Sizes(NamedTuple):
 
     size_bytes: dict[TopicPartition, int]
     failed_dirs: list[str]
+    volumes: Sequence[Volume] = ()
+    """Of the directories that work; UNKNOWN sizes of brokers before Apache Kafka 3.3."""
 
 
 @dataclass(slots=True)
@@ -172,15 +175,18 @@ def sizes_on(connection: Connection) -> Sizes:
     reply = connection.call(DescribeLogDirsRequest(topics=None))
     check(reply.error_code, f"log directories of {connection.address}")
     sizes: dict[TopicPartition, int] = {}
-    failed = []
+    failed, volumes = [], []
     for directory in reply.results:
         if directory.error_code:
             failed.append(directory.log_dir)
+        else:
+            told = (directory.log_dir, directory.total_bytes, directory.usable_bytes)
+            volumes.append(Volume(*told))
         for topic in directory.topics:
             for each in topic.partitions:
                 if not each.is_future_key:
                     sizes[TopicPartition(topic.name, each.partition_index)] = each.partition_size
-    return Sizes(sizes, failed)
+    return Sizes(sizes, failed, volumes)
 
 
 def own_end_offsets(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kwire.client.cluster import Node, TopicPartition
 from kwire.client.errors import RequestTimedOut
 from kwire.client.health import ClusterHealth, health_of
 from kwire.client.reassignments import Reassignment
 from kwire.client.survey import Said, Sizes, Survey
 from kwire.codecs.messages.metadata import MetadataResponsePartition
+from kwire.codecs.volumes import FULL_BELOW_BYTES, Fullness, Volume, fullness
 
+GIB = 1024**3
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -120,3 +124,34 @@ def test_trouble_and_lost_directories_are_named() -> None:
 def test_a_controller_that_is_not_a_member_is_none() -> None:
     assert surveyed({}, controller_id=9).ailments == ["no controller"]
     assert surveyed({}, controller_id=9).reassignments is None
+
+
+@pytest.mark.parametrize(
+    ("total_bytes", "usable_bytes", "expected"),
+    [
+        (-1, -1, Fullness.ROOMY),  # before DescribeLogDirs v4
+        (100 * GIB, 0, Fullness.FULL),
+        (100 * GIB, FULL_BELOW_BYTES - 1, Fullness.FULL),
+        (100 * GIB, FULL_BELOW_BYTES, Fullness.NEARLY_FULL),
+        (100 * GIB, 5 * GIB - 1, Fullness.NEARLY_FULL),
+        (100 * GIB, 5 * GIB, Fullness.ROOMY),
+        (1000 * GIB, 10 * GIB - 1, Fullness.NEARLY_FULL),
+        (1000 * GIB, 10 * GIB, Fullness.ROOMY),
+    ],
+)
+def test_disk_is_nearly_full_below_a_twentieth_and_ten_segments(
+    total_bytes: int, usable_bytes: int, expected: Fullness
+) -> None:
+    assert fullness(total_bytes, usable_bytes) is expected
+
+
+def test_full_disks_are_ailments_and_nearly_full_ones_warnings() -> None:
+    """Status said that all was well while every append was refused."""
+    volumes = [Volume("/a", 100 * GIB, 50 * GIB), Volume("/b", 100 * GIB, 12)]
+    said = {
+        1: Said(sizes=Sizes({}, [], volumes)),
+        2: Said(sizes=Sizes({}, [], [Volume("/c", 100 * GIB, GIB)])),
+    }
+    health = surveyed({T0: partition(1, [1], [1])}, said=said, nodes=(1, 2))
+    assert health.ailments == ["broker 1: the disk of /b is full"]
+    assert health.warnings == ["broker 2: the disk of /c is nearly full"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -439,7 +440,11 @@ async def test_log_directories_are_described(open_admin: OpenAdmin, version: int
             assert (response.error_code, result.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
             assert result.log_dir == str(admin.broker.logs.online_dirs[0].path)
             if version >= 4:
+                volume = os.statvfs(result.log_dir)
+                assert result.total_bytes == volume.f_blocks * volume.f_frsize
                 assert 0 < result.usable_bytes <= result.total_bytes
+            else:
+                assert (result.total_bytes, result.usable_bytes) == (-1, -1)
             sizes = {(p.partition_size, p.offset_lag) for t in result.topics for p in t.partitions}
             assert sizes <= {(0, 0)}
             return sorted(
@@ -461,3 +466,4 @@ async def test_a_failed_log_directory_is_told(open_admin: OpenAdmin, tmp_path: P
         response = await admin.ask(DescribeLogDirsRequest(None), 5, DescribeLogDirsResponse)
         (result,) = (each for each in response.results if each.log_dir == str(directory.path))
         assert (result.error_code, result.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+        assert (result.total_bytes, result.usable_bytes) == (-1, -1)

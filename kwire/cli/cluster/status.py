@@ -56,8 +56,9 @@ def command(cluster: Cluster, watch: bool, interval: float, as_json: bool) -> No
     (their first replica), and that another leads now: kwire cluster elect gives them back.  LAG is
     by how many records a broker's followers are behind together.
 
-    Exits with 1 if a broker is away or hangs or has lost a log directory, if there is no
-    controller, or if a partition is offline, under its min.insync.replicas or under-replicated.
+    Exits with 1 if a broker is away or hangs or has lost a log directory or has a full disk, if
+    there is no controller, or if a partition is offline, under its min.insync.replicas or
+    under-replicated.  A disk that is nearly full is named, too.
     With --json and --watch each look is one line.
     """
     from kwire.client.health import health_of
@@ -121,6 +122,9 @@ def show(health: ClusterHealth) -> None:
     levels = ", ".join(f"{name} {level}" for name, level in sorted(health.features.items()))
     click.echo(f"features: {levels or 'none'}")
     verdict = "; ".join(health.ailments)
+    warnings = "; ".join(health.warnings)
+    if warnings:
+        click.echo(f"soon not well: {warnings}")
     click.echo(f"not well: {verdict}" if verdict else "all is well")
 
 
@@ -128,6 +132,8 @@ def _row(broker: BrokerHealth, health: ClusterHealth) -> tuple[Cell, ...]:
     trouble = [] if broker.address else ["away"]
     trouble += [broker.trouble] if broker.trouble else []
     trouble += [f"lost {directory}" for directory in broker.failed_dirs]
+    trouble += [f"full: {directory}" for directory in broker.full_dirs]
+    trouble += [f"nearly full: {directory}" for directory in broker.nearly_full_dirs]
     return (
         broker.broker,
         broker.address,
@@ -196,6 +202,7 @@ def as_object(health: ClusterHealth) -> dict[str, Any]:
         "cluster": health.cluster_id,
         "well": not health.ailments,
         "ailments": health.ailments,
+        "warnings": health.warnings,
         "controller": health.controller_id if health.controller_id >= 0 else None,
         "topics": health.topics,
         "partitions": health.partitions,
@@ -228,8 +235,13 @@ def _broker_object(broker: BrokerHealth) -> dict[str, Any]:
         "size_bytes": broker.size_bytes,
         "lag_records": broker.lag_records,
         "failed_dirs": broker.failed_dirs,
+        "volumes": [
+            {"dir": each.log_dir, "total_bytes": each.total_bytes,
+             "usable_bytes": each.usable_bytes, "state": each.fullness.value}
+            for each in broker.volumes
+        ],
         "trouble": broker.trouble,
-    }
+    }  # fmt: skip
 
 
 def _reassignment_object(each: Reassignment) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""Log messages that repeat are collapsed, with their count; time is that of the records."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.repeats import MESSAGES_MAX, WINDOW_S, CollapsingHandler
+
+
+class Kept(logging.Handler):
+    """What was logged, with the second of its record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[float, str]] = []
+        self.is_closed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append((record.created, record.getMessage()))
+
+    def close(self) -> None:
+        self.is_closed = True
+        super().close()
+
+    def take(self) -> list[tuple[float, str]]:
+        taken, self.lines = self.lines, []
+        return taken
+
+
+class Log:
+    """A collapsing handler, and the time."""
+
+    def __init__(self) -> None:
+        self.kept = Kept()
+        self.handler = CollapsingHandler(self.kept)
+        self.now_s = 1000.0
+
+    def say(
+        self, text: str, *args: object, level: int = logging.WARNING, name: str = "log"
+    ) -> list[tuple[float, str]]:
+        """What reaches the target by one more record."""
+        record = logging.LogRecord(name, level, "f.py", 1, text, args, None)
+        record.created = self.now_s
+        self.handler.handle(record)
+        return self.kept.take()
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    made = Log()
+    yield made
+    made.handler.close()
+
+
+def test_identical_messages_within_a_window_are_one_line_and_the_next_has_their_count(
+    log: Log,
+) -> None:
+    assert log.say("no room in %s", "/data") == [(1000, "no room in /data")]
+    for _ in range(556):
+        log.now_s += 0.05
+        assert log.say("no room in %s", "/data") == []
+    log.now_s = 1000 + WINDOW_S
+    assert log.say("no room in %s", "/data") == [(1030, "no room in /data (556 more in 30 s)")]
+    log.now_s += 1
+    assert log.say("no room in %s", "/data") == []
+    log.now_s += WINDOW_S
+    assert log.say("no room in %s", "/data") == [(1061, "no room in /data (1 more in 31 s)")]
+    log.now_s += WINDOW_S
+    assert log.say("no room in %s", "/data") == [(1091, "no room in /data")]
+
+
+def test_messages_of_another_text_level_or_logger_are_not_identical(log: Log) -> None:
+    assert log.say("%s", "a") == [(1000, "a")]
+    assert log.say("%s", "b") == [(1000, "b")]
+    assert log.say("a", level=logging.ERROR) == [(1000, "a")]
+    assert log.say("a", name="other") == [(1000, "a")]
+    assert log.say("a") == []
+
+
+def test_count_of_a_message_that_comes_no_more_precedes_the_next_record(log: Log) -> None:
+    log.say("full")
+    log.now_s += 2
+    log.say("full")
+    log.now_s += WINDOW_S
+    assert log.say("other") == [(1002, "full (1 more in 2 s)"), (1032, "other")]
+    log.now_s += WINDOW_S
+    assert log.say("third") == [(1062, "third")], "what was logged once is forgotten"
+
+
+def test_count_is_told_when_the_handler_is_closed(log: Log) -> None:
+    log.say("full")
+    log.say("full")
+    log.handler.close()
+    assert log.kept.take() == [(1000, "full (1 more in 0 s)")]
+    assert log.kept.is_closed
+
+
+def test_records_with_a_traceback_are_never_held_back(log: Log) -> None:
+    for _ in range(2):
+        try:
+            raise ValueError("made up")
+        except ValueError:
+            record = logging.LogRecord("log", 40, "f.py", 1, "oops", (), sys.exc_info())
+        log.handler.handle(record)
+    assert len(log.kept.take()) == 2
+
+
+def test_clock_that_goes_back_begins_a_new_window(log: Log) -> None:
+    log.say("full")
+    log.say("full")
+    log.now_s -= 3600
+    assert [text for _, text in log.say("full")] == ["full (1 more in 0 s)"]
+    assert log.say("full") == []
+
+
+def test_number_of_remembered_messages_is_limited(log: Log) -> None:
+    for number in range(MESSAGES_MAX + 1):
+        assert log.say("%d", number) == [(1000, str(number))]
+    assert log.say(str(MESSAGES_MAX)) == []
+    assert log.say("0") == [(1000, "0")], "the oldest was forgotten"
