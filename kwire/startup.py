@@ -18,6 +18,8 @@ from kwire.cluster.local import FILE_NAME, LocalStore, known_cluster_id
 from kwire.cluster.store import StoreError
 from kwire.codecs.uuids import random_uuid, uuid_text
 from kwire.controller.new_cluster import first_changes
+from kwire.data_folder.admission import Way, admit_all
+from kwire.data_folder.growing import undo_interrupted
 from kwire.disk_room import RoomWatch
 from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
 from kwire.log.directory.shortage import passes
@@ -52,7 +54,8 @@ async def open_broker(
     the disk.
     Raises LogDirLocked, LogDirError, StoreError, ConfigError.
     """
-    _finish_restoring(Path(config.log_dirs[0]))
+    finish_restoring(Path(config.log_dirs[0]))
+    _admit(config, metadata)
     logs = LogManager(
         config.log_dirs,
         defaults=topic_log_config(config, {}),
@@ -95,8 +98,8 @@ def check_not_lost(broker: Broker) -> None:
         )
 
 
-def _finish_restoring(log_dir: Path) -> None:
-    """Whoever had the data be that of a snapshot may have been killed."""
+def finish_restoring(log_dir: Path) -> None:
+    """Whoever had the data be that of a snapshot may have been killed.  LogDirLocked, OSError."""
     if not journal_of(log_dir).exists():
         return
     from kwire.snapshots.kept import SnapshotError
@@ -106,6 +109,18 @@ def _finish_restoring(log_dir: Path) -> None:
         finish(log_dir)
     except SnapshotError as problem:
         raise LogDirLocked(str(problem)) from None
+
+
+def _admit(config: BrokerConfig, metadata: Path | None) -> None:
+    """LogDirError if a log directory is none that this broker can serve."""
+    if metadata is not None:
+        return  # the folder above was asked about by whoever holds the metadata
+    if config.zookeeper_connect is not None:
+        admit_all(config.log_dirs, Way.ZOOKEEPER)
+        return
+    for path in config.log_dirs:
+        undo_interrupted(Path(path))
+    admit_all(config.log_dirs, Way.ALONE)
 
 
 @asynccontextmanager
@@ -151,7 +166,8 @@ async def _as_member(
 
     async with open_store(config, metadata) as store:
         image = await store.load()
-        logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
+        known = logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
+        _check_cluster(config, known, image.cluster_id)
         topics = sorted(logs.topics_found())
         image = await store.read_configs([(ConfigResourceType.TOPIC, each) for each in topics])
         logs.load(
@@ -167,6 +183,16 @@ async def _as_member(
             yield broker
         finally:
             logs.close(broker.high_watermark_of)
+
+
+def _check_cluster(config: BrokerConfig, known: str, joined: str) -> None:
+    """LogDirError if the log directories belong to another cluster than the one it joins."""
+    if known != joined:
+        raise LogDirError(
+            f"{','.join(config.log_dirs)} belongs to cluster {known}, and this broker joins "
+            f"{joined}: use another directory. One that kwire serve had alone is taken into a "
+            "cluster on ZooKeeper by kwire cluster adopt"
+        )
 
 
 def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:

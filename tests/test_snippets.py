@@ -73,6 +73,8 @@ CLUSTER = (
 HERE = frozenset({KAFKA_PYTHON, PYSPARK, IN_A_TEST, SERVE, COMMANDS, JOBS, CLUSTER})
 
 ELSEWHERE = {
+    "kwire serve --data D": "tests/cli/test_several.py, from one broker to three and back",
+    "kwire serve --brokers 3 --data D": "likewise",
     "make run ": "what .ci/run does in a fresh clone",
     "make image ": "tests/docker/test_image.py, where a base image is named",
     "python3 -m venv .venv ": "half a gigabyte from PyPI",

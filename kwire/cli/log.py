@@ -19,6 +19,7 @@ from kwire.cli.records import text_of
 if TYPE_CHECKING:
     from kwire.codecs.batches import Record
     from kwire.log.inspection.dump import Entry
+    from kwire.log.inspection.inspection import Inspector
 
 paths_argument = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...",
@@ -47,7 +48,8 @@ def dump_command(paths: tuple[Path, ...], records: bool, as_json: bool) -> None:
     """Print what files hold, entry by entry.
 
     Segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
-    checkpoints, partition.metadata and meta.properties; of a folder all of these in it.  Records of
+    checkpoints, partition.metadata and meta.properties; of a folder all of these in it, of a
+    cluster's folder those of each broker.  Records of
     __consumer_offsets, __transaction_state and __share_group_state are decoded.
     """
     _dump(paths, records, as_json)
@@ -78,10 +80,26 @@ def _files(paths: Iterable[Path]) -> Iterable[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = [each for each in sorted(path.iterdir()) if is_readable(each)]
+        folders = _log_dirs(path) or [path]
+        found = [
+            each for folder in folders for each in sorted(folder.iterdir()) if is_readable(each)
+        ]
         if not found:
             raise click.UsageError(f"there is no file of a log directory in {path}")
         yield from found
+
+
+def _log_dirs(path: Path) -> list[Path]:
+    """The log directories that the folder is or has: a cluster's has one for each broker.
+
+    None of a partition's folder.  UsageError if it cannot be read.
+    """
+    from kwire.data_folder.kinds import look
+
+    try:
+        return look(path).log_dirs()
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _line(entry: Entry) -> str:
@@ -145,7 +163,8 @@ def _as_text(record: Record) -> Entry:
 def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
     """Check segments and everything beside them, and name what does not hold.
 
-    PATH is a log directory, the folder of a partition in it, or a segment (.log) with its indexes.
+    PATH is a log directory, the folder of a cluster of kwire, of which all brokers' are checked,
+    the folder of a partition, or a segment (.log) with its indexes.
     Checked are CRCs, records, the order of offsets and epochs, each entry of each index against
     the batch it points to, aborted transactions against their markers, snapshots and checkpoints.
     The exit status is 1 if anything is wrong.
@@ -153,20 +172,11 @@ def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
     After a kill the end of a segment and the indexes of the last one may be behind: a broker mends
     both when it starts.
     """
-    from kwire.log.inspection.inspection import Inspector, partition_folders
+    from kwire.log.inspection.inspection import Inspector
 
     inspector = Inspector(deep=not shallow)
     for path in paths:
-        if path.suffix == ".log" and path.is_file():
-            inspector.segment(path)
-        elif not path.is_dir():
-            raise click.UsageError(f"{path} is neither a folder nor a segment (.log)")
-        elif partition_folders(path):
-            inspector.log_dir(path)
-        elif any(path.glob("*.log")):
-            inspector.folder(path)
-        else:
-            raise click.UsageError(f"there are no partitions or segments in {path}")
+        _verify(inspector, path)
     for problem in inspector.problems:
         click.echo(str(problem))
     click.echo(
@@ -176,3 +186,23 @@ def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
     )
     if inspector.problems:
         sys.exit(EXIT_FAILURE)
+
+
+def _verify(inspector: Inspector, path: Path) -> None:
+    """Check what is at the path.  UsageError if that is no data of a broker."""
+    from kwire.data_folder.kinds import SEGMENT_NAME
+
+    if SEGMENT_NAME.fullmatch(path.name) and path.is_file():
+        inspector.segment(path)
+    elif not path.is_dir():
+        raise click.UsageError(f"{path} is neither a folder nor a segment (20 digits and .log)")
+    elif log_dirs := _log_dirs(path):
+        for log_dir in log_dirs:
+            inspector.log_dir(log_dir)
+    elif any(SEGMENT_NAME.fullmatch(each.name) for each in path.iterdir()):
+        inspector.folder(path)
+    else:
+        raise click.UsageError(
+            f"there are no partitions or segments in {path}: it is neither a log directory, nor "
+            "the folder of a partition or of a cluster"
+        )

@@ -16,6 +16,7 @@ import click
 from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.statuses import EXIT_FAILURE
+from kwire.cli.hosting.folders import one_if_cluster
 from kwire.cli.output import say
 from kwire.cli.values import settings_option
 from kwire.repeats import CollapsingHandler
@@ -51,7 +52,6 @@ OTHER_NAMES = {"node.id": "broker.id", "log.dirs": "log.dir"}
 
 BROKERS_MAX = 16
 """On one machine: each takes a processor's time and some 30 MB."""
-
 
 PORTS = 65_536
 """How many there are."""
@@ -91,7 +91,8 @@ log = logging.getLogger("kwire.serve")
     "--brokers",
     type=click.IntRange(1, BROKERS_MAX),
     metavar="N",
-    help="A cluster of N brokers on this machine, at N ports from --port on.",
+    help="A cluster of N brokers on this machine, at N ports from --port on; takes over the data "
+    "of one broker.",
 )
 @click.option(
     "--secure", is_flag=True, help="TLS, passwords, ACLs and tokens, with one user made: admin."
@@ -159,6 +160,8 @@ def command(
                   --set advertised.listeners=PLAINTEXT://my-host:9092
     """
     _check_system()
+    if not (brokers or properties or declared or container or renewable):
+        brokers = one_if_cluster(dict(settings), data or DATA_DIR)
     if brokers is not None:
         _check_several(brokers, declared, control)
     if max_versions and control is None:

@@ -34,6 +34,7 @@ from kwire.metadata.image import NO_CONTROLLER
 if TYPE_CHECKING:
     from kwire.broker import Broker
     from kwire.cli.securing.secured import Secured
+    from kwire.data_folder.kinds import DataFolder
     from kwire.settings import BrokerConfig
 
 log = logging.getLogger("kwire.serve")
@@ -121,12 +122,51 @@ def serve_several(
     folder = Path(given.get("log.dirs", DATA_DIR))
     secured = _secured(folder, given) if secure else None
     configs = _loaded(count, given, first_port, secured)
+    _prepare(folder, count)
     with tempfile.TemporaryDirectory(prefix="kwire-") as private:
         cluster = Cluster(configs, folder, Path(private) / "metadata", hosting, secured)
         status = cluster.run(exit_on_eof=hosting.exit_on_eof, is_fleeting=owns is not None)
         if owns is not None and cluster.is_abandoned:
             shutil.rmtree(owns, ignore_errors=True)
         raise SystemExit(status)
+
+
+def _prepare(folder: Path, count: int) -> None:
+    """Have the folder be a cluster's; says why it cannot be.  Nobody may serve it meanwhile.
+
+    The process that holds the metadata locks it again, for as long as it runs.
+    """
+    from kwire.data_folder import growing
+    from kwire.data_folder.admission import Way, admit
+    from kwire.data_folder.kinds import look
+    from kwire.log import LogDir, LogDirError, LogDirLocked
+    from kwire.log.directory.files import Files
+    from kwire.startup import finish_restoring
+
+    try:
+        finish_restoring(folder)
+        admit(folder, Way.SEVERAL)
+        directory = LogDir(folder, Files())
+        directory.open()
+        try:
+            growing.put_back(folder)
+            growing.prepare(admit(folder, Way.SEVERAL), count)
+            _tell_left_out(look(folder), count)
+        finally:
+            directory.unlock()
+    except (LogDirError, LogDirLocked, OSError) as error:
+        log.error("%s", error)
+        raise SystemExit(EXIT_FAILURE) from error
+
+
+def _tell_left_out(folder: DataFolder, count: int) -> None:
+    """Which brokers of the cluster are not started, and how they would be."""
+    left_out = [each for each in folder.member_ids() if each > count]
+    if left_out:
+        log.warning(
+            "%s holds the data of %d more brokers, which are not started: --brokers %d starts them",
+            folder.path, len(left_out), max(left_out),
+        )  # fmt: skip
 
 
 def _check_owner(name: str, count: int) -> None:
@@ -208,7 +248,6 @@ class Cluster:
         _import_all(OF_CONTROL if self._hosting.control is not None else ())
         from kwire.cluster.shared.server import listen
 
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._listening = listen(self._metadata)
         self._hear_signals()
         self._fork(0, self._hold)
@@ -232,11 +271,17 @@ class Cluster:
 
     def _hold(self, _: int) -> None:
         from kwire.cluster.shared.holder import hold
+        from kwire.cluster.store import StoreError
         from kwire.controller.new_cluster import first_changes
+        from kwire.log import LogDirLocked
 
         assert self._listening is not None
         first = first_changes(self._configs[min(self._configs)])
-        hold(self._folder, self._listening, lambda: self._tell_ready(0), first)
+        try:
+            hold(self._folder, self._listening, lambda: self._tell_ready(0), first)
+        except (LogDirLocked, StoreError, OSError) as error:
+            log.error("%s", error)
+            raise SystemExit(EXIT_FAILURE) from error
 
     def _broker(self, broker_id: int) -> None:
         from kwire.cluster.store import StoreError
@@ -329,9 +374,9 @@ class Cluster:
         if self._secured is not None:
             self._secured.write_client_files(where)
         log.info(
-            "%d brokers are ready: a cluster of one machine, to develop against (one that "
-            "outlives a machine takes ZooKeeper)",
-            len(ports),
+            "%s ready: a cluster of one machine, to develop against (one that outlives a machine "
+            "takes ZooKeeper)",
+            "1 broker is" if len(ports) == 1 else f"{len(ports)} brokers are",
         )
 
     def _on_signals(self, numbers: bytes, is_ready: bool) -> int | None:

@@ -48,7 +48,7 @@ from kwire.testing.process import (
 
 _PROCESS: Final = re.compile(r"broker (\d+) is (?:ready at \S+|started again), process (\d+)")
 _STATUSES: Final = {"ended with status 0": 0, "was ended by SIGTERM": -signal.SIGTERM}
-_ALL_READY: Final = "brokers are ready"
+_ALL_READY: Final = "ready: a cluster of one machine"
 
 
 class SharedBroker:

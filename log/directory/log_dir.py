@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import logging
@@ -15,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kwire.log.directory import checkpoints, meta_properties
+from kwire.log.directory.locking import FolderLock
 from kwire.log.directory.meta_properties import MetaProperties
 from kwire.log.directory.shortage import passes
-from kwire.log.error import CorruptFile, LogDirError, LogDirLocked
+from kwire.log.error import CorruptFile, LogDirError
 
 if TYPE_CHECKING:
     from kwire.log.directory.checkpoints import TopicPartition
-    from kwire.log.directory.files import Files, OpenFile
+    from kwire.log.directory.files import Files
 
 _logger = logging.getLogger(__name__)
 
-LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
@@ -35,9 +34,6 @@ NO_BROKER_EPOCH = -1
 
 KRAFT_METADATA = "__cluster_metadata-0"
 _NOT_PARTITIONS = {KRAFT_METADATA, "remote-log-index-cache", "lost+found"}
-
-_locked_here: set[Path] = set()
-"""A POSIX lock keeps out other processes only, and closing any descriptor of the file drops it."""
 
 
 def partition_folder(topic: str, partition: int) -> str:
@@ -102,30 +98,16 @@ class LogDir:
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
         self.files = files
-        self._lock: OpenFile | None = None
+        self._lock = FolderLock(path, files)
         self._numbers = itertools.count()
         self._newest: dict[str, int] = {}
         self._departed: dict[str, dict[TopicPartition, int]] = {}
         self._writing = threading.Lock()
-        self._real_path = path
 
     def open(self) -> None:
         """Make the folder if need be and lock it.  LogDirLocked, or OSError."""
         self._make()
-        self._real_path = self.path.resolve()
-        refusal = LogDirLocked(
-            f"{self.path} is in use: another process holds the lock on {self.path / LOCK}. "
-            "Two brokers cannot share a log directory; stop the other one or set another log.dirs."
-        )
-        if self._real_path in _locked_here:
-            raise refusal
-        lock = self.files.open(self.path / LOCK)
-        try:
-            fcntl.lockf(lock.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise refusal from error
-        _locked_here.add(self._real_path)
-        self._lock = lock
+        self._lock.acquire()
 
     def _make(self) -> None:
         """Make the folder and those above it that are missing, each durable in its parent."""
@@ -136,10 +118,8 @@ class LogDir:
         self.files.make_folder(self.path)  # says why if it is there and is no folder
 
     def unlock(self) -> None:
-        """Let another process have it.  The file stays: removing it would be a race."""
-        if self._lock is not None:
-            self._lock = None
-            _locked_here.discard(self._real_path)
+        """Let another process have it."""
+        self._lock.release()
 
     # Identity
 

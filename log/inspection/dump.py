@@ -57,7 +57,8 @@ def entries(path: Path, of_record: OfRecord | None = None) -> Iterator[Entry]:
 def is_readable(path: Path) -> bool:
     """Whether it is, by its name, a file that `entries` reads."""
     return path.is_file() and (
-        path.suffix in (names.LOG, *_BY_SUFFIX)
+        (path.suffix == names.LOG and names.offset_of_file_name(path.name) is not None)
+        or path.suffix in _BY_SUFFIX
         or path.name.endswith("-checkpoint")
         or path.name in (partition_metadata.FILE_NAME, meta_properties.FILE_NAME)
     )

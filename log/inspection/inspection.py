@@ -17,6 +17,7 @@ from kwire.codecs.batches import BatchHeader, CorruptBatch, records
 from kwire.log.directory import checkpoints, meta_properties, partition_metadata
 from kwire.log.directory import files as names
 from kwire.log.directory.files import Files, OpenFile
+from kwire.log.directory.log_dir import parse_partition_folder
 from kwire.log.error import CorruptFile, LogDirError
 from kwire.log.index.offset_index import OffsetIndex
 from kwire.log.index.time_index import TimeIndex
@@ -249,13 +250,17 @@ class Inspector:
 
 
 def partition_folders(directory: Path) -> list[Path]:
-    """The folders of partitions in a log directory, those being deleted left out."""
-    folders = []
-    for path in sorted(directory.iterdir()):
-        topic, dash, index = path.name.rpartition("-")
-        if topic and dash and index.isdecimal() and path.is_dir():
-            folders.append(path)
-    return folders
+    """The folders of partitions in a log directory, those being deleted left out.
+
+    A folder with a meta.properties is no partition's: it is another log directory, of `broker-N`.
+    """
+    return [
+        path
+        for path in sorted(directory.iterdir())
+        if parse_partition_folder(path.name) is not None
+        and path.is_dir()
+        and not (path / meta_properties.FILE_NAME).exists()
+    ]
 
 
 class _OffsetEntries:

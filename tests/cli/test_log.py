@@ -21,6 +21,7 @@ from kwire.codecs.messages.coordinator.share_update import (
 )
 from kwire.groups.records import OffsetCommit
 from kwire.share.records import Snapshot, Update
+from tests.data_folder.folders import log_dir
 
 GOLDEN = Path(__file__).parents[1] / "log" / "data" / "apache-4.3.1"
 FIRST = "00000000000000000000.log"
@@ -56,6 +57,31 @@ def test_a_fault_is_told_and_is_the_exit_status(folder: Path) -> None:
 def test_what_is_no_log_directory_is_a_usage_error(tmp_path: Path) -> None:
     assert "no partitions" in kwire_log("verify", tmp_path, status=2).stderr
     assert "no file of a log directory" in kwire_log("dump", tmp_path, status=2).stderr
+    (tmp_path / "dbus-1").mkdir()  # as /etc has it: the name of a partition's folder, and empty
+    (tmp_path / "kwire-metadata.log").touch()
+    assert "no partitions" in kwire_log("verify", tmp_path / "dbus-1", status=2).stderr
+    metadata = kwire_log("verify", tmp_path / "kwire-metadata.log", status=2)
+    assert "neither a folder nor a segment" in metadata.stderr
+
+
+def test_verify_and_dump_of_a_clusters_folder_read_the_logs_of_all_brokers(tmp_path: Path) -> None:
+    for broker in ("broker-1", "broker-2"):
+        log_dir(tmp_path / broker, int(broker[-1]))
+        shutil.copytree(GOLDEN, tmp_path / broker / "golden-0")
+    (tmp_path / "kwire-metadata.log").touch()
+    done = kwire_log("verify", tmp_path)
+    assert done.stdout == ""
+    assert "6 segments with 66 records" in done.stderr
+    dumped = kwire_log("dump", tmp_path).stdout
+    assert f"{tmp_path / 'broker-2' / 'meta.properties'}:\n  version=1 node_id=2" in dumped
+
+    # An earlier version served the folder as one broker's, too, and wrote into that of a member as
+    # if it were partition 1 of a topic `broker`.
+    log_dir(tmp_path, 1)
+    (tmp_path / "broker-1" / FIRST).touch()
+    done = kwire_log("verify", tmp_path)
+    assert done.stdout == ""
+    assert "6 segments with 66 records" in done.stderr
 
 
 def test_a_folder_is_dumped_for_people_and_programs(folder: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,8 @@ from kwire.client.access.acls import (
     describe_acls,
 )
 from kwire.client.cluster import Cluster
+from kwire.testing.ports import free_port
+from tests.data_folder import folders
 from tests.polling import until
 
 pytestmark = pytest.mark.slow
@@ -45,9 +48,11 @@ READY = re.compile(r"broker (\d+) is ready at localhost:(\d+), process (\d+)")
 class Several:
     """The command, and what it says."""
 
-    def __init__(self, data: Path, *options: str) -> None:
+    def __init__(self, data: Path, *options: str, brokers: int | None = 3, port: int = 0) -> None:
+        """Without `brokers` the command is not told how many there are to be."""
+        several = [] if brokers is None else [f"--brokers={brokers}"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kwire.cli", "serve", "--brokers=3", "--port=0",
+            [sys.executable, "-m", "kwire.cli", "serve", *several, f"--port={port}",
              f"--data={data}", "--exit-on-eof", *options],
             stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -122,7 +127,7 @@ def replicated(topic: TopicMetadata) -> bool:
     return isrs == [[1, 2, 3]] * 3
 
 
-def produce(bootstrap: str, first: int, count: int) -> None:
+def produce(bootstrap: str, first: int, count: int, topic: str = "t") -> None:
     """Records `first` to before `first + count`, each acknowledged by all in sync."""
     failed = []
     producer = Producer(
@@ -130,7 +135,7 @@ def produce(bootstrap: str, first: int, count: int) -> None:
     )
     for number in range(first, first + count):
         producer.produce(
-            "t",
+            topic,
             str(number),
             partition=number % 3,
             on_delivery=lambda error, _: failed.append(error) if error else None,
@@ -139,9 +144,9 @@ def produce(bootstrap: str, first: int, count: int) -> None:
     assert not failed
 
 
-def consume(bootstrap: str, count: int) -> list[int]:
+def consume(bootstrap: str, count: int, topic: str = "t") -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
-    consumer.assign([TopicPartition("t", index, 0) for index in range(3)])
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
     found: list[int] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
@@ -173,30 +178,65 @@ def test_a_broker_dies_and_comes_back(several: Several) -> None:
     assert several.end() == 0
 
 
-def test_a_clean_stop_is_one_and_everything_is_there_again(
-    several: Several, tmp_path: Path
-) -> None:
-    bootstrap = several.bootstrap
-    admin = connected(bootstrap)
-    admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
-    produce(bootstrap, 0, 300)
-    pids = several.pids.values()
-    assert several.end() == 0
-    assert "nobody else could take" not in several.said
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+def test_one_brokers_folder_is_served_by_three_brokers_and_by_one_again(tmp_path: Path) -> None:
+    data, port = tmp_path / "data", free_port()
+    with closing(Several(data, "--set=min.insync.replicas=2", brokers=None, port=port)) as one:
+        one.wait_for("broker 1 is ready.")
+        admin = connected(f"localhost:{port}")
+        admin.create_topics([NewTopic("t", 3, 1)])["t"].result(WAIT_S)
+        produce(f"localhost:{port}", 0, 300)
+        assert one.end() == 0
 
-    again = Several(tmp_path / "data")
-    try:
-        assert consume(again.bootstrap, 300) == list(range(300))
+    with closing(Several(data)) as three:
+        bootstrap = three.bootstrap
+        assert consume(bootstrap, 300) == list(range(300))
+        admin = connected(bootstrap)
+        admin.create_topics([NewTopic("r", 3, 3)])["r"].result(WAIT_S)
+        produce(bootstrap, 300, 300)
+        produce(bootstrap, 0, 300, topic="r")
+        refused = refusals(data, ["--brokers", "3"], [])
+        assert all(re.search(r"in use: process \d+ holds the lock", each) for each in refused)
+        member = refusals(data / "broker-1", [])[0]
+        assert f"serve the cluster with kwire serve --brokers 3 --data {data}" in member
+        pids = three.pids.values()
         broker = ConfigResource(ConfigResource.Type.BROKER, "2")
-        admin = connected(again.bootstrap)
-        configs = admin.describe_configs([broker])[broker].result(WAIT_S)
-        kept = configs["min.insync.replicas"]
+        kept = admin.describe_configs([broker])[broker].result(WAIT_S)["min.insync.replicas"]
         assert (kept.value, kept.source) == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG.value)
+        assert three.end() == 0
+        assert "nobody else could take" not in three.said
+        assert "recover" not in three.said
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+    with closing(Several(data, brokers=None)) as again:
+        again.wait_for("1 broker is ready")
+        assert "data of 2 more brokers, which are not started: --brokers 3 starts" in again.said
+        bootstrap = f"localhost:{READY.findall(again.said)[0][1]}"
+        assert consume(bootstrap, 600) == list(range(600))
+        assert consume(bootstrap, 300, topic="r") == list(range(300))
         assert again.end() == 0
         assert "recover" not in again.said
-    finally:
-        again.close()
+
+
+def refusals(data: Path, *options: list[str]) -> list[str]:
+    """What `kwire serve` says with each of these options on a folder that it is to refuse."""
+    command = [sys.executable, "-m", "kwire.cli", "serve", "--port=0", f"--data={data}"]
+    said = []
+    for each in options:
+        done = subprocess.run(
+            [*command, *each], capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        assert "Traceback" not in done.stderr
+        said.append(done.stderr)
+    return said
+
+
+def test_members_folder_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    folders.cluster(tmp_path, 2)
+    meta_properties = tmp_path / "broker-2" / "meta.properties"
+    meta_properties.write_text("version=1\nnode.id=2\ncluster.id=another\n")
+    said = refusals(tmp_path, ["--brokers", "2"])[0]
+    assert "broker-2 belongs to cluster another, and this broker joins cluster: use" in said
 
 
 def test_a_broker_dies_while_another_is_stopped(several: Several) -> None:

@@ -20,6 +20,7 @@ from kwire.client.producer import Producer
 from kwire.conformance import java
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.zookeeper import ZooKeeperMissing, find_jars
+from tests.data_folder import folders
 
 Up = Callable[..., "Running"]
 Kwire = Callable[..., CompletedProcess[str]]
@@ -163,9 +164,20 @@ def test_a_broker_that_dies_is_named_and_the_others_go_on(
 def test_one_folder_is_for_one(
     up: Up, zookeeper: ZooKeeperProcess, kwire: Kwire, tmp_path: Path
 ) -> None:
-    up("--brokers", "1", "--zookeeper", zookeeper.connect("/up-one"))
-    refused = kwire("cluster", "up", "--data", str(tmp_path / "cluster"), status=1)
-    assert refused.stderr == f"kwire: another kwire cluster up runs on {tmp_path / 'cluster'}\n"
+    running = up("--brokers", "1", "--zookeeper", zookeeper.connect("/up-one"))
+    data = tmp_path / "cluster"
+    refused = kwire("cluster", "up", "--data", str(data), status=1)
+    holder = f"process {running.process.pid} holds the lock on {data / '.lock'}"
+    assert refused.stderr.startswith(f"kwire: {data} is in use: {holder}")
+    for words in (["--brokers", "3", "--data", str(data)], ["--data", f"{data}/broker-1/data"]):
+        refused = kwire("serve", "--port", "0", *words, status=1)
+        assert f" with kwire cluster up --data {data}" in refused.stderr
+
+
+def test_folder_of_another_kind_is_refused(kwire: Kwire, tmp_path: Path) -> None:
+    folders.cluster(tmp_path / "data", 2)
+    refused = kwire("cluster", "up", "--data", str(tmp_path / "data"), status=1)
+    assert f"kwire serve --brokers 2 --data {tmp_path / 'data'}" in refused.stderr
 
 
 def test_a_broker_that_cannot_start_says_why(

@@ -83,15 +83,20 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
 @contextmanager
 def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
     """Nobody serves them meanwhile.  Raises NotAdopted."""
-    from kwire.log import LogDir, LogDirLocked
+    from kwire.data_folder.admission import Way, admit
+    from kwire.data_folder.growing import undo_interrupted
+    from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
 
     found = [LogDir(path, Files()) for path in directories]
     try:
+        for path in directories:
+            undo_interrupted(path)
+            admit(path, Way.ADOPT)
         for directory in found:
             directory.open()
         yield found
-    except LogDirLocked as error:
+    except (LogDirError, LogDirLocked) as error:
         raise NotAdopted(str(error)) from error
     finally:
         for directory in found:

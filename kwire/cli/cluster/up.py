@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
@@ -145,14 +144,21 @@ class Signals:
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
-    """Two ZooKeepers on one folder would destroy each other's data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise _failed(f"another kwire cluster up runs on {folder.absolute()}") from error
+    """Nobody else serves the folder meanwhile, and it is one for this command."""
+    from kwire.data_folder.admission import Way, admit
+    from kwire.log import LogDir, LogDirError, LogDirLocked
+    from kwire.log.directory.files import Files
+
+    directory = LogDir(folder, Files())
+    try:
+        admit(folder, Way.CLUSTER_UP)
+        directory.open()
+    except (LogDirError, LogDirLocked, OSError) as error:
+        raise _failed(str(error)) from error
+    try:
         yield
+    finally:
+        directory.unlock()
 
 
 @contextmanager

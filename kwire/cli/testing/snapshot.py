@@ -128,6 +128,7 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
       kwire snapshot restore seeded --data kwire-data
     """
     if data is not None:
+        _check_of_one_broker(data)
         restore_files(Snapshots(beside(data)).find(name), [data])
         return
     before = control.post(f"/snapshots/{name}/restore")["restored"]
@@ -136,6 +137,17 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
         if time.monotonic() > deadline:
             raise ControlError(f"it was not there again within {RESTORED_WITHIN_S:g} s")
         time.sleep(LOOK_AGAIN_S)
+
+
+def _check_of_one_broker(data: Path) -> None:
+    """SnapshotError where the snapshot of one broker would take the place of a cluster's data."""
+    from kwire.data_folder.admission import Way, admit
+    from kwire.log import LogDirError
+
+    try:
+        admit(data, Way.ALONE)
+    except LogDirError as error:
+        raise SnapshotError(str(error)) from error
 
 
 def _is_restored(control: ControlClient, before: int) -> bool:

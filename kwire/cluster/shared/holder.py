@@ -12,6 +12,8 @@ import trio
 
 from kwire.cluster.local import FILE_NAME, LocalStore
 from kwire.cluster.shared.server import StoreServer
+from kwire.log import LogDir
+from kwire.log.directory.files import Files
 from kwire.metadata.changes import Change
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -30,9 +32,14 @@ def hold(
     `first` are the changes that it begins with where there is none.
 
     It ends by SIGTERM, or at the end of standard input once all brokers have left.
-    Raises StoreError, OSError.
+    The folder is locked meanwhile.  Raises LogDirLocked, StoreError, OSError.
     """
-    trio.run(_hold, folder, listening, on_ready, first)
+    directory = LogDir(folder, Files())
+    directory.open()
+    try:
+        trio.run(_hold, folder, listening, on_ready, first)
+    finally:
+        directory.unlock()
 
 
 async def _hold(

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from kwire.codecs.batches import Record, build, iter_batches, records
 from kwire.log import Intervals, Log, LogManager, delete_records, epoch_for
 from kwire.log.directory.files import OpenFile
-from kwire.log.directory.log_dir import LOCK
+from kwire.log.directory.locking import LOCK
 from kwire.log.recovery.loader import ZERO_UUID
 from kwire.log.upkeep.job import Job
 from tests.log.configs import log_config

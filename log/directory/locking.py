@@ -1,0 +1,82 @@
+"""The lock of a data folder: a POSIX lock on its `.lock`, as Apache Kafka's brokers take it.
+
+Whoever writes to a folder holds it: a broker in each of its log directories, the process that
+keeps the metadata of `kwire serve --brokers` and `kwire cluster up` in the folder that holds those
+of their brokers.  The kernel releases it when the process ends, in whatever way.
+
+A POSIX lock keeps out other processes only, so a set holds what this process has locked.  A forked
+child holds none of its parent's locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kwire.log.error import LogDirLocked
+
+if TYPE_CHECKING:
+    from kwire.log.directory.files import Files, OpenFile
+
+LOCK: Final = ".lock"
+
+_locked_here: dict[Path, int] = {}
+"""Folders that this process has locked, and its id: a forked child has the dict, but no lock."""
+
+
+class FolderLock:
+    """The lock of the folder `path`, from `acquire` until `release`."""
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self._path = path
+        self._files = files
+        self._file: OpenFile | None = None
+        self._real_path = path
+
+    def acquire(self) -> None:
+        """Lock the folder, which exists.  LogDirLocked, or OSError."""
+        self._real_path = self._path.resolve()
+        if _locked_here.get(self._real_path) == os.getpid():
+            raise LogDirLocked(_refusal(self._path, os.getpid()))
+        file = self._files.open(self._path / LOCK)
+        try:
+            fcntl.lockf(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise LogDirLocked(_refusal(self._path, holder_of(file.fd))) from error
+        _locked_here[self._real_path] = os.getpid()
+        self._file = file
+
+    def release(self) -> None:
+        """Let another process have it.  The file stays: removing it would be a race."""
+        if self._file is not None:
+            self._file = None
+            _locked_here.pop(self._real_path, None)
+
+
+def holder_of(descriptor: int) -> int | None:
+    """The id of the process that holds the lock on this open file.
+
+    None if it cannot be known: nobody holds it any more, or a process of another PID namespace or
+    another machine does.
+    """
+    if sys.platform == "linux":  # struct flock: type, whence, start, len, pid
+        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    elif sys.platform == "darwin":  # struct flock: start, len, pid, type, whence
+        asked = struct.pack("qqihh", 0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        _, _, pid, kind, _ = struct.unpack("qqihh", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    else:
+        return None
+    return pid if kind != fcntl.F_UNLCK and pid > 0 else None
+
+
+def _refusal(path: Path, pid: int | None) -> str:
+    holder = "another process" if pid is None else f"process {pid}"
+    return (
+        f"{path} is in use: {holder} holds the lock on {path / LOCK}. Two brokers cannot share a "
+        "data folder; stop that process, or use another folder (log.dirs, --data)."
+    )
