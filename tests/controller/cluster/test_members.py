@@ -231,8 +231,7 @@ def test_isr_change_names_the_next_partition_epoch_and_keeps_the_leader_epoch(
 
 
 def delete(cluster: Cluster) -> None:
-    decision = [lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)]
-    term_of(cluster).take(Effects(decisions=decision))
+    term_of(cluster).take(Effects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)]))
     term_of(cluster).work()
     term_of(cluster).see()
 
