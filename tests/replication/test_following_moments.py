@@ -35,6 +35,11 @@ from tests.replication.following_stage import (
 )
 
 
+def ends_of(index: int, offset: int) -> ListOffsetsResponse:
+    told = [ListOffsetsPartitionResponse(index, ErrorCode.NONE, offset=offset)]
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(TOPIC, told)])
+
+
 async def told_anew(stage: FollowingStage, leaders: dict[int, int], epoch: int) -> None:
     """What was asked for in the epoch before is answered with nothing."""
     call = await stage.asked(FetchRequest)
@@ -64,6 +69,34 @@ async def test_new_leader_does_not_cut_its_log_by_an_answer_about_an_epochs_end(
         await stage.answer(call, epoch_ends({0: (1, 2), 1: (1, 1)}))
         assert stage.partition(1).is_leader
         assert (stage.end(0), stage.end(1)) == (2, 3)
+
+
+async def test_new_leader_keeps_its_epoch_when_a_late_answer_asks_for_no_cut(
+    tmp_path: Path,
+) -> None:
+    """Nothing is written in its epoch yet, and whoever follows it asks for where that began."""
+    async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
+        await filled(stage, 3)
+        await told_anew(stage, {0: LEADER, 1: LEADER}, 2)
+        call = await stage.asked(OffsetForLeaderEpochRequest)
+        stage.tell({1: 1}, 3)
+        await stage.answer(call, epoch_ends({0: (1, 3), 1: (1, 3)}))
+        assert stage.partition(1).log.epochs.entries == [(1, 0), (3, 3)]
+
+
+async def test_new_leader_does_not_begin_anew_where_the_old_one_began(tmp_path: Path) -> None:
+    """The answer to where the old leader's log begins arrives late."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        await filled(stage, 3, high_watermark=3)
+        call = await stage.asked(FetchRequest)
+        refused = data(1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
+        await stage.answer(call, fetched(data(0), refused))
+        await stage.answer(await stage.asked(ListOffsetsRequest), ends_of(1, 7))
+        call = await stage.asked(ListOffsetsRequest)
+        stage.tell({1: 1}, 2)
+        await stage.answer(call, ends_of(1, 9))
+        assert stage.partition(1).is_leader
+        assert (stage.partition(1).log_start_offset, stage.end(1)) == (0, 3)
 
 
 async def test_new_leader_is_not_cut_between_two_steps_of_a_cut(
@@ -188,10 +221,7 @@ async def test_follower_that_is_out_of_range_asks_where_the_leader_begins_and_en
         refused = data(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
         await stage.answer(call, fetched(refused))
         for offset in (start, end):
-            call = await stage.asked(ListOffsetsRequest)
-            told = [ListOffsetsPartitionResponse(0, ErrorCode.NONE, offset=offset)]
-            reply = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(TOPIC, told)])
-            await stage.answer(call, reply)
+            await stage.answer(await stage.asked(ListOffsetsRequest), ends_of(0, offset))
         assert asked_for(await stage.asked(FetchRequest))[0].fetch_offset == begins
         assert stage.partition().high_watermark == high_watermark
 
