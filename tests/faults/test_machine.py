@@ -14,6 +14,7 @@ from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
+from kwire.faults.disk import Disk, OnDisk, Operation, Touched
 from kwire.faults.machine import HAPPENED_MAX, HELPERS, Asked, Faults
 from kwire.faults.rules import read_rule
 
@@ -191,3 +192,48 @@ def test_what_a_request_is_about_and_does_not_name(faults: Faults) -> None:
     )
     assert request.parts == (("s", 1),)
     assert befalls(faults, request, topic="s", partition=1)
+
+
+def test_rule_whose_turn_it_is_not_leaves_the_request_to_the_next_rule(faults: Faults) -> None:
+    waiting = faults.add(read_rule({"api": "Produce", "error": "NOT_CONTROLLER", "skip": 1}))
+    never = faults.add(read_rule({"api": "Produce", "die": True, "probability": 0}))
+    second = faults.add(read_rule({"api": "Produce", "delay_ms": 5}))
+    decided = [faults.decide(produce()) for _ in range(2)]
+    assert [each and each.number for each in decided] == [second, waiting]
+    assert [rule["matched"] for rule in faults.to_json()] == [2, 1, 1]
+    faults.remove(never)
+
+
+def test_certain_rule_draws_nothing() -> None:
+    """So that a seed gives the same draws to the rules that need them."""
+    drawn: list[int] = []
+
+    def draw() -> float:
+        drawn.append(1)
+        return 0.5
+
+    faults = Faults(lambda seed: draw, lambda: 42)
+    for probability, is_befallen in ((1, True), (0.51, True), (0.5, False), (0, False)):
+        assert befalls(faults, produce(), probability=probability) is is_befallen
+    assert len(drawn) == 3
+
+
+def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
+    of_partition = Touched(Operation.APPEND, "t-3/0.log", "t", 3)
+    of_directory = Touched(Operation.CHECKPOINT, "recovery-point-offset-checkpoint", None, None)
+    said = {"rule": 1, "time_ms": 42}
+    assert OnDisk(1, 42, Disk.FULL, of_partition, 7).to_json() == {
+        **said,
+        "disk": "full",
+        "on": "append",
+        "file": "t-3/0.log",
+        "partitions": [{"topic": "t", "partition": 3}],
+    }
+    assert OnDisk(1, 42, Disk.SLOW, of_directory, 7).to_json() == {
+        **said,
+        "disk": "slow",
+        "on": "checkpoint",
+        "file": "recovery-point-offset-checkpoint",
+        "partitions": [],
+        "delay_ms": 7,
+    }

@@ -15,15 +15,17 @@ from kwire.codecs.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from kwire.codecs.messages.create_topics import CreatableTopic
 from kwire.codecs.messages.delete_groups import DeleteGroupsRequest
 from kwire.codecs.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.codecs.messages.fetch import FetchableTopicResponse, FetchResponse, FetchTopic
 from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.faults.moved import Moved
 from kwire.faults.parts import OF_PARTITIONS, OF_TOPICS, groups_of, parts_of, transactional_id_of
-from kwire.faults.refusing import _element, add, overwrite, refusal, split
+from kwire.faults.refusing import Refused, _element, add, overwrite, refusal, split
 from kwire.faults.rules import (
     DISK_PRESETS,
     Action,
@@ -145,6 +147,26 @@ def test_transactional_id_of_a_request_is_where_its_version_has_it() -> None:
     old = AddPartitionsToTxnRequest(v3_and_below_transactional_id="old")
     assert transactional_id_of(old) == "old"
     assert transactional_id_of(HeartbeatRequest("g")) is None
+
+
+def test_refused_topics_are_told_beside_the_answer_of_the_same_id_or_name() -> None:
+    """Every refused topic: the second of them has an answer already, the first has none."""
+    other = b"o" * 16
+    fetched = FetchResponse(responses=[FetchableTopicResponse(topic_id=ID)])
+    refused = [Refused(FetchTopic(topic_id=other), [4]), Refused(FetchTopic(topic_id=ID), [5])]
+    add(ApiKey.FETCH, fetched, refused, ERROR)
+    told = [
+        (topic.topic_id, [each.partition_index for each in topic.partitions])
+        for topic in fetched.responses
+    ]
+    assert told == [(ID, [5]), (other, [4])]
+    created: Any = response_class(ApiKey.CREATE_TOPICS)()
+    topics = [CreatableTopic("a"), CreatableTopic("b")]
+    add(ApiKey.CREATE_TOPICS, created, [Refused(topic, []) for topic in topics], ERROR)
+    assert [(topic.name, topic.error_code) for topic in created.topics] == [
+        ("a", ERROR),
+        ("b", ERROR),
+    ]
 
 
 def test_find_coordinator_tells_its_error_once_or_for_each_key() -> None:
