@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from kwire.metadata.image import ClusterImage
 from kwire.quotas.addresses import AddressRates
 from kwire.quotas.clients import RATES_MAX, Bound, ClientRates, Who, bound_of
 from kwire.quotas.enforced import ClientQuotas, any_set
+from kwire.quotas.mutations import budget_of, owed_ms
 from kwire.quotas.rates import Windows
 
 QUOTA = "producer_byte_rate"
@@ -105,6 +107,25 @@ def test_what_is_not_fetched_does_not_count() -> None:
     assert quotas.fetched("u", "c", 10_500) == 500
     assert quotas.fetched("u", "c", 10_000) == 0
     assert quotas.fetched("u", "c", 500) == 500
+
+
+@pytest.mark.parametrize("rate", [2.0**31, 1e12])
+def test_fetch_quota_above_an_int32_allows_an_int32_of_bytes(rate: float) -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: 0.0)
+    quotas.follow(image_of(({USER: "u"}, {"consumer_byte_rate": str(rate)})))
+    assert quotas.most_fetched("u", "c") == 2**31 - 1
+
+
+def test_client_without_an_id_has_the_budget_of_the_empty_one() -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
+    quotas.follow(image_of(({CLIENT_ID: ""}, {"controller_mutation_rate": "5"})))
+    budgets = [
+        budget_of(quotas, SimpleNamespace(user="u", client_id=client_id), strict=True)
+        for client_id in (None, "", "c")
+    ]
+    assert [budget is not None for budget in budgets] == [True, True, False]
+    assert budget_of(None, SimpleNamespace(user="u", client_id=None), strict=True) is None
+    assert [owed_ms(budget) for budget in budgets] == [0, 0, 0]
 
 
 def test_the_time_of_requests_is_a_share_of_one_thread() -> None:

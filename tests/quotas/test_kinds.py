@@ -33,6 +33,10 @@ JAVA = {
     12345678.25: "1.234567825E7",
     1.7976931348623157e308: "1.7976931348623157E308",
     math.inf: "Infinity",
+    -math.inf: "-Infinity",
+    -12.5: "-12.5",
+    -1e7: "-1.0E7",
+    0.0: "0.0",
 }
 """As Double.toString of Java 17 has them."""
 

@@ -141,3 +141,11 @@ def test_rate_keeps_one_window_more_than_it_measures_over(count: int) -> None:
     for second in range(50):
         rate.record(1000, BEGAN_MS + 1000 * second)
     assert len(rate._ring) == count + 1
+
+
+def test_rate_of_a_single_window_is_of_one_millisecond_at_least() -> None:
+    """As Kafka, whose window would last no time in the moment it begins."""
+    rate = Rate(Windows(1, 1000))
+    rate.record(5, BEGAN_MS)
+    assert rate.per_second(BEGAN_MS) == 5000
+    assert rate.per_second(BEGAN_MS + 10) == 500
