@@ -215,6 +215,16 @@ def test_name_of_a_snapshot_is_free_again_once_it_is_given_up(tmp_path: Path) ->
         snapshots.begin("a")
 
 
+def test_snapshot_that_is_not_finished_is_not_listed(tmp_path: Path) -> None:
+    """Its broker was killed after it described the snapshot."""
+    snapshots = Snapshots(tmp_path)
+    describe(snapshots.begin("a"), SAID)
+    assert snapshots.names() == []
+    snapshots.give_up("a")
+    snapshots.give_up("a")  # nothing is left to give up
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_folder_of_snapshots_is_beside_the_log_directory(tmp_path: Path) -> None:
     assert kept.beside(tmp_path / "data") == tmp_path / "data-snapshots"
     assert kept.beside(Path("data")).is_absolute()
