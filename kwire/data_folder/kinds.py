@@ -12,6 +12,7 @@
                  broker and as a cluster
     NEW          nothing of these
 
+Folders D/broker-N of brokers that have metadata of their own are no MEMBERs where D has none.
 A topic may be called `broker`, so a SINGLE may have folders `broker-N`, of partitions: a member's
 folder is one that has a meta.properties.
 """
@@ -143,14 +144,27 @@ def _has_metadata(path: Path) -> bool:
 
 
 def _members(path: Path) -> dict[int, Path]:
-    """Log directories of brokers in a cluster's folder, by the brokers' ids."""
+    """Log directories of brokers in a cluster's folder, by the brokers' ids.
+
+    Brokers that have nothing to do with each other may have folders of such names side by side,
+    each with metadata of its own or in a ZooKeeper: where `path` has no metadata they are no
+    members.
+    """
+    has_metadata = _has_metadata(path)
     members = {}
     for folder in path.glob("broker-*"):
         found = MEMBER_NAME.fullmatch(folder.name)
         log_dirs = [each for each in (folder / UP_DATA, folder) if _is_log_dir(each)]
-        if found and log_dirs:
+        if not found or not log_dirs:
+            continue
+        if has_metadata or log_dirs[0].name == UP_DATA or not _is_on_its_own(folder):
             members[int(found[1])] = log_dirs[0]
     return members
+
+
+def _is_on_its_own(path: Path) -> bool:
+    """Whether a log directory has its metadata in it, or its broker has them in a ZooKeeper."""
+    return _has_metadata(path) or _of_one_broker(path) in (Kind.ZOOKEEPER, Kind.KRAFT)
 
 
 def _is_log_dir(path: Path) -> bool:

@@ -86,6 +86,24 @@ def test_folder_is_recognized_by_its_files(
     assert look(make(tmp_path / "data")).kind is kind
 
 
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (folders.single, Kind.SINGLE),
+        (of_apache_kafka, Kind.KRAFT),
+        (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
+    ],
+)
+def test_brokers_of_their_own_side_by_side_are_no_cluster(
+    tmp_path: Path, make: Callable[[Path], object], kind: Kind
+) -> None:
+    make(tmp_path / "broker-1")
+    assert look(tmp_path / "broker-2").kind is Kind.NEW
+    make(tmp_path / "broker-2")
+    assert [look(tmp_path / f"broker-{number}").kind for number in (1, 2)] == [kind, kind]
+    assert look(tmp_path).kind is Kind.NEW
+
+
 def test_relative_path_of_a_member_is_recognized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
