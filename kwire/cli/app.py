@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -164,18 +164,37 @@ def connected_within(timeout_s: float) -> Callable[[Callable[..., R]], Callable[
     return decorated
 
 
-def client_properties(file: Path | None) -> dict[str, str]:
-    """What a file of client properties says; nothing where there is no file.  Raises Misuse."""
-    if file is None:
-        return {}
+def client_properties(file: Path | None, given: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """The properties of a file, if there is one, and those of the command line before them.
+
+    A name that is nearly one of Kafka's client properties is told on standard error.  Raises Misuse
+    where security would fall away by it.
+    """
     from kwire.client.errors import Misuse
     from kwire.settings.error import ConfigError
     from kwire.settings.properties import read_properties
 
+    if file is None and not given:
+        return {}
     try:
-        return dict(read_properties(file))
+        properties = ({} if file is None else dict(read_properties(file))) | dict(given)
     except ConfigError as problem:
         raise Misuse(str(problem)) from None
+    _check_names(properties, file)
+    return properties
+
+
+def _check_names(properties: Mapping[str, str], file: Path | None) -> None:
+    from kwire.cli.output import printable
+    from kwire.client.errors import Misuse
+    from kwire.settings.client_properties import misspelt
+
+    where = "" if file is None else f"{file}: "
+    for name, nearest, is_of_security in misspelt(properties):
+        hint = f"there is no client property {name}: did you mean {nearest}?"
+        if is_of_security and nearest not in properties:
+            raise Misuse(f"{where}{hint}")
+        click.echo(f"kwire: {printable(f'{where}{hint}')} It is ignored.", err=True)
 
 
 def _security(properties: dict[str, str]) -> ClientSecurity | None:

@@ -31,6 +31,9 @@ REPLY_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A broker answers a Fetch with what was asked for plus at most one batch that is larger; a size
 above this is not Kafka talking ("HTTP" read as a size is 1.2 GB)."""
 
+TLS_ALERT: Final = b"\x15\x03"
+"""How a TLS record begins by which a TLS listener refuses bytes that are no handshake."""
+
 CLIENT_SOFTWARE_NAME: Final = "kwire"
 CLIENT_SOFTWARE_VERSION: Final = "0.1.0"
 
@@ -91,6 +94,9 @@ class Connection:
         self._client_id = client_id
         self._pending: deque[Pending] = deque()
         self._next_correlation_id = 0
+        self._protocol = "PLAINTEXT" if security is None else security.protocol
+        self._is_served = False
+        """Whether anything but ApiVersions was answered."""
         self._socket = self._opened(security)
         self.closed = False
         self._login = None if security is None else security.login
@@ -160,6 +166,7 @@ class Connection:
         """The reply to the oldest request on its way."""
         pending = self._pending[0]
         frame = self.receive_frame(self.timeout_s if timeout_s is None else timeout_s)
+        self._is_served |= pending.api_key != ApiKey.API_VERSIONS
         self._pending.popleft()
         try:
             header_version = response_header_version(pending.api_key, pending.version)
@@ -243,13 +250,11 @@ class Connection:
         """The next reply as it comes, from its header on."""
         deadline = time.monotonic() + timeout_s
         try:
-            (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))
+            start = self._receive_exactly(4, deadline)
+            (size,) = _SIZE.unpack(start)
             if not 4 <= size <= REPLY_SIZE_BYTES_MAX:
                 self.close()
-                raise ProtocolError(
-                    f"{self.address} does not reply as Kafka does; is it a Kafka listener "
-                    "without TLS?"
-                )
+                raise ProtocolError(self._no_reply_of_kafka(start))
             return self._receive_exactly(size, deadline)
         except TimeoutError as error:
             self.close()
@@ -268,9 +273,36 @@ class Connection:
             filled += received
         return data
 
+    def _no_reply_of_kafka(self, start: bytearray) -> str:
+        if start.startswith(TLS_ALERT):
+            return f"{self.address} answers with TLS: {self._set_tls()}"
+        return f"{self.address} does not reply as Kafka does; is it a Kafka listener without TLS?"
+
     def _lost(self, error: OSError) -> BrokerUnreachable:
         self.close()
-        return BrokerUnreachable(f"the connection to {self.address} broke: {reason_of(error)}")
+        hint = self._hint_of_protocol() if isinstance(error, ConnectionError) else ""
+        return BrokerUnreachable(
+            f"the connection to {self.address} broke: {reason_of(error)}{hint}"
+        )
+
+    def _hint_of_protocol(self) -> str:
+        """Which security.protocol the listener may want that closed before it served anything."""
+        if not self.versions:
+            is_encrypted = self._protocol.endswith("SSL")
+            hint = "" if is_encrypted else f"; if that listener is one of TLS, {self._set_tls()}"
+            return f" before its first answer{hint}"
+        if self._is_served or self._protocol.startswith("SASL_"):
+            return ""
+        wanted = "SASL_SSL" if self._protocol == "SSL" else "SASL_PLAINTEXT"
+        return (
+            " at the first request; if that listener asks for a login, "
+            f"set security.protocol={wanted}"
+        )
+
+    def _set_tls(self) -> str:
+        if self._protocol.startswith("SASL_"):
+            return "set security.protocol=SASL_SSL"
+        return "set security.protocol=SSL, or SASL_SSL where it asks for a login"
 
 
 def decode_api_versions(frame: bytearray, version: int, position: int) -> ApiVersionsResponse:

@@ -31,6 +31,17 @@ RENEWED_AT: Final = 0.85
 """The part of a login's time after which it is renewed; Kafka's clients do so between 85 and
 95 %."""
 
+EXPIRED_TOKEN: Final = (
+    "the delegation token of sasl.jaas.config has expired; make another by `kwire tokens create`"
+)
+REFUSED_TOKEN: Final = (
+    "; the delegation token of sasl.jaas.config is wrong, or it has expired and is removed: "
+    "`kwire tokens create` makes another"
+)
+
+NO_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING")
+"""OpenSSL's reasons where the peer's bytes are no TLS, or where there are none."""
+
 
 class ClientSecurity:
     """What `security.protocol`, `ssl.*` and `sasl.*` of a client's properties ask for.
@@ -67,9 +78,29 @@ class ClientSecurity:
             return self._context.wrap_socket(plain, server_hostname=host)
         except ssl.SSLError as problem:
             plain.close()
+            hint = self._without_tls() if _is_no_tls(problem) else ""
             raise AuthenticationFailed(
-                f"SSL handshake with {host} failed: {reason_of(problem, 'its')}"
+                f"SSL handshake with {host} failed: {reason_of(problem, 'its')}{hint}"
             ) from problem
+        except ConnectionError as problem:
+            plain.close()
+            raise ConnectionResetError(
+                f"closed in the SSL handshake{self._without_tls()}"
+            ) from problem
+
+    def _without_tls(self) -> str:
+        plain = "PLAINTEXT" if self.login is None else "SASL_PLAINTEXT"
+        return f"; if that listener is without TLS, set security.protocol={plain}"
+
+
+def _is_no_tls(problem: ssl.SSLError) -> bool:
+    """Whether the peer answers without TLS, or closes at once as a plaintext listener does.
+
+    A listener without TLS takes the size of a request from the first bytes of the handshake, finds
+    it too large and closes.
+    """
+    closed = isinstance(problem, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+    return closed or problem.reason in NO_TLS_REASONS
 
 
 class Asked(Protocol):
@@ -80,6 +111,9 @@ class Asked(Protocol):
 
     def call(self, request: Any) -> Any:  # noqa: ANN401 - the response belongs to the request
         """Raises ClientError."""
+
+    def version_for(self, request: Any) -> int:  # noqa: ANN401 - any request
+        """Raises UnsupportedRequest."""
 
 
 class ClientLogin:
@@ -98,6 +132,7 @@ class ClientLogin:
             self._options = parse_module(line).options
         except JaasError as problem:
             raise Misuse(f"sasl.jaas.config: {problem}") from None
+        self._by_token = self._options.get("tokenauth", "").lower() == "true"
         if self._mechanism != OAUTHBEARER:
             self._exchange()
 
@@ -136,11 +171,14 @@ class ClientLogin:
         while token is not None:
             answer = connection.call(SaslAuthenticateRequest(token))
             if answer.error_code:
+                hint = REFUSED_TOKEN if self._by_token else ""
                 raise AuthenticationFailed(
-                    f"{connection.address} refuses the login: {answer.error_message}"
+                    f"{connection.address} refuses the login: {answer.error_message}{hint}"
                 )
             lifetime_ms = answer.session_lifetime_ms
             token = _next(connection, exchange, bytes(answer.auth_bytes))
+        if self._by_token and not lifetime_ms and _tells_lifetime(connection):
+            raise AuthenticationFailed(f"{connection.address}: {EXPIRED_TOKEN}")
         return time.monotonic() + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
 
     def _not_enabled(self, connection: Asked, shaken: object) -> str:
@@ -152,6 +190,15 @@ class ClientLogin:
             f"Client SASL mechanism '{self._mechanism}' not enabled in the server, enabled "
             f"mechanisms are {enabled}"
         )
+
+
+def _tells_lifetime(connection: Asked) -> bool:
+    """Whether the broker's answer says for how long a login holds (KIP-368).
+
+    A login by a token that has expired but is not removed yet succeeds for 0 ms, on Apache Kafka as
+    on kwire, and the next request closes the connection.
+    """
+    return connection.version_for(SaslAuthenticateRequest()) >= 1
 
 
 def _next(connection: Asked, exchange: ClientExchange, token: bytes) -> bytes | None:

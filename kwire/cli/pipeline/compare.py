@@ -63,7 +63,7 @@ def command(
 
     if other_server is None and (other_config is not None or other_kafka):
         raise click.UsageError(f"{CONFIG} and {KAFKA} are for the cluster of {SERVER}: name it")
-    properties = client_properties(other_config) | dict(other_kafka)
+    properties = client_properties(other_config, other_kafka)
     other = job.kafka if other_server is None else Kafka(other_server, properties)
     try:
         sides = Side(job.kafka, left), Side(other, right or left)

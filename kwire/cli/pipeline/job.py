@@ -157,7 +157,7 @@ def job(name: str, *, has_steps: bool = True) -> Callable[[Callable[..., R]], Ca
             from kwire.pipeline import Kafka, SparkOptions
 
             def asked() -> R:
-                properties = client_properties(command_config) | dict(kafka)
+                properties = client_properties(command_config, kafka)
                 options = SparkOptions(master, dict(spark), log)
                 cluster = Kafka(bootstrap_of(bootstrap_server, properties), properties)
                 return command(Job(name, cluster, options, as_json, quiet, steps), *args, **kwargs)

@@ -107,7 +107,7 @@ def command(
 
     what = Mirror(
         asked.kafka,
-        Kafka(other_server, client_properties(other_config) | dict(other_kafka)),
+        Kafka(other_server, client_properties(other_config, other_kafka)),
         topics,
         name=name,
         rename=Rename(rename, source_name),

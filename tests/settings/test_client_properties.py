@@ -1,0 +1,75 @@
+"""Client properties: the names that Kafka's clients have, and those that are nearly such a name."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kwire.settings.client_properties import NAMES, misspelt
+
+SOURCE = Path(__file__).parent / "ClientProperties.java"
+SINCE_4_4 = {
+    "bootstrap.resolve.timeout.ms",
+    "buffer.memory.allocation.strategy",
+    "metadata.cluster.check.enable",
+    "partitioner.rack.aware",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
+}
+
+
+def nearest(name: str) -> str | None:
+    """The property that `name` is taken for."""
+    found = misspelt({name: "value"})
+    return found[0].nearest if found else None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("security.protcol", "security.protocol"),
+        ("Security.Protocol", "security.protocol"),
+        ("sasl.mechanisms", "sasl.mechanism"),
+        ("sasl.jass.config", "sasl.jaas.config"),
+        ("ssl.truststore.loction", "ssl.truststore.location"),
+        ("boostrap.servers", "bootstrap.servers"),
+        ("request.timeout", "request.timeout.ms"),
+    ],
+)
+def test_misspelt_property_is_told_with_the_nearest(name: str, meant: str) -> None:
+    assert nearest(name) == meant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.server.callback.handler.class",  # a broker's
+        "sasl.enabled.mechanisms",
+        "ssl.key.location",  # librdkafka's
+        "sasl.username",
+        "admin.security.protocol",  # Connect's and MirrorMaker's
+        "schema.registry.url",
+        "schema.registry.ssl.truststore.location",
+        "include.kafka.metadata",
+    ],
+)
+def test_name_of_another_tool_is_no_misspelt_property(name: str) -> None:
+    assert nearest(name) is None
+
+
+def test_known_properties_are_not_misspelt() -> None:
+    assert misspelt(dict.fromkeys(NAMES, "")) == []
+
+
+@pytest.mark.java
+@pytest.mark.long
+def test_names_are_those_of_apache_kafkas_clients(apache_kafka_libs: Path) -> None:
+    """Of 4.3.1 and of 4.4, which adds six."""
+    done = subprocess.run(
+        ["java", "-cp", f"{apache_kafka_libs}/*", str(SOURCE)],
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    names = set(done.stdout.split())
+    assert NAMES - SINCE_4_4 <= names <= NAMES
