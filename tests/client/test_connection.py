@@ -125,18 +125,25 @@ def test_bytes_that_are_no_reply(
         connect(broker.port)
 
 
-def test_something_else_listens_there() -> None:
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it a Kafka listener"),
+        (b"\x15\x03\x01\0\x02\x02\x46", "answers with TLS: set security.protocol=SSL"),  # an alert
+    ],
+)
+def test_something_else_listens_there(answer: bytes, sentence: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def greet() -> None:
             connection, _ = listening.accept()
             with connection:
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.sendall(answer)
                 connection.recv(1000)
 
         thread = threading.Thread(target=greet)
         thread.start()
-        with pytest.raises(ProtocolError, match="is it a Kafka listener"):
+        with pytest.raises(ProtocolError, match=sentence):
             connect(listening.getsockname()[1])
         thread.join()
 
