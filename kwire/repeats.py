@@ -1,10 +1,11 @@
-"""Collapses log messages that repeat: the first is logged, the others are counted.
+"""Collapses log messages that repeat: the first few are logged, the others are counted.
 
     12:00:00 WARNING log: t-0 in /data: no space left on device
     12:00:30 WARNING log: t-0 in /data: no space left on device (556 more in 30 s)
 
-A message is identical to another of the same logger, level and text.  Its repetitions within
-WINDOW_S of the one that was logged are held back; the next one after that says how many there were.
+A message is identical to another of the same logger, level and text.  LOGGED_MAX of them are logged
+within WINDOW_S of the first, for something may happen twice and each time matter (a broker that is
+started again).  The others are held back; the next one after that says how many there were.
 Where none comes, the next record of any kind has the count logged before it, and closing the
 handler does.  Records with a traceback always go through: each may be of something else.
 """
@@ -16,6 +17,8 @@ from typing import Final
 
 WINDOW_S: Final = 30.0
 """Often enough to see that it goes on, and two lines a minute."""
+LOGGED_MAX: Final = 10
+"""Of one message in a window: more is a storm, which the count tells as well."""
 MESSAGES_MAX: Final = 1000
 """How many messages are remembered; of more in one window the oldest is forgotten."""
 
@@ -25,10 +28,11 @@ _Key = tuple[str, int, str]
 class _Repeated:
     """A message that was logged, and those held back since."""
 
-    __slots__ = ("count", "last", "since_s")
+    __slots__ = ("count", "last", "logged", "since_s")
 
     def __init__(self, since_s: float) -> None:
         self.since_s = since_s
+        self.logged = 1
         self.count = 0
         self.last: logging.LogRecord | None = None
 
@@ -36,9 +40,10 @@ class _Repeated:
 class CollapsingHandler(logging.Handler):
     """Passes records on to `target`; time is that of the records, in seconds."""
 
-    def __init__(self, target: logging.Handler) -> None:
+    def __init__(self, target: logging.Handler, logged_max: int = LOGGED_MAX) -> None:
         super().__init__()
         self._target = target
+        self._logged_max = logged_max
         self._repeated: dict[_Key, _Repeated] = {}
         """In the order in which their windows began."""
 
@@ -59,6 +64,9 @@ class CollapsingHandler(logging.Handler):
                     record = _with_count(record, text, known.count, record.created - known.since_s)
             self._tell_ended(record.created)
             self._repeated[key] = _Repeated(record.created)
+            self._target.handle(record)
+        elif known.logged < self._logged_max:
+            known.logged += 1
             self._target.handle(record)
         else:
             known.count += 1

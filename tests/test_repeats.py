@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.repeats import MESSAGES_MAX, WINDOW_S, CollapsingHandler
+from kwire.repeats import LOGGED_MAX, MESSAGES_MAX, WINDOW_S, CollapsingHandler
 
 
 class Kept(logging.Handler):
@@ -34,9 +34,9 @@ class Kept(logging.Handler):
 class Log:
     """A collapsing handler, and the time."""
 
-    def __init__(self) -> None:
+    def __init__(self, logged_max: int) -> None:
         self.kept = Kept()
-        self.handler = CollapsingHandler(self.kept)
+        self.handler = CollapsingHandler(self.kept, logged_max)
         self.now_s = 1000.0
 
     def say(
@@ -51,9 +51,22 @@ class Log:
 
 @pytest.fixture
 def log() -> Iterator[Log]:
-    made = Log()
+    made = Log(1)
     yield made
     made.handler.close()
+
+
+def test_few_identical_messages_are_all_logged_and_a_storm_is_counted() -> None:
+    """A broker that is started again twice in a window has ended twice."""
+    log = Log(LOGGED_MAX)
+    for _ in range(LOGGED_MAX):
+        assert log.say("ended") == [(1000, "ended")]
+    for _ in range(5):
+        assert log.say("ended") == []
+    log.now_s += WINDOW_S
+    assert log.say("ended") == [(1030, "ended (5 more in 30 s)")]
+    assert log.say("ended") == [(1030, "ended")], "each window begins anew"
+    log.handler.close()
 
 
 def test_identical_messages_within_a_window_are_one_line_and_the_next_has_their_count(
