@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,12 +26,16 @@ def typed(commands: str, folder: Path, environment: Mapping[str, str], *, replie
     a command asks.
     """
     ours, theirs = pty.openpty()
+    shown: list[bytes] = []
+    reader = threading.Thread(target=_read_terminal, args=(ours, shown))
     try:
         os.write(ours, replies.encode())
+        reader.start()
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands],
             stdin=theirs,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
             text=True,
             cwd=folder,
             env={**os.environ, "PATH": KWIRE_ON_PATH, **environment},
@@ -38,11 +43,20 @@ def typed(commands: str, folder: Path, environment: Mapping[str, str], *, replie
             check=False,
         )
     finally:
-        os.close(ours)
         os.close(theirs)
-    assert done.returncode == 0, commands + done.stdout + done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
+        reader.join()
+        os.close(ours)
+    errors = b"".join(shown).decode(errors="replace")
+    assert done.returncode == 0, commands + done.stdout + errors
+    assert "Traceback" not in errors, errors
     return done.stdout
+
+
+def _read_terminal(ours: int, shown: list[bytes]) -> None:
+    """Read what is shown at the terminal, until nobody has it open any more."""
+    with contextlib.suppress(OSError):  # EIO is its end on Linux
+        while data := os.read(ours, 1 << 16):
+            shown.append(data)
 
 
 @contextlib.contextmanager
