@@ -269,7 +269,11 @@ def test_settings_that_do_nothing_are_marked(kwire: Kwire, unique: str) -> None:
     kwire("topics", "create", unique, "--config", "local.retention.ms=5", "--config", "flush.ms=7")
     header, *rows = kwire("configs", "describe", "topic", unique).stdout.splitlines()
     marked = {row.split()[0]: row[header.index("WITHOUT EFFECT") :].strip() for row in rows}
-    assert marked == {"flush.ms": "", "local.retention.ms": "not served yet: tiered storage"}
+    assert marked == {
+        "flush.ms": "",
+        "local.retention.ms": "not served yet: tiered storage",
+        "min.insync.replicas": "",
+    }
     (told,) = json.loads(
         kwire("configs", "describe", "topic", unique, "-k", "local.retention.ms", "--json").stdout
     )

@@ -52,7 +52,7 @@ def must_agree(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not has_terminal():
-        raise click.UsageError(NO_TERMINAL)
+        raise click.UsageError(f"{question} ({NO_TERMINAL})")
     if not click.confirm(question, err=True):
         say(NOT_CHANGED)
         raise SystemExit(EXIT_FAILURE)
