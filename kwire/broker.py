@@ -17,7 +17,6 @@ from kwire.cluster.store import StoreError
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.controller.topic_creation import internal_topic, on_first_use
-from kwire.coordinators.offsets_topic import offsets_partitions
 from kwire.live_configs import apply_configs
 from kwire.log import Log, LogConfig, LogError, LogManager
 from kwire.metadata import topic_names
@@ -27,6 +26,7 @@ from kwire.metadata.election import offline_decisions
 from kwire.metadata.features import SUPPORTED
 from kwire.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from kwire.metadata.refusal import Refusal
+from kwire.offsets_topic import offsets_partitions
 from kwire.partitions.fetch_sessions import FetchSessions
 from kwire.partitions.flushing import Flusher
 from kwire.partitions.partition import Partition

@@ -10,7 +10,7 @@
     PARTITION    D/partition.metadata or D/00000000000000000000.log
     MIXED        D and D/broker-N both have logs: earlier versions of kwire served such a D as one
                  broker and as a cluster
-    NEW          nothing of these
+    NEW          nothing of these, or D/kwire-metadata.log alone: a first start that was interrupted
 
 Folders D/broker-N of brokers that have metadata of their own are no MEMBERs where D has none.
 A topic may be called `broker`, so a SINGLE may have folders `broker-N`, of partitions: a member's
@@ -122,7 +122,7 @@ def _kind_of(path: Path) -> Kind:
         return Kind.MIXED if has_logs or _has_metadata(path) else Kind.CLUSTER_UP
     if has_logs:
         return Kind.MIXED if members else _of_one_broker(path)
-    if members or _has_metadata(path):
+    if members:
         return Kind.CLUSTER
     if (path / UP_ZOOKEEPER / UP_DATA).is_dir():
         return Kind.CLUSTER_UP
