@@ -114,8 +114,5 @@ def test_renewed_token_ends_at_its_maximum_lifetime_by_the_clock(broker: TokenBr
         broker.kafka.clock.advance(hours=20)
         assert renew_token(cluster, token) == token.max_ms
         broker.kafka.clock.advance(hours=9)
-    with (
-        broker.connect_by_token(token) as cluster,
-        pytest.raises(AuthenticationFailed, match=REMOVED),
-    ):
-        list_topics(cluster)
+    with broker.connect_by_token(token) as cluster:
+        assert_expired(cluster)  # removed or not yet: the check runs beside the login
