@@ -85,6 +85,11 @@ class Later(Generic[T, R]):
         return self._shape(await self.promise.wait())
 
 
+async def answered(reply: T | Promise[T]) -> T:
+    """The value of a reply that may come later."""
+    return await reply.wait() if isinstance(reply, Promise) else reply
+
+
 def then(reply: T | Promise[T], shape: Callable[[T], R]) -> R | Awaitable[R]:
     """The response that `shape` makes of a reply: at once if the reply is there."""
     return Later(reply, shape) if isinstance(reply, Promise) else shape(reply)
@@ -97,4 +102,4 @@ def then_all(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -
 
 
 async def _once_all_there(replies: Sequence[T | Promise[T]], shape: Callable[[list[T]], R]) -> R:
-    return shape([await r.wait() if isinstance(r, Promise) else r for r in replies])
+    return shape([await answered(reply) for reply in replies])

@@ -134,7 +134,3 @@ def _not_done(what: str, error: ErrorCode) -> Answer:
     """What is told where no machine has decided, or where its records could not be written."""
     sentence = SENTENCES.get(error, error.name)
     return Answer(error, f"Unable to {what}: {sentence}")
-
-
-async def answered(reply: Reply) -> Answer:
-    return await reply.wait() if isinstance(reply, Promise) else reply

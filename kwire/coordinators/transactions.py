@@ -26,7 +26,7 @@ from kwire.codecs.messages.describe_transactions import TransactionState as Desc
 from kwire.codecs.messages.list_transactions import TransactionState as ListedTransaction
 from kwire.coordinator.effects import Ticket
 from kwire.coordinators.markers import MarkerSender, Settle, Write
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import Promise, answered
 from kwire.coordinators.runtime import CoordinatorRuntime, ShardState
 from kwire.groups.java import partition_for
 from kwire.metadata.topic_names import TRANSACTION_STATE_TOPIC
@@ -281,8 +281,7 @@ class TransactionCoordinator:
     async def _restock_first(self, operation: Callable[[], T | Promise[T]]) -> T:
         """Where none can be had the shard says so, if it needs one at all."""
         await self._restock_producer_ids()
-        reply = operation()
-        return await reply.wait() if isinstance(reply, Promise) else reply
+        return await answered(operation())
 
     async def _restock_producer_ids(self) -> None:
         try:

@@ -21,7 +21,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.context import Context
-from kwire.coordinators.promise import Promise, then
+from kwire.coordinators.promise import Promise, answered, then
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.txn.api_versions import client_transaction_version, told_error
 
@@ -41,8 +41,7 @@ async def _create_and_add(
     await broker.create_internal_topic(GROUP_METADATA_TOPIC)
     if broker.groups.partition_for(request.group_id) < 0:
         return _told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
-    error = _add(broker, request, version)
-    return _told(await error.wait() if isinstance(error, Promise) else error, version)
+    return _told(await answered(_add(broker, request, version)), version)
 
 
 def _add(

@@ -20,7 +20,7 @@ from kwire.codecs.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise, then_all
+from kwire.coordinators.promise import answered, then_all
 
 
 def handle(
@@ -41,8 +41,7 @@ async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGro
         topics = broker.groups.share_state_topics(group_id)
         error = ErrorCode.NONE if topics is None else await forget(broker, group_id, topics)
         if error is ErrorCode.NONE:
-            reply = broker.groups.delete_group(group_id)
-            error = await reply.wait() if isinstance(reply, Promise) else reply
+            error = await answered(broker.groups.delete_group(group_id))
         errors.append(error)
     return _response(group_ids, errors)
 

@@ -30,7 +30,7 @@ from kwire.codecs.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.context import Context
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import Promise, answered
 from kwire.groups.txn_offsets import commit_error
 from kwire.metadata.topic_names import GROUP_METADATA_TOPIC
 from kwire.partitions.transaction_verification import Producer, Support, Verdict, verify
@@ -81,8 +81,7 @@ def _commit(
 async def _commit_once_verified(
     broker: Broker, request: TxnOffsetCommitRequest, verdict: Awaitable[Verdict]
 ) -> TxnOffsetCommitResponse:
-    reply = _commit_verified(broker, request, await verdict)
-    return await reply.wait() if isinstance(reply, Promise) else reply
+    return await answered(_commit_verified(broker, request, await verdict))
 
 
 def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: Verdict) -> Reply:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kwire.codecs.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from kwire.coordinators import share_groups
-from kwire.coordinators.promise import Promise
+from kwire.coordinators.promise import answered
 from kwire.groups.share.offsets import Wanted
 from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.machine import NOTHING, Answer
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 async def alter(broker: Broker, group_id: str, wanted: Wanted) -> AlterShareGroupOffsetsResponse:
     """Have the share coordinator begin anew there, and the group know of it."""
-    reply = share_groups.alter(broker.groups, group_id, wanted)
-    decided = await reply.wait() if isinstance(reply, Promise) else reply
+    decided = await answered(share_groups.alter(broker.groups, group_id, wanted))
     if not decided.offsets:
         return decided.response
     await provide_state_topic(broker)
@@ -56,8 +55,7 @@ async def delete(
     broker: Broker, group_id: str, names: Iterable[str]
 ) -> DeleteShareGroupOffsetsResponse:
     """Have the share coordinator forget topics of a group, and the group forget them too."""
-    reply = share_groups.delete(broker.groups, group_id, list(names))
-    decided = await reply.wait() if isinstance(reply, Promise) else reply
+    decided = await answered(share_groups.delete(broker.groups, group_id, list(names)))
     if not decided.topics.partitions:
         return decided.response
     answers = await of_each(keys_of(group_id, decided.topics), broker.shares.states.forget)
@@ -74,8 +72,7 @@ async def delete(
 
 async def known_places(broker: Broker, group_id: str) -> share_groups.Known:
     """All partitions whose offsets are kept for a group."""
-    reply = share_groups.known(broker.groups, group_id)
-    return await reply.wait() if isinstance(reply, Promise) else reply
+    return await answered(share_groups.known(broker.groups, group_id))
 
 
 async def summaries(

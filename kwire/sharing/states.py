@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinators.promise import Promise
-from kwire.coordinators.share import Reply, answered
+from kwire.coordinators.promise import Promise, answered
+from kwire.coordinators.share import Reply
 from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.machine import Answer
 from kwire.share.questions import Begin, Forget, Question, Read, Summarize, Write

@@ -10,8 +10,8 @@ from typing import Any, cast
 import trio
 
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinators.promise import Promise
-from kwire.coordinators.share import Reply, answered
+from kwire.coordinators.promise import Promise, answered
+from kwire.coordinators.share import Reply
 from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from kwire.share.machine import DONE, Answer
 from kwire.share.records import ShareKey
