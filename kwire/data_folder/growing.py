@@ -32,12 +32,13 @@ from kwire.log.directory.files import Files
 from kwire.log.directory.locking import FolderLock
 from kwire.metadata.changes import SetConfigs, apply_all
 from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage
+from kwire.metadata.topic_names import SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 log = logging.getLogger("kwire.serve")
 
 _SUFFIXES: Final = (log_dir.DELETE_SUFFIX, log_dir.FUTURE_SUFFIX, log_dir.STRAY_SUFFIX)
 MIN_IN_SYNC: Final = "min.insync.replicas"
-OWN_TOPICS: Final = ("__transaction_state", "__share_group_state")
+OWN_TOPICS: Final = (TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
 """Topics that get `min.insync.replicas` from the number of brokers when they are created."""
 NAMED_MAX: Final = 3
 """So many partitions are named in a refusal; the rest of them are counted."""
@@ -240,7 +241,7 @@ def _named(partitions: list[str]) -> str:
 
 
 def lowered(image: ClusterImage, count: int) -> Iterator[SetConfigs]:
-    """What lets topics of kwire's own be written where they ask for more than `count` brokers."""
+    """Changes that lower min.insync.replicas of internal topics to `count`, where it is more."""
     for name in OWN_TOPICS:
         configs = image.configs_of(TOPIC_RESOURCE, name)
         if int(configs.get(MIN_IN_SYNC, "1")) > count:

@@ -14,7 +14,7 @@ partitions each, is some megabytes; who reads refuses one above `LINE_SIZE_BYTES
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import trio
@@ -32,6 +32,33 @@ _READ_SIZE_BYTES = 64 * 1024
 
 def encoded(said: Said) -> bytes:
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+class Outbox:
+    """Lines that one task sends, in the order in which they were added.
+
+    The tasks that add them do not send: one that is cancelled would leave half a line, and the
+    other side could make nothing of all that follows.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+        self._added = trio.Event()
+
+    def add(self, encoded_lines: Iterable[bytes]) -> None:
+        self._waiting += encoded_lines
+        self._added.set()
+
+    async def send(self, stream: trio.SocketStream) -> None:
+        """Send what is added, until the connection ends, which whoever reads it sees as well."""
+        while True:
+            await self._added.wait()
+            self._added = trio.Event()
+            waiting, self._waiting = self._waiting, []
+            try:
+                await stream.send_all(b"".join(waiting))
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return
 
 
 async def lines(stream: trio.SocketStream) -> AsyncGenerator[Said, None]:

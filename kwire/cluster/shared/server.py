@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.lines import CHANGES_A_LINE, Said, encoded, lines
+from kwire.cluster.shared.lines import CHANGES_A_LINE, Outbox, Said, encoded, lines
 from kwire.cluster.store import StoreError
 from kwire.metadata.change_records import decode, encode
 from kwire.metadata.changes import (
@@ -158,8 +158,7 @@ class Member:
         """Set once nothing of it is left in the metadata."""
         self._server = server
         self._stream = stream
-        self._outbox: list[bytes] = []
-        self._something = trio.Event()
+        self._outbox = Outbox()
 
     def __str__(self) -> str:
         return "a broker" if self.broker_id is None else f"broker {self.broker_id}"
@@ -168,13 +167,12 @@ class Member:
         self.tell_all([encoded(said)])
 
     def tell_all(self, told: Iterable[bytes]) -> None:
-        self._outbox += told
-        self._something.set()
+        self._outbox.add(told)
 
     async def run(self) -> None:
         """Listen to it until it goes."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write)
+            nursery.start_soon(self._outbox.send, self._stream)
             # Within the nursery, which would raise a group: whatever one connection says must not
             # end the process that all brokers share.
             try:
@@ -186,16 +184,6 @@ class Member:
             except StoreError as problem:
                 log.error("the connection of %s is closed: %s", self, problem)
             nursery.cancel_scope.cancel()
-
-    async def _write(self) -> None:
-        while True:
-            await self._something.wait()
-            self._something = trio.Event()
-            waiting, self._outbox = self._outbox, []
-            try:
-                await self._stream.send_all(b"".join(waiting))
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return  # it is gone, which its reader sees as well
 
     async def _answer(self, said: Said) -> None:
         try:

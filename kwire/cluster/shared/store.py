@@ -9,7 +9,7 @@ from typing import Self
 
 import trio
 
-from kwire.cluster.shared.lines import Said, encoded, lines
+from kwire.cluster.shared.lines import Outbox, Said, encoded, lines
 from kwire.cluster.store import (
     ControllerGone,
     Fenced,
@@ -48,8 +48,7 @@ class SharedStore:
     def __init__(self, stream: trio.SocketStream) -> None:
         self.on_event: Callable[[StoreEvent], None] | None = None
         self._stream = stream
-        self._outbox: list[bytes] = []
-        self._something = trio.Event()
+        self._outbox = Outbox()
         self._image = ClusterImage("")
         self._watchers: list[Watcher] = []
         self._questions: dict[int, _Question] = {}
@@ -70,7 +69,7 @@ class SharedStore:
         except OSError as problem:
             raise StoreError(f"nobody holds the metadata at {path}: {problem}") from problem
         store = cls(stream)
-        nursery.start_soon(store._write)
+        nursery.start_soon(store._outbox.send, stream)
         await nursery.start(store._listen)
         return store
 
@@ -134,8 +133,7 @@ class SharedStore:
         number, question = next(self._ids), _Question()
         self._questions[number] = question
         try:
-            self._outbox.append(encoded({"id": number, **said}))
-            self._something.set()
+            self._outbox.add([encoded({"id": number, **said})])
             await question.answered.wait()
         finally:
             self._questions.pop(number, None)
@@ -144,18 +142,6 @@ class SharedStore:
         if "error" in question.answer:
             raise StoreError(question.answer["error"])
         return question.answer
-
-    async def _write(self) -> None:
-        """Send what is asked.  Not the asker does: one that is cancelled would leave half a line,
-        and the other side could make nothing of all that follows."""
-        while True:
-            await self._something.wait()
-            self._something = trio.Event()
-            waiting, self._outbox = self._outbox, []
-            try:
-                await self._stream.send_all(b"".join(waiting))
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                return  # `_listen` sees that, too, and tells who waits
 
     async def _listen(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Follow what is told; it has started once all that was there before is known."""
