@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,7 +43,7 @@ CONTROLLERS: dict[str, Change] = {
     "mark": MarkForDeletion("t", TOPIC.id),
     "delete": DeleteTopic("t", TOPIC.id),
 }
-"""What the controller alone writes."""
+"""Changes that only the controller may make."""
 
 STALE: dict[str, Change] = {
     "create": CreateTopic(TOPIC),
@@ -60,7 +61,7 @@ STALE: dict[str, Change] = {
 
 @pytest.mark.parametrize("name", CONTROLLERS)
 async def test_write_in_an_earlier_controller_epoch_is_fenced(tmp_path: Path, name: str) -> None:
-    """The broker is the controller again, and a task of its earlier term still writes."""
+    """A task of the broker's earlier term as controller writes during its next term."""
     async with holding(tmp_path) as holder:
         store = await holder.broker(1)
         assert await store.campaign()
@@ -126,13 +127,22 @@ class SlowStore(LocalStore):
         return await super().commit(changes)
 
 
+@asynccontextmanager
+async def serving(store: LocalStore, path: Path) -> AsyncIterator[tuple[StoreServer, trio.Nursery]]:
+    """Share `store` at `path` for this block; the nursery is for connections to it."""
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve, listen(path))
+        yield server, nursery
+        nursery.cancel_scope.cancel()
+    store.close()
+
+
 async def test_restarted_broker_waits_for_its_earlier_connection_to_be_forgotten(
     tmp_path: Path,
 ) -> None:
     store = SlowStore(tmp_path / "metadata.log")
-    server = StoreServer(store, await store.load())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.serve, listen(tmp_path / "s"))
+    async with serving(store, tmp_path / "s") as (_, nursery):
         first = await SharedStore.connect(tmp_path / "s", nursery)
         await first.register(broker(1))
         assert await first.campaign()
@@ -157,15 +167,11 @@ async def test_restarted_broker_waits_for_its_earlier_connection_to_be_forgotten
         image = await again.load()
         assert image.brokers[1].epoch > old_epoch
         assert await again.campaign(), "the office went with the earlier connection"
-        nursery.cancel_scope.cancel()
-    store.close()
 
 
 async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "metadata.log")
-    server = StoreServer(store, await store.load())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.serve, listen(tmp_path / "s"))
+    async with serving(store, tmp_path / "s") as (server, nursery):
         brokers = [await SharedStore.connect(tmp_path / "s", nursery) for _ in range(3)]
         for broker_id, each in enumerate(brokers, 1):
             await each.register(broker(broker_id))
@@ -185,8 +191,6 @@ async def test_holder_ends_only_after_its_last_broker(tmp_path: Path) -> None:
                 await member.gone.wait()
             await trio.testing.wait_all_tasks_blocked()
         assert ended.is_set()
-        nursery.cancel_scope.cancel()
-    store.close()
 
 
 async def test_broker_whose_holder_goes_during_a_write_is_not_told_that_it_was_made(
@@ -247,14 +251,10 @@ async def test_failed_log_directory_is_told_to_every_broker(tmp_path: Path) -> N
 
 async def test_brokers_of_a_holder_that_stops_leave_its_metadata(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "metadata.log")
-    server = StoreServer(store, await store.load())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(server.serve, listen(tmp_path / "s"))
+    async with serving(store, tmp_path / "s") as (server, nursery):
         for broker_id in (1, 2):
             member = await SharedStore.connect(tmp_path / "s", nursery)
             await member.register(broker(broker_id))
         assert await member.campaign()
-        nursery.cancel_scope.cancel()
     assert not server.image.brokers
     assert server.image.controller_id == NO_CONTROLLER
-    store.close()

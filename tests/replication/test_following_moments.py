@@ -58,16 +58,21 @@ async def filled(stage: FollowingStage, count: int, *, high_watermark: int = 0) 
     assert (stage.end(0), stage.end(1)) == (count, count)
 
 
+async def answered_late(stage: FollowingStage, ends: dict[int, tuple[int, int]]) -> None:
+    """Broker 1 leads partition 1 before it gets the answer about the ends of epochs, `ends`."""
+    await filled(stage, 3)
+    await told_anew(stage, {0: LEADER, 1: LEADER}, 2)
+    call = await stage.asked(OffsetForLeaderEpochRequest)
+    stage.tell({1: 1}, 3)
+    await stage.answer(call, epoch_ends(ends))
+
+
 async def test_new_leader_does_not_cut_its_log_by_an_answer_about_an_epochs_end(
     tmp_path: Path,
 ) -> None:
     """It goes on to follow the other partition, by the task that has asked."""
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
-        await filled(stage, 3)
-        await told_anew(stage, {0: LEADER, 1: LEADER}, 2)
-        call = await stage.asked(OffsetForLeaderEpochRequest)
-        stage.tell({1: 1}, 3)
-        await stage.answer(call, epoch_ends({0: (1, 2), 1: (1, 1)}))
+        await answered_late(stage, {0: (1, 2), 1: (1, 1)})
         assert stage.partition(1).is_leader
         assert (stage.end(0), stage.end(1)) == (2, 3)
 
@@ -77,11 +82,7 @@ async def test_new_leader_keeps_its_epoch_when_a_late_answer_asks_for_no_cut(
 ) -> None:
     """Nothing is written in its epoch yet, and whoever follows it asks for where that began."""
     async with following(tmp_path, ASKS_FOR_EPOCHS) as stage:
-        await filled(stage, 3)
-        await told_anew(stage, {0: LEADER, 1: LEADER}, 2)
-        call = await stage.asked(OffsetForLeaderEpochRequest)
-        stage.tell({1: 1}, 3)
-        await stage.answer(call, epoch_ends({0: (1, 3), 1: (1, 3)}))
+        await answered_late(stage, {0: (1, 3), 1: (1, 3)})
         assert stage.partition(1).log.epochs.entries == [(1, 0), (3, 3)]
 
 

@@ -96,16 +96,26 @@ async def test_broker_that_stepped_down_fetches_nothing_until_it_is_told_the_sam
         assert error_of(stage.tell({0: LEADER}, 1)) == ErrorCode.STALE_CONTROLLER_EPOCH
 
 
+def waited_for(stage: FollowingStage) -> tuple[list[ErrorCode], list[bool]]:
+    """Have broker 1 lead partition 0, with a producer that waits for a record to be replicated.
+
+    Returns what the producer is told, and whether the broker leads after each later change.
+    """
+    stage.tell({0: 1}, 1)
+    partition, changes = stage.partition(), list[bool]()
+    stage.broker.led = lambda changed: changes.append(changed.is_leader)
+    append(partition)
+    told: list[ErrorCode] = []
+    partition.when_replicated(1, told.append)
+    return told, changes
+
+
 async def test_leader_that_steps_down_answers_who_waits_and_tells_that_it_leads_no_more(
     tmp_path: Path,
 ) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1)
-        partition, changes = stage.partition(), list[bool]()
-        stage.broker.led = lambda changed: changes.append(changed.is_leader)
-        append(partition)
-        told: list[ErrorCode] = []
-        partition.when_replicated(1, told.append)
+        told, changes = waited_for(stage)
+        partition = stage.partition()
         stage.broker.manager.step_down()
         assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
         assert (partition.is_leader, partition.leading) == (False, None)
@@ -114,15 +124,10 @@ async def test_leader_that_steps_down_answers_who_waits_and_tells_that_it_leads_
 @pytest.mark.parametrize("leader", [LEADER, 3])
 async def test_leader_that_is_to_follow_answers_who_waits(tmp_path: Path, leader: int) -> None:
     async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
-        stage.tell({0: 1}, 1)
-        partition, changes = stage.partition(), list[bool]()
-        stage.broker.led = lambda changed: changes.append(changed.is_leader)
-        append(partition)
-        told: list[ErrorCode] = []
-        partition.when_replicated(1, told.append)
+        told, changes = waited_for(stage)
         stage.tell({0: leader}, 2)
         assert (told, changes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [False])
-        assert partition.leading is None
+        assert stage.partition().leading is None
         stage.tell({0: 1}, 3, isr=(1,))
         assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "it is answered once"
 

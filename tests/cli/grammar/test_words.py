@@ -142,7 +142,7 @@ def test_settings_are_set_and_deleted() -> None:
                 assert {"-s", "--set"} <= set(option.opts) or of_others & set(option.opts), path
 
 
-def test_what_asks_has_a_dry_run_and_an_answer() -> None:
+def test_commands_that_ask_have_dry_run_and_yes() -> None:
     asks = {path for path, command in COMMANDS.items() if "--yes" in names(command)}
     assert asks == ASKING
     for path in asks:

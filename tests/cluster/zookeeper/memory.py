@@ -90,7 +90,7 @@ class Ensemble:
         self.end_session(link.session_id)
 
     def contents(self) -> dict[str, bytes]:
-        """What all znodes hold, without the offices, the notifications and the registrations."""
+        """The content of each znode by path, without /controller, brokers and notifications."""
         return {
             path: znode.content
             for path, znode in self.znodes.items()
@@ -252,7 +252,7 @@ class MemoryLink:
         self._later(self._on_state, self, "CONNECTED", self.session_id)
 
     def lost(self) -> None:
-        """The session has ended; a client opens the next one by itself."""
+        """Report the end of the session, and open the next one, as a client does."""
         self._ensemble.forget(self)
         self._on_state(self, "LOST", self.session_id)
         self.open()

@@ -93,7 +93,7 @@ CONTROLLERS = {
     "mark": Write(MarkForDeletion("t", TOPIC.id), znodes.deletion_path("t"), (CREATE,), b""),
     "delete": Write(DeleteTopic("t", TOPIC.id), znodes.deletion_path("t"), DELETION, None),
 }
-"""What the controller alone writes."""
+"""Changes that only the controller may make."""
 
 ANYBODYS = {
     "configs": Write(
@@ -115,7 +115,7 @@ ANYBODYS = {
         znodes.encode_feature(replace(FEATURES, epoch=5)),
     ),
 }
-"""What every broker writes."""
+"""Changes that every broker may make."""
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,18 +14,25 @@ from kwire.cluster.store import StoreError
 from kwire.cluster.zookeeper import following, znodes
 from kwire.metadata.image import NO_CONTROLLER
 from tests.cluster.zookeeper.memory import Ensemble
-from tests.cluster.zookeeper.stores import opened
+from tests.cluster.zookeeper.stores import Observed, opened
 
 CONNECT = "memory:2181"
+
+
+@asynccontextmanager
+async def controller_and_follower() -> AsyncIterator[tuple[Observed, Observed]]:
+    """Broker 1, which is the controller, and broker 2, which knows that."""
+    async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
+        assert await first.campaign()
+        await second.shows(lambda image: image.controller_id == 1)
+        yield first, second
 
 
 async def test_controller_that_changes_while_it_is_read_is_read_again_at_once(
     ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pause would delay every election that follows a quick resignation."""
-    async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
-        assert await first.campaign()
-        await second.shows(lambda image: image.controller_id == 1)
+    async with controller_and_follower() as (first, second):
         get = second.session.get
         has_resigned = False
 
@@ -46,9 +55,7 @@ async def test_controller_that_changes_while_it_is_read_is_read_again_at_once(
 async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
     ensemble: Ensemble, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(CONNECT) as first, opened(CONNECT, 2) as second:
-        assert await first.campaign()
-        await second.shows(lambda image: image.controller_id == 1)
+    async with controller_and_follower() as (first, second):
         get = second.session.get
         refusals = 3
 

@@ -188,7 +188,7 @@ def test_truncation_on_a_full_disk_is_refused_and_nothing_is_cut(tmp_path: Path)
 
 
 @pytest.mark.parametrize("end", ["close", "crash"])
-def test_truncation_whose_disk_becomes_full_has_cut_the_log_all_the_same(
+def test_truncation_cuts_the_log_although_the_disk_fills_meanwhile(
     tmp_path: Path, end: str
 ) -> None:
     """It took the directory offline, with all that was in it."""
