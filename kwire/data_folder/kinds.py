@@ -19,6 +19,7 @@ folder is one that has a meta.properties.
 
 from __future__ import annotations
 
+import os
 import re
 from enum import Enum, auto
 from pathlib import Path
@@ -97,7 +98,7 @@ def member_path(cluster: Path, broker_id: int) -> Path:
 
 def moving_in(folder: Path) -> list[Path]:
     """What is left of a move of one broker's logs that was interrupted (`growing`)."""
-    return [each for each in folder.glob(".broker-*-moving") if MOVING_NAME.fullmatch(each.name)]
+    return [*_numbered(folder, MOVING_NAME).values()]
 
 
 def _above(path: Path) -> tuple[Kind, Path] | None:
@@ -152,14 +153,24 @@ def _members(path: Path) -> dict[int, Path]:
     """
     has_metadata = _has_metadata(path)
     members = {}
-    for folder in path.glob("broker-*"):
-        found = MEMBER_NAME.fullmatch(folder.name)
+    for broker_id, folder in _numbered(path, MEMBER_NAME).items():
         log_dirs = [each for each in (folder / UP_DATA, folder) if _is_log_dir(each)]
-        if not found or not log_dirs:
-            continue
-        if has_metadata or log_dirs[0].name == UP_DATA or not _is_on_its_own(folder):
-            members[int(found[1])] = log_dirs[0]
+        if log_dirs and (has_metadata or log_dirs[0].name == UP_DATA or not _is_on_its_own(folder)):
+            members[broker_id] = log_dirs[0]
     return members
+
+
+def _numbered(path: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """What is in a folder under names of this pattern, by the number in each name.
+
+    The names alone are listed: a log directory may have 10,000 partitions, at each start.
+    """
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}  # whoever opens the folder says why it cannot be read
+    matches = filter(None, map(pattern.fullmatch, names))
+    return {int(match[1]): path / match[0] for match in matches}
 
 
 def _is_on_its_own(path: Path) -> bool:
