@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,8 @@ from typing import Final
 DUMP_S: Final = 10.0
 """How long faulthandler may take to write the stacks of all threads."""
 GDB_S: Final = 60.0
+KILLED: Final = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""What `timeout` ends with after it has killed its command, and itself with it."""
 FRAMES_MAX: Final = 14
 """Of each native thread: below come the same frames of the thread's start."""
 CLEANUP_S: Final = 60.0
@@ -58,18 +61,24 @@ def run(
 
 
 def native_stacks(pid: int) -> str:
-    """What gdb shows of each thread of a process, or why there are no stacks."""
-    if shutil.which("gdb") is None:
-        return "no native stacks: gdb is not installed\n"
-    command = ["gdb", "--batch", "--nx", "-p", str(pid)]
+    """What gdb shows of each thread of a process, or why there are no stacks.
+
+    The process may be this one, which gdb stops meanwhile: it can neither read a pipe nor end gdb
+    in time.  So gdb writes to a file, and another process, `timeout`, keeps the time.
+    """
+    if shutil.which("gdb") is None or shutil.which("timeout") is None:
+        return "no native stacks: gdb or timeout is not installed\n"
+    command = ["timeout", "--signal=KILL", f"{GDB_S:g}", "gdb", "--batch", "--nx", "-p", str(pid)]
     command += ["-ex", "set print frame-arguments none", "-ex", f"thread apply all bt {FRAMES_MAX}"]
-    try:
+    with tempfile.TemporaryFile("w+", errors="replace") as shown:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=GDB_S
+            command, stdin=subprocess.DEVNULL, stdout=shown, stderr=subprocess.STDOUT, check=False
         )
-    except subprocess.TimeoutExpired:
-        return f"no native stacks: gdb took more than {GDB_S:g} s\n"
-    return done.stdout if done.returncode == 0 else f"no native stacks: {done.stderr}\n"
+        shown.seek(0)
+        text = shown.read()
+    if done.returncode in KILLED:
+        return f"{text}gdb took more than {GDB_S:g} s\n"
+    return text if done.returncode == 0 else f"no native stacks: {text}\n"
 
 
 def _end_tree(process: subprocess.Popen[bytes]) -> None:

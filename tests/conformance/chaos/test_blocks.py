@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,42 @@ def test_round_that_hangs_is_killed_with_all_it_started_and_its_stacks_are_kept(
     assert "in closes_for_ever" in said
     until(lambda: not lives(int(said.split()[0])))
     assert (tmp_path / "5" / OUTPUT).read_text() == said
+
+
+needs_gdb = pytest.mark.skipif(
+    shutil.which("gdb") is None or shutil.which("timeout") is None, reason="gdb shows the stacks"
+)
+
+SHOWS_ITSELF = """
+import os, sys, threading
+from kwire.conformance.chaos.watchdog import native_stacks
+
+threading.stack_size(256 << 10)
+for _ in range(200):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(len(native_stacks(os.getpid())), flush=True)
+os._exit(0)
+"""
+"""Its stacks are more than a pipe holds, and gdb stops it while it writes them."""
+
+
+@needs_gdb
+@pytest.mark.slow
+def test_process_with_many_threads_shows_its_own_native_stacks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWS_ITSELF], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1 << 16
+
+
+@needs_gdb
+@pytest.mark.slow
+def test_gdb_that_takes_too_long_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "GDB_S", 0.001)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        try:
+            assert "gdb took more than 0.001 s" in watchdog.native_stacks(process.pid)
+            assert process.poll() is None
+        finally:
+            process.kill()
