@@ -285,7 +285,7 @@ def _preset(
 
 def _check_places(rule: Rule) -> None:
     """That errors can be told where they are asked for.  Raises BadRule."""
-    if not any(step.error for step in rule.steps):
+    if all(step.error is None for step in rule.steps):
         return
     for key in sorted(rule.apis):
         name = API_NAMES[key]

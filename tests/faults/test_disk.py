@@ -10,7 +10,7 @@ import pytest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.faults.disk import EVERYTHING, WHAT_TAKES_ROOM, Call, Disk, OfDisk, Operation, touched
 from kwire.faults.machine import Asked, Faults
-from kwire.faults.rules import BadRule, read_rule
+from kwire.faults.rules import Action, BadRule, read_rule
 
 SEGMENT = "00000000000000000042.log"
 
@@ -34,6 +34,12 @@ def faults() -> Faults:
         (Call.WRITE, "t-0", "leader-epoch-checkpoint.tmp", Operation.CHECKPOINT),
         (Call.CREATE, "data", "recovery-point-offset-checkpoint.tmp", Operation.CHECKPOINT),
         (Call.WRITE, "data", "meta.properties.tmp", Operation.OTHER),
+        (Call.WRITE, "t-0", "leader-epoch-checkpoint", Operation.CHECKPOINT),
+        (Call.CREATE, "t-0", f"{SEGMENT}.tmp", Operation.ROLL),
+        (Call.CREATE, "t-0", "00000000000000000042.snapshot", Operation.SNAPSHOT),
+        (Call.CREATE, "t-0", "partition.metadata.tmp", Operation.OTHER),
+        (Call.CREATE, "data", "meta.properties", Operation.OTHER),
+        (Call.WRITE, "t-0", "00000000000000000042.snapshot.tmp", Operation.SNAPSHOT),
         (Call.FSYNC, "t-0", SEGMENT, Operation.FSYNC),
         (Call.FSYNC, "", "t-0", Operation.FSYNC),
         (Call.READ, "t-0", SEGMENT, Operation.READ),
@@ -138,3 +144,56 @@ def test_requests_and_disks_have_rules_of_their_own(faults: Faults) -> None:
     assert faults.decide(asked) is not None
     assert faults.touch(touched(Call.WRITE, "t-0", SEGMENT)) is not None
     assert faults.touch(touched(Call.WRITE, "t-0", SEGMENT)) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SEGMENT,
+        f"{SEGMENT}.tmp",
+        "42.index",
+        "42.timeindex",
+        "42.txnindex",
+        "42.snapshot",
+        "leader-epoch-checkpoint",
+        "partition.metadata.tmp",
+    ],
+)
+def test_files_of_a_partition_are_told_with_its_folder(name: str) -> None:
+    found = touched(Call.WRITE, "t-12", name)
+    assert (found.file, found.topic, found.partition) == (f"t-12/{name}", "t", 12)
+
+
+@pytest.mark.parametrize("folder", ["t", "7", "t-x", "t-"])
+def test_folder_whose_name_is_no_partitions_has_none(folder: str) -> None:
+    for found, file in (
+        (touched(Call.WRITE, folder, SEGMENT), SEGMENT),
+        (touched(Call.CREATE, "", folder), folder),
+    ):
+        assert (found.file, found.topic, found.partition) == (file, None, None)
+
+
+def test_file_beside_the_partitions_is_told_by_its_name_alone() -> None:
+    assert touched(Call.WRITE, "data-1", "meta.properties").file == "meta.properties"
+
+
+def test_rule_of_a_disk_keeps_what_was_asked_for() -> None:
+    rule = read_rule({"preset": "slow-disk", "delay_ms": 7, "topic": "t", "partition": 2})
+    assert rule.said == {
+        "disk": "slow", "preset": "slow-disk", "delay_ms": 7, "topic": "t", "partition": 2,
+    }  # fmt: skip
+    assert (rule.topic, rule.partition, rule.times, rule.apis) == ("t", 2, None, frozenset())
+    assert rule.steps == (Action(delay_ms=7),)
+
+
+def test_first_rule_whose_turn_it_is_decides_about_a_call(faults: Faults) -> None:
+    call = touched(Call.WRITE, "t-0", SEGMENT)
+    faults.add(read_rule({"disconnect": True}))
+    faults.add(read_rule({"disk": "failed", "topic": "u"}))
+    faults.add(read_rule({"disk": "full", "times": 1}))
+    faults.add(read_rule({"disk": "failed", "skip": 1, "times": 1}))
+    faults.add(read_rule({"disk": "slow", "delay_ms": 0}))
+    found = [faults.touch(call) for _ in range(4)]
+    disks = [Disk.FULL, Disk.SLOW, Disk.FAILED, Disk.SLOW]
+    assert [each and each.disk for each in found] == disks
+    assert [each.rule for each in faults.happened] == [3, 5, 4, 5]

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages import API_NAMES
+from kwire.codecs.messages.alter_partition import AlterPartitionRequest
 from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
+from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.codecs.primitives import Message
 from kwire.faults.disk import Disk, OnDisk, Operation, Touched
-from kwire.faults.machine import HAPPENED_MAX, HELPERS, Asked, Faults
+from kwire.faults.machine import HAPPENED_MAX, HELPERS, Asked, Faults, Happened
 from kwire.faults.rules import read_rule
 
 ID = bytes(15) + b"\1"
@@ -237,3 +240,96 @@ def test_call_of_a_disk_is_told_with_its_partition_where_it_has_one() -> None:
         "partitions": [],
         "delay_ms": 7,
     }
+
+
+def test_rules_hold_until_they_are_removed_or_cleared(faults: Faults) -> None:
+    first = faults.add(read_rule({"die": True}))
+    assert faults
+    faults.remove(first)
+    assert not faults
+    second = faults.add(read_rule({"die": True}))
+    assert (first, second) == (1, 2), "no number is given twice"
+    faults.clear()
+    assert not faults
+    assert faults.add(read_rule({"die": True})) == 3
+
+
+def test_rule_about_other_requests_leaves_this_one_to_the_next_rule(faults: Faults) -> None:
+    faults.add(read_rule({"disk": "full"}))
+    faults.add(read_rule({"api": "Fetch", "die": True}))
+    third = faults.add(read_rule({"api": "Produce", "delay_ms": 5}))
+    found = faults.decide(produce())
+    assert found is not None
+    assert (found.number, found.rule.said, found.action.delay_ms) == (
+        third, {"api": "Produce", "delay_ms": 5}, 5,
+    )  # fmt: skip
+    assert [rule["matched"] for rule in faults.to_json()] == [0, 0, 1]
+
+
+def test_empty_action_of_a_script_lets_the_request_pass_all_rules(faults: Faults) -> None:
+    faults.add(read_rule({"script": [{}, {"die": True}]}))
+    faults.add(read_rule({"disconnect": True}))
+    assert faults.decide(produce()) is None
+    assert not faults.happened
+    assert [(rule["matched"], rule["happened"]) for rule in faults.to_json()] == [(1, 1), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"delay_ms": 3}, {"delay_ms": 3}),
+        ({"throttle_ms": 4, "carried_out": True}, {"throttle_ms": 4, "carried_out": True}),
+        ({"disconnect": True}, {"ending": "disconnect"}),
+        ({"truncate": 9}, {"ending": "truncate", "carried_out": True}),
+    ],
+)
+def test_action_is_told_without_what_it_does_not_do(
+    faults: Faults, said: dict[str, Any], told: dict[str, Any]
+) -> None:
+    faults.add(read_rule(said))
+    faults.decide(asked(HeartbeatRequest(), client=None))
+    assert faults.happened[0].to_json() == {
+        "rule": 1,
+        "time_ms": 42,
+        "api": "Heartbeat",
+        "version": 1,
+        "client": None,
+        "partitions": [],
+        **told,
+    }
+
+
+def test_rules_are_told_as_they_were_asked_for_with_what_became_of_them(faults: Faults) -> None:
+    said = {"api": "Produce", "disconnect": True}
+    number = faults.add(read_rule(said))
+    faults.decide(produce())
+    assert faults.to_json() == [
+        {"rule": number, **said, "matched": 1, "happened": 1, "used_up": False}
+    ]
+
+
+@pytest.mark.parametrize("kind", [LeaderAndIsrRequest, AlterPartitionRequest])
+def test_requests_between_brokers_are_befallen_only_by_name(
+    faults: Faults, kind: type[Message]
+) -> None:
+    request = asked(kind(), client="2")
+    assert kind.API_KEY is not None
+    assert not befalls(faults, request)
+    assert not befalls(faults, request, client="*")
+    assert befalls(faults, request, api=API_NAMES[kind.API_KEY])
+
+
+def test_request_of_another_topic_or_transaction_is_not_befallen(faults: Faults) -> None:
+    request = asked(InitProducerIdRequest(transactional_id="x"))
+    assert not befalls(faults, request, topic="t")
+    assert not befalls(faults, request, transactional_id="x", group="g")
+    assert befalls(faults, request, transactional_id="x", client="c")
+    assert not befalls(faults, request, transactional_id="x", client="d")
+
+
+def test_request_that_names_a_part_twice_is_told_of_once(faults: Faults) -> None:
+    faults.add(read_rule({"disconnect": True, "topic": "t"}))
+    faults.decide(produce(3, 3, 1))
+    happened = faults.happened[0]
+    assert isinstance(happened, Happened)
+    assert happened.parts == (("t", 3), ("t", 1))

@@ -93,3 +93,58 @@ def test_what_cannot_be(said: Any, why: str) -> None:  # noqa: ANN401 - any JSON
         return
     with pytest.raises(BadRule, match=why.replace("?", r"\?").replace("'\\?", "'?")):
         read_rule(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"api": "CreateTopics", "topic": "t", "error": "NOT_CONTROLLER"},
+        {"api": ["Fetch", "Metadata"], "topic": "t", "error": "UNKNOWN_TOPIC_OR_PARTITION"},
+        {"api": ["FindCoordinator", "OffsetFetch"], "error": "NOT_COORDINATOR"},
+        {"api": "Heartbeat", "topic": "t", "delay_ms": 5},
+        {"api": "ElectLeaders", "disconnect": True},
+    ],
+)
+def test_error_may_be_asked_for_where_the_answer_has_a_place(said: dict[str, Any]) -> None:
+    assert read_rule(said).said == said
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"api": ["Produce", "Heartbeat"], "topic": "t", "error": "NONE"}, "^Heartbeat cannot be"),
+        ({"api": ["Produce", "ElectLeaders"], "error": "NONE"}, "^ElectLeaders has no place"),
+        ({"api": "ElectLeaders", "script": [{}, {"error": "NONE"}]}, "^ElectLeaders has no place"),
+        ({"api": "PRODUCED", "die": True}, r": did you mean Produce\?$"),
+        ({"DIES": True}, r"^unknown field 'DIES': did you mean die\?$"),
+        ({"silence": True, "truncate": 0}, "^truncate and silence exclude each other$"),
+        ({"silence": "yes"}, "^silence is true or false, and not 'yes'$"),
+        ({"die": True, "carried_out": 1}, "^carried_out is true or false, and not 1$"),
+        ({"die": True, "topic": 1}, "^topic is text, and not 1$"),
+        ({"die": True, "group": []}, "^group is text"),
+        ({"die": True, "transactional_id": 5}, "^transactional_id is text"),
+        ({"script": ""}, r'^script is a list of actions, as \[\{"error": \.\.\.\}, \{\}\]$'),
+        ("die", r'^a rule is a JSON object, as \{"api": "Produce", "error": \.\.\.\}$'),
+        ({"die": True, "api": {}}, '^api is a name, as "Produce", or a list of names$'),
+        ({"preset": "death", "script": [{}], "delay_ms": 1}, "not both$"),
+        ({"script": [{"die": True}, {"delay": 1}]}, r"'delay': did you mean delay_ms\?$"),
+    ],
+)
+def test_rule_is_refused_with_the_field_that_is_wrong(said: object, why: str) -> None:
+    with pytest.raises(BadRule, match=why):
+        read_rule(said)
+
+
+def test_false_and_null_ask_for_nothing() -> None:
+    nothing = {"disconnect": False, "silence": False, "error": None, "truncate": None}
+    assert read_rule({**nothing, "die": True, "topic": None, "times": None}).steps == (
+        Action(ending=Ending.DIE),
+    )
+    with pytest.raises(BadRule, match="the rule does nothing"):
+        read_rule(nothing)
+
+
+@pytest.mark.parametrize("value", [0, 0.25, 1])
+def test_probability_is_a_float_between_0_and_1(value: float) -> None:
+    probability = read_rule({"die": True, "probability": value}).probability
+    assert (probability, type(probability)) == (value, float)
