@@ -7,10 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from kwire.codecs.errors import ErrorCode
 from kwire.metadata.entities import CLIENT_ID, IP, USER, Entity, entity_key
 from kwire.metadata.image import ClusterImage
+from kwire.metadata.refusal import Refusal
+from kwire.quotas import addresses, clients, mutations
 from kwire.quotas.addresses import AddressRates
-from kwire.quotas.clients import RATES_MAX, Bound, ClientRates, Who, bound_of
+from kwire.quotas.clients import Bound, ClientRates, Who, bound_of
 from kwire.quotas.enforced import ClientQuotas, any_set
 from kwire.quotas.mutations import budget_of, owed_ms
 from kwire.quotas.rates import Windows
@@ -32,6 +35,15 @@ LEVELS: list[tuple[Entity, Who]] = [
 def image_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClusterImage:
     image = ClusterImage("test")
     return image.with_all_configs((entity_key(entity), values) for entity, values in quotas)
+
+
+@pytest.fixture
+def few_rates(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many rates of one kind are remembered: so few that a test is quick."""
+    rates_max = 5
+    for module in (addresses, clients, mutations):
+        monkeypatch.setattr(module, "RATES_MAX", rates_max)
+    return rates_max
 
 
 def rates_of(*quotas: tuple[Entity, Mapping[str, str]]) -> ClientRates:
@@ -78,13 +90,13 @@ def test_a_changed_quota_counts_from_the_next_request_on() -> None:
     assert rates.record("u", "", 1e9, 0) == 0
 
 
-def test_a_client_that_thinks_up_names_takes_bounded_memory() -> None:
+def test_a_client_that_thinks_up_names_takes_bounded_memory(few_rates: int) -> None:
     rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
     rates.record("u", "first", 10_500, 0)
-    for number in range(RATES_MAX):
+    for number in range(few_rates):
         rates.record("u", f"c{number}", 1, 0)
     assert rates.record("u", "first", 9_000, 0) == 0, "it is forgotten"
-    assert rates.record("u", "c9999", 10_500, 0) > 500, "it is not"
+    assert rates.record("u", f"c{few_rates - 1}", 10_500, 0) > 500, "it is not"
 
 
 def test_rate_of_a_client_is_forgotten_an_hour_after_its_last_request() -> None:
@@ -174,15 +186,15 @@ def test_hosts_are_resolved_again_after_each_change_of_quotas() -> None:
     assert [*states, rates.unresolved] == [False, True, False]
 
 
-def test_addresses_beyond_the_limit_are_forgotten_the_oldest_first() -> None:
+def test_addresses_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
     rates = AddressRates(Windows(11, 1000), lambda: 0.0)
     rates.follow(image_of(({IP: None}, {"connection_creation_rate": "0.1"})))
     assert rates.throttle_ms("first") == 0
     assert rates.throttle_ms("first") > 0
-    for number in range(RATES_MAX - 1):
+    for number in range(few_rates - 1):
         rates.throttle_ms(f"a{number}")
     assert rates.throttle_ms("first") > 0, "one of the limit's number is remembered"
-    for number in range(RATES_MAX):
+    for number in range(few_rates):
         rates.throttle_ms(f"b{number}")
     assert rates.throttle_ms("first") == 0
 
@@ -231,3 +243,116 @@ def test_whether_there_is_a_quota() -> None:
     assert any_set(image_of((user, {QUOTA: "5"})), [key])
     assert not any_set(image_of((user, {"SCRAM-SHA-256": "x"})), [key])
     assert not any_set(image_of((user, {QUOTA: "5"})), [(2, "users/u")])
+
+
+def test_client_is_counted_where_it_has_a_quota_for_such_a_request() -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: 0.0)
+    quotas.follow(
+        image_of(
+            ({USER: "writer"}, {"producer_byte_rate": "1000"}),
+            ({USER: "reader"}, {"consumer_byte_rate": "1000"}),
+        )
+    )
+    assert quotas.concern("writer", "c", produces=True)
+    assert not quotas.concern("writer", "c", produces=False)
+    assert not quotas.concern("reader", "c", produces=True), "a Fetch counts its own bytes"
+
+
+def test_bytes_produced_count_by_the_time_of_the_clock() -> None:
+    now_ms = 0.0
+    quotas = ClientQuotas(Windows(11, 1000), Windows(11, 1000), lambda: now_ms)
+    quotas.follow(image_of(({USER: "u"}, {"producer_byte_rate": "1000"})))
+    assert quotas.produced("u", "c", 10_500) == 500
+    assert quotas.produced("v", "c", 10_500) == 0
+    now_ms = 11_000.0
+    assert quotas.produced("u", "c", 10_000) == 0, "what was produced before is over"
+    assert quotas.produced("u", "c", 500) == 500
+    assert quotas.requested("u", "c", 1e12) == 0
+    assert quotas.fetched("u", "c", 10**9) == 0
+
+
+def test_rates_and_bounds_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
+    rates = rates_of(({CLIENT_ID: None}, {QUOTA: "1000"}))
+    rates.record("u", "first", 10_500, 0)
+    for number in range(few_rates - 1):
+        rates.record("u", f"a{number}", 1, 0)
+    assert rates.record("u", "first", 0, 0) == 500, "one of the limit's number is remembered"
+    rates.record("u", "another", 1, 0)
+    assert rates.record("u", "a0", 10_500, 0) == 500, "it was the oldest, and is forgotten"
+    assert rates.record("u", "a2", 10_499, 0) == 500, "it is not"
+    assert len(rates._rates) == few_rates
+    assert len(rates._bounds) <= few_rates
+
+
+def test_amount_taken_back_is_of_the_same_rate() -> None:
+    rates = rates_of(({USER: "u"}, {QUOTA: "1000"}))
+    assert rates.record("u", "a", 10_500, 0) == 500
+    rates.take_back("v", "a", 10_500, 0)
+    assert rates.record("u", "b", 0, 0) == 500
+    rates.take_back("u", "b", 400, 0)
+    assert rates.record("u", "a", 0, 0) == 100
+
+
+def test_strict_budget_refuses_what_comes_after_an_overdraft_and_takes_nothing() -> None:
+    now_ms = 0.0
+    quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: now_ms)
+    quotas.follow(image_of(({USER: "u"}, {"controller_mutation_rate": "5"})))
+    budget = quotas.mutations.budget("u", "c", strict=True)
+    assert budget is not None
+    budget.spend(10)
+    budget.spend(15)
+    for _ in range(2):
+        with pytest.raises(Refusal) as refusal:
+            budget.spend(1)
+        assert refusal.value.error == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert (budget.throttle_ms, owed_ms(budget)) == (3000, 3000)
+    now_ms = 2_999.0
+    with pytest.raises(Refusal):
+        budget.spend(1)
+    now_ms = 3_000.0
+    budget.spend(1)
+    assert budget.throttle_ms == 0
+
+
+def test_buckets_beyond_the_limit_are_forgotten_the_oldest_first(few_rates: int) -> None:
+    quotas = ClientQuotas(Windows(11, 1000), Windows(2, 1000), lambda: 0.0)
+    quotas.follow(image_of(({CLIENT_ID: None}, {"controller_mutation_rate": "1"})))
+
+    def owes_ms(client_id: str, partitions: int) -> int:
+        budget = quotas.mutations.budget("u", client_id, strict=False)
+        assert budget is not None
+        budget.spend(partitions)
+        return budget.throttle_ms
+
+    assert owes_ms("first", 3) == 1000
+    for number in range(few_rates - 1):
+        owes_ms(f"a{number}", 3)
+    assert owes_ms("first", 0) == 1000, "one of the limit's number is remembered"
+    assert owes_ms("another", 3) == 1000
+    assert owes_ms("a0", 0) == 0, "it was the oldest, and is forgotten"
+    assert owes_ms("first", 0) == 1000
+
+
+def test_rates_of_addresses_are_followed_among_other_settings() -> None:
+    image = image_of(
+        ({USER: "10.0.0.1"}, {"producer_byte_rate": "1"}),
+        ({IP: "10.0.0.2"}, {"producer_byte_rate": "1"}),
+        ({IP: "10.0.0.3"}, {"connection_creation_rate": "1"}),
+    ).with_all_configs([((2, "topic"), {"connection_creation_rate": "1"})])
+    rates = AddressRates(Windows(11, 1000), lambda: 0.0)
+    rates.follow(image)
+    assert rates.names == {"10.0.0.3"}
+    assert [rates.throttle_ms("10.0.0.3") for _ in range(12)] == [0] * 10 + [1000] * 2
+    assert [rates.throttle_ms("10.0.0.1") for _ in range(12)] == [0] * 12
+    rates.follow(image_of(({IP: "10.0.0.3"}, {"connection_creation_rate": "2"})))
+    assert [rates.throttle_ms("10.0.0.3") for _ in range(11)] == [0] * 10 + [500], "it is kept"
+
+
+@pytest.mark.parametrize("quota", ["connection_creation_rate", "controller_mutation_rate"])
+def test_every_kind_of_quota_is_one(quota: str) -> None:
+    entity = {IP: "::1"} if quota.startswith("connection") else {CLIENT_ID: None}
+    other = {USER: "u"}
+    image = image_of((entity, {quota: "5"}))
+    assert any_set(image, [entity_key(other), entity_key(entity)])
+    assert not any_set(image, [entity_key(other)])
+    assert not any_set(image, [])

@@ -123,3 +123,29 @@ def test_quotas_of_integers_take_their_greatest_value() -> None:
 def test_credentials_are_no_quotas() -> None:
     configs = {"SCRAM-SHA-256": "salt=x", "producer_byte_rate": "5", "consumer_byte_rate": "?"}
     assert values_of(configs) == {"producer_byte_rate": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5.0000009, "5"), (4.9999991, "5"), (1.0, "1"), (0.9999995, "1"), (123456789.0, "123456789")],
+)
+def test_integer_within_a_millionth_is_taken_for_whole(value: float, text: str) -> None:
+    assert text_of({USER: "a"}, "producer_byte_rate", value) == text
+
+
+@pytest.mark.parametrize("value", [5.00001, 4.99999, 0.5])
+def test_integer_further_from_a_whole_number_is_refused(value: float) -> None:
+    with pytest.raises(Refusal, match="cannot be a fractional value"):
+        text_of({CLIENT_ID: "a"}, "consumer_byte_rate", value)
+
+
+def test_infinite_quotas_are_refused_of_integers_alone() -> None:
+    assert text_of({USER: "a"}, "request_percentage", math.inf) == "Infinity"
+    with pytest.raises(Refusal, match="is too large for a LONG"):
+        text_of({USER: "a"}, "producer_byte_rate", math.inf)
+    assert text_of({USER: "a"}, "producer_byte_rate", math.nan) == "NaN"
+
+
+@pytest.mark.parametrize("entity", [{IP: "::1"}, {IP: None}, {USER: None, CLIENT_ID: "a"}])
+def test_entity_that_may_have_quotas_is_taken(entity: Entity) -> None:
+    check_entity(entity)

@@ -52,6 +52,21 @@ def test_names(tmp_path: Path) -> None:
     assert snapshots.names() == ["b"]
 
 
+@pytest.mark.parametrize("name", ["a", "-", "_", "0.1", "A-b_c.d", "a.", "a" * 100])
+def test_what_is_a_name(tmp_path: Path, name: str) -> None:
+    path = made(tmp_path, name)
+    assert Snapshots(tmp_path).names() == [name]
+    assert Snapshots(tmp_path).find(name) == path == tmp_path / name
+
+
+def test_folders_without_a_description_are_no_snapshots(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").write_text("b")
+    assert Snapshots(tmp_path).names() == []
+    with pytest.raises(SnapshotError, match=r"a is no snapshot: No such file or directory$"):
+        description_of(tmp_path / "a")
+
+
 @pytest.mark.parametrize("name", ["", ".a", "a/b", "..", "a b", "a" * 101, "\n", "a\n"])
 def test_what_is_no_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(SnapshotError, match="is no name"):

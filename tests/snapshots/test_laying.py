@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -166,6 +167,98 @@ def test_lock_of_a_restore_is_what_a_broker_locks(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     os.close(laying._locked(tmp_path / "x"))
     assert (tmp_path / "x" / laying.LOCK).stat().st_mode & 0o777 == 0o644
+
+
+def test_snapshot_is_laid_out_into_folders_that_are_there_and_empty(tmp_path: Path) -> None:
+    snapshot = made(tmp_path / "kept")
+    laid = [tmp_path / "x", tmp_path / "y"]
+    laid[0].mkdir()
+    laying.lay_out(snapshot, laid)
+    assert [state_of(path)["kwire-metadata.log"] for path in laid] == ["0", "1"]
+
+
+def test_what_killed_restores_left_does_not_stay(tmp_path: Path) -> None:
+    """Folders half laid out, or kept half removed; and a journal that never got its name."""
+    log_dirs = [tmp_path / "x", tmp_path / "y"]
+    for log_dir in log_dirs:
+        for suffix in ("restoring", "before"):
+            left = tmp_path / f".{log_dir.name}-{suffix}" / "t-9"
+            left.mkdir(parents=True)
+            (left / OLD).write_text("left")
+        log_dir.mkdir()
+        (log_dir / "old").write_text("old")
+    (tmp_path / ".x-restore.tmp").write_text("[" + "x" * 10_000)
+    laying.restore(made(tmp_path / "kept"), log_dirs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "x", "y"]
+    for number, log_dir in enumerate(log_dirs):
+        assert sorted(state_of(log_dir)) == [
+            "kwire-metadata.log", f"t-{number}/{OLD}", f"t-{number}/{NEW}",
+        ]  # fmt: skip
+
+
+def test_restore_that_fails_has_finished_an_interrupted_one(exchanging: list[Path]) -> None:
+    snapshot = exchanging[0].parent / "kept" / "a"
+    (snapshot / kept.DESCRIPTION).write_text("")
+    with pytest.raises(SnapshotError, match="cannot be understood"):
+        laying.restore(snapshot, exchanging)
+    assert [state_of(path)["kwire-metadata.log"] for path in exchanging] == ["0", "1"]
+
+
+def test_journal_is_locked_while_folders_are_exchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dirs = [tmp_path / "x", tmp_path / "y"]
+    exchange_all = laying._exchange_all
+    refused: list[str] = []
+
+    def exchanged_while_another_asks(paths: list[Path]) -> None:
+        with pytest.raises(SnapshotError) as error:
+            laying.finish(log_dirs[0])
+        refused.append(str(error.value))
+        exchange_all(paths)
+
+    monkeypatch.setattr(laying, "_exchange_all", exchanged_while_another_asks)
+    laying.restore(made(tmp_path / "kept"), log_dirs)
+    assert refused == [f"{log_dirs[0]} is being restored by another process"]
+
+
+def test_log_directories_are_locked_while_a_snapshot_takes_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are there: of another there is nothing to lock.  Then they are free again."""
+    log_dirs = [tmp_path / "x", tmp_path / "y"]
+    log_dirs[1].mkdir()
+    lock_file = log_dirs[1] / laying.LOCK
+    locked: list[tuple[bool, int]] = []
+
+    def lock(file: int, how: int) -> None:
+        locked.append((os.path.samestat(os.fstat(file), lock_file.stat()), how))
+
+    monkeypatch.setattr(fcntl, "lockf", lock)
+    laying.restore(made(tmp_path / "kept"), log_dirs)
+    assert locked == [(True, fcntl.LOCK_EX | fcntl.LOCK_NB)]
+
+
+def test_restore_closes_every_file(tmp_path: Path) -> None:
+    log_dirs = [tmp_path / "x", tmp_path / "y"]
+    for log_dir in log_dirs:
+        log_dir.mkdir()
+    snapshot = made(tmp_path / "kept")
+    opened = sorted(os.listdir("/dev/fd"))
+    laying.restore(snapshot, log_dirs)
+    with pytest.raises(SnapshotError, match="holds 2 log directories, and not 1"):
+        laying.restore(snapshot, log_dirs[:1])
+    assert sorted(os.listdir("/dev/fd")) == opened
+
+
+def test_snapshot_without_one_of_its_folders_is_an_error_that_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    snapshot = made(tmp_path / "kept")
+    (snapshot / "1").rename(snapshot / "2")
+    with pytest.raises(FileNotFoundError):
+        laying.laid_beside(snapshot, [tmp_path / "x", tmp_path / "y"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
 
 
 # -- what a snapshot says of itself
