@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.fetch import (
+    EpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -328,3 +331,98 @@ def test_a_session_always_asks_what_its_requests_add_up_to(
             assert len(sessions) == 0
             return
     assert sessions.partitions == len(asked)
+
+
+# What an answer in a session leaves out
+
+
+TOLD = PartitionData(0, high_watermark=5, log_start_offset=2, records=b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "is_known"),
+    [
+        (TOLD, True),
+        (replace(TOLD, last_stable_offset=4), True),
+        (replace(TOLD, records=b"x"), False),
+        (replace(TOLD, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER), False),
+        (replace(TOLD, high_watermark=6), False),
+        (replace(TOLD, high_watermark=4), False),
+        (replace(TOLD, log_start_offset=3), False),
+        (replace(TOLD, log_start_offset=1), False),
+        (replace(TOLD, diverging_epoch=EpochEndOffset(1, 2)), False),
+        (replace(TOLD, preferred_read_replica=0), False),
+        (replace(TOLD, preferred_read_replica=1), False),
+    ],
+)
+def test_answer_that_a_session_was_told_before_is_known(
+    data: PartitionData, is_known: bool
+) -> None:
+    target = plan(new_sessions(), topic("a", p0=0)).targets["a", 0]
+    assert not target.knows(TOLD), "nothing was told yet"
+    target.told(TOLD)
+    assert target.knows(data) is is_known
+
+
+def test_error_is_followed_by_an_answer_whatever_was_told_before() -> None:
+    target = plan(new_sessions(), topic("a", p0=0)).targets["a", 0]
+    target.told(TOLD)
+    target.told(replace(TOLD, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, log_start_offset=-1))
+    assert (target.high_watermark, target.log_start_offset) == (-1, -1)
+    assert not target.knows(TOLD)
+
+
+def test_partitions_of_a_session_are_found_by_its_id() -> None:
+    sessions = new_sessions()
+    first = open_session(sessions, topic("a", p0=0, p1=0))
+    second = open_session(sessions, topic(OTHER_ID, p3=0), by_topic_id=True)
+    assert [target.key for target in sessions.targets_of(first)] == [("a", 0), ("a", 1)]
+    (target,) = sessions.targets_of(second)
+    assert (target.key, target.topic, target.topic_id) == ((OTHER_ID, 3), "b", OTHER_ID)
+    assert [*sessions.targets_of(second + 1)] == []
+    assert sessions.partitions == 3
+
+
+def test_topics_of_a_session_by_id_are_forgotten_by_id() -> None:
+    sessions = new_sessions()
+    number = open_session(sessions, topic(ID, p0=0), topic(OTHER_ID, p0=0), by_topic_id=True)
+    forget = (ForgottenTopic(topic_id=ID, partitions=[0]),)
+    left = plan(sessions, session=number, epoch=1, forget=forget, by_topic_id=True)
+    assert keys(left) == [(OTHER_ID, 0)]
+
+
+def test_session_counts_with_the_partitions_of_its_last_request() -> None:
+    sessions = new_sessions(1)
+    number = open_session(sessions, topic("a", p0=0))
+    later = EVICTION_MS + 1
+    plan(sessions, topic("a", p1=0, p2=0), session=number, epoch=1, now_ms=later)
+    assert open_session(sessions, topic("a", p0=0, p1=0, p2=0), now_ms=later) == NO_SESSION
+    assert open_session(sessions, topic("a", p0=0, p1=0, p2=0, p3=0), now_ms=later) != NO_SESSION
+
+
+def test_smallest_old_session_makes_room_of_equal_ones_the_lowest_id() -> None:
+    later = EVICTION_MS + 1
+    sessions = new_sessions(3)
+    numbers = [open_session(sessions, topic("a", **each)) for each in (
+        {"p0": 0, "p1": 0}, {"p0": 0}, {"p1": 0},
+    )]  # fmt: skip
+    for number in reversed(numbers):
+        plan(sessions, session=number, epoch=1, now_ms=later)
+    assert open_session(sessions, topic("a", p0=0, p1=0), now_ms=later) != NO_SESSION
+    errors = [plan(sessions, session=number, epoch=2).error for number in numbers]
+    assert errors == [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.NONE]
+
+
+def test_larger_follower_takes_the_place_of_an_old_follower_after_all_consumers() -> None:
+    later = EVICTION_MS + 1
+    sessions = new_sessions(2)
+    asked = answer(plan(sessions, topic("a", p0=0, p1=0)))
+    follower = sessions.open(asked[:1], 0, by_topic_id=False, privileged=True)
+    consumer = open_session(sessions, topic("a", p0=0, p1=0, p2=0))
+    for number in (consumer, follower):
+        plan(sessions, session=number, epoch=1, now_ms=later)
+    for gone in (consumer, follower):
+        assert sessions.open(asked, later, by_topic_id=False, privileged=True) != NO_SESSION
+        assert [*sessions.targets_of(gone)] == []
+    assert sessions.open(asked, later, by_topic_id=False, privileged=True) == NO_SESSION
+    assert sessions.evictions == 2

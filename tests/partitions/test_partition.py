@@ -11,7 +11,7 @@ import pytest
 from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
 from kwire.codecs.control import EndTxnMarker
 from kwire.codecs.errors import ErrorCode
-from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower
+from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower, truncate_to
 from kwire.log.upkeep.flush import Flush
 from kwire.metadata.image import PartitionImage
 from kwire.partitions.flushing import Flusher
@@ -235,3 +235,139 @@ def test_a_follower_flushes_as_often_as_its_topic_asks(make_log: MakeLog) -> Non
         assert len(asked.partitions) == flushes
     partition.flushed(2)
     assert partition.high_watermark == 1, "what its leader has said; the flush says nothing of it"
+
+
+class Parked:
+    """A fetch that waits."""
+
+    def __init__(self) -> None:
+        self.arrived: list[int] = []
+        self.changes = 0
+
+    def data_arrived(self, size_bytes: int) -> None:
+        self.arrived.append(size_bytes)
+
+    def partition_changed(self) -> None:
+        self.changes += 1
+
+
+def follower_with(make_log: MakeLog, count: int) -> Partition:
+    """A partition that broker 2 leads, with so many records of its own."""
+    partition = Partition(make_log(DEFAULTS), 1, None, 0)
+    partition.follow(PartitionImage(2, 0, 0, (1, 2), (1, 2)))
+    for offset in range(count):
+        batch = build([Record(0, NOW_MS, None, b"v")], base_offset=offset)
+        append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
+    return partition
+
+
+def test_follower_believes_its_leader_up_to_the_end_of_its_own_log(make_log: MakeLog) -> None:
+    partition = follower_with(make_log, 3)
+    parked = Parked()
+    partition.fetch_waiters.add(parked)
+    offsets = []
+    for high_watermark in (2, 1, 9):
+        partition.followed(high_watermark, 0, 10 * high_watermark)
+        offsets.append(partition.high_watermark)
+    assert offsets == [2, 2, 3], "it does not go back, and ends with the log"
+    assert parked.arrived == [20, 10, 90]
+
+
+def test_follower_starts_its_log_where_its_leader_does_once_that_is_committed(
+    make_log: MakeLog,
+) -> None:
+    partition = follower_with(make_log, 3)
+    starts = []
+    for high_watermark, log_start_offset in ((1, 2), (2, 2), (2, 1), (3, 3)):
+        partition.followed(high_watermark, log_start_offset, 0)
+        starts.append(partition.log_start_offset)
+    assert starts == [0, 2, 2, 3]
+
+
+def test_high_watermark_of_a_cut_log_is_not_beyond_its_end(make_log: MakeLog) -> None:
+    partition = follower_with(make_log, 3)
+    partition.followed(2, 0, 0)
+    partition.truncated()
+    assert partition.high_watermark == 2
+    truncate_to(partition.log, 1, NOW_MS)
+    partition.truncated()
+    assert (partition.high_watermark, partition.log_end_offset) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, None),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_leader_epoch_that_is_not_the_current_one_is_refused(
+    make_log: MakeLog, epoch: int, error: ErrorCode | None
+) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 5, 0, (1,), (1,)))
+    if error is None:
+        partition.check_leader_epoch(epoch)
+        return
+    with pytest.raises(LogError) as caught:
+        partition.check_leader_epoch(epoch)
+    assert caught.value.error is error
+
+
+def test_waiting_fetches_are_woken_by_a_new_leader_or_epoch_alone(make_log: MakeLog) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 3, 0, (1, 2), (1, 2)))
+    consumer, replica = Parked(), Parked()
+    partition.fetch_waiters.add(consumer)
+    partition.replica_waiters.add(replica)
+    states = []
+    for leader, leader_epoch, isr in ((1, 3, (1,)), (1, 4, (1,)), (2, 5, (1, 2)), (1, 6, (1,))):
+        partition.follow(PartitionImage(leader, leader_epoch, 7, (1, 2), isr))
+        assert (partition.isr, partition.partition_epoch) == (isr, 7)
+        states.append((consumer.changes, replica.changes, partition.led_since_epoch))
+    assert states == [(0, 0, 3), (1, 1, 3), (2, 2, 3), (3, 3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "acks", "is_refused"),
+    [
+        ((1,), (1, 2, 3), -1, True),
+        ((1, 2), (1, 2, 3), -1, False),
+        ((1,), (1, 2, 3), 1, False),
+        ((1,), (1, 2, 3), 0, False),
+        ((1,), (1,), -1, False),
+    ],
+)
+def test_acks_all_needs_as_many_in_sync_as_there_can_be(
+    make_log: MakeLog, isr: tuple[int, ...], replicas: tuple[int, ...], acks: int, is_refused: bool
+) -> None:
+    partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
+    partition.follow(PartitionImage(1, 0, 0, replicas, isr))
+    assert partition.is_under_min_isr is (len(isr) < 2 and len(replicas) > 1)
+    batch = build([Record(0, NOW_MS, None, b"v")])
+    if not is_refused:
+        partition.append(batch, now_ms=NOW_MS, required_acks=acks)
+        return
+    with pytest.raises(LogError) as caught:
+        partition.append(batch, now_ms=NOW_MS, required_acks=acks)
+    assert caught.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log_end_offset == 0
+
+
+def test_waits_for_one_offset_end_in_the_order_in_which_they_began(make_log: MakeLog) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    for _ in range(3):
+        append(partition)
+    told: list[str] = []
+
+    def tell(name: str) -> Callable[[ErrorCode], None]:
+        return lambda error: told.append(name)
+
+    for name, offset in (("b", 2), ("a", 1), ("d", 3), ("c", 2)):
+        partition.when_replicated(offset, tell(name))
+    partition.advance_high_watermark(1, 0)
+    assert told == ["a"]
+    partition.advance_high_watermark(3, 0)
+    assert told == ["a", "b", "c", "d"]
