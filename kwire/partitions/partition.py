@@ -389,9 +389,11 @@ class Partition:
             self._flusher.request(self)
 
     def truncated(self) -> None:
-        """The log ends earlier than it did: what it has lost was never committed, or is lost."""
+        """The log ends earlier than it did: what it has lost was never committed, or is lost.
+
+        Only followers cut their logs, and `follow` has let go of all that waited for a flush.
+        """
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-        self._flush_end = min(self._flush_end, self.log.log_end_offset)
 
     def advance_high_watermark(self, offset: int, size_bytes: int) -> None:
         """Records below `offset` are on every in-sync replica; wake who waits for that."""

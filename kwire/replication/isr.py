@@ -151,10 +151,9 @@ class IsrChanges:
         return not again
 
     def _again(self, proposals: dict[_Key, Proposal]) -> None:
+        """Unsend them; `_take` leaves out what is asked for no longer by then."""
         for key, proposal in proposals.items():
-            if proposal.is_current:
-                self._unsent.setdefault(key, proposal)
-                self._wanted.set()
+            self._unsent.setdefault(key, proposal)
 
     def _request(self, proposals: dict[_Key, Proposal]) -> AlterPartitionRequest:
         topics: dict[bytes, list[RequestPartitionData]] = {}
