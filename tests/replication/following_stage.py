@@ -40,6 +40,12 @@ from kwire.codecs.messages.stop_replica import (
     StopReplicaResponse,
     StopReplicaTopicState,
 )
+from kwire.codecs.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from kwire.codecs.primitives import Message
 from kwire.partitions.partition import Partition
 from tests.controller.cluster.laws import Laws
@@ -106,14 +112,36 @@ class FollowingStage:
         )
         return answer
 
-    def stop(self, index: int, leader_epoch: int, *, delete: bool) -> StopReplicaResponse:
+    def stop(
+        self,
+        index: int,
+        leader_epoch: int,
+        *,
+        delete: bool,
+        controller_epoch: int | None = None,
+        broker_epoch: int | None = None,
+    ) -> StopReplicaResponse:
         state = StopReplicaPartitionState(index, leader_epoch, delete)
         return self.broker.manager.stop_replica(
             StopReplicaRequest(
                 controller_id=3,
-                controller_epoch=self.controller_epoch,
-                broker_epoch=self.broker.epoch,
+                controller_epoch=controller_epoch or self.controller_epoch,
+                broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
                 topic_states=[StopReplicaTopicState(TOPIC, [state])],
+            )
+        )
+
+    def show(
+        self, *, controller_epoch: int | None = None, broker_epoch: int | None = None
+    ) -> UpdateMetadataResponse:
+        """UpdateMetadata: broker 2 is alive."""
+        endpoint = UpdateMetadataEndpoint(9092, "host2", "PLAINTEXT", 0)
+        return self.broker.manager.update_metadata(
+            UpdateMetadataRequest(
+                controller_id=3,
+                controller_epoch=controller_epoch or self.controller_epoch,
+                broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
+                live_brokers=[UpdateMetadataBroker(LEADER, endpoints=[endpoint])],
             )
         )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from trio.testing import wait_all_tasks_blocked
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kwire.codecs.batches import Record, build
 from kwire.codecs.errors import ErrorCode
@@ -204,8 +205,10 @@ async def fetch(
     *,
     leader_epoch: int = 3,
     last_epoch: int = -1,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
 ) -> PartitionData:
-    """What broker 2 is answered, at once."""
+    """What broker 2 is answered, at once unless it waits."""
     asked = FetchPartition(
         partition=0,
         current_leader_epoch=leader_epoch,
@@ -216,7 +219,8 @@ async def fetch(
     )
     request = FetchRequest(
         replica_id=FOLLOWER,
-        max_wait_ms=0,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
         max_bytes=1000,
         topics=[FetchTopic(TOPIC, TOPIC_ID, [asked])],
     )
@@ -276,6 +280,61 @@ async def test_follower_that_asks_beyond_the_end_is_not_counted(tmp_path: Path) 
         follower = partition.leading.follower(FOLLOWER)
         assert follower is not None
         assert follower.log_end_offset == -1
+
+
+async def test_fetch_that_waits_tells_its_leader_where_its_follower_is_when_it_comes_alone(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """What is appended has it read again, by when the follower may be gone."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        partition = await led_by_this(stage)
+        assert partition.leading is not None
+        follower = partition.leading.follower(FOLLOWER)
+        assert follower is not None
+        told: list[PartitionData] = []
+
+        async def wait_for_much() -> None:
+            told.append(await fetch(stage, 3, last_epoch=3, max_wait_ms=2000, min_bytes=1000))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_for_much)
+            await wait_all_tasks_blocked()
+            fetched_ms = follower.last_fetch_ms
+            for _ in range(3):
+                await trio.sleep(0.3)
+                append(partition)
+                await wait_all_tasks_blocked()
+        assert told[0].records
+        said = (follower.last_fetch_ms, follower.leader_end_offset, follower.log_end_offset)
+        assert said == (fetched_ms, 3, 3)
+        assert follower.last_caught_up_ms == fetched_ms
+
+
+async def test_follower_that_has_all_joins_the_isr(tmp_path: Path) -> None:
+    """All that the leader had when its epoch began, be it a new leader's or the same one's."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        stage.show()
+        stage.tell({0: 1}, 1, isr=(1,))
+        for epoch in (1, 2):
+            append(stage.partition())
+            stage.tell({0: 1}, epoch, isr=(1,))
+            leading = stage.partition().leading
+            assert leading is not None
+            await fetch(stage, epoch - 1, leader_epoch=epoch)
+            assert leading.proposed is None
+            await fetch(stage, epoch, leader_epoch=epoch)
+            assert leading.proposed == (1, FOLLOWER)
+
+
+async def test_next_epoch_of_a_leader_knows_what_its_followers_have(tmp_path: Path) -> None:
+    """What all have that are in sync by then counts at once."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        stage.tell({0: 1}, 1, isr=(1, FOLLOWER, 3), replicas=(1, FOLLOWER, 3))
+        append(stage.partition())
+        await fetch(stage, 1, leader_epoch=1)
+        assert stage.partition().high_watermark == 0
+        stage.tell({0: 1}, 2, isr=(1, FOLLOWER), replicas=(1, FOLLOWER, 3))
+        assert stage.partition().high_watermark == 1
 
 
 async def test_first_epoch_of_all_is_compared_too(tmp_path: Path) -> None:
