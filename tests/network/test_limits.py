@@ -301,6 +301,83 @@ def test_new_connections_come_at_the_rate_that_is_set(monkeypatch: pytest.Monkey
     assert came == 3 * 20
 
 
+def limited(
+    monkeypatch: pytest.MonkeyPatch, **settings: str
+) -> tuple[ConnectionLimits, list[float]]:
+    """With two listeners, of which A is for brokers; and the time, which the test sets."""
+    now_s = [1000.0]
+    monkeypatch.setattr("kwire.network.limits.time.monotonic", lambda: now_s[0])
+    given = {
+        "listeners": "A://:1,B://:2",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+        **{name.replace("__", "."): value for name, value in settings.items()},
+    }
+    return ConnectionLimits(load(overrides=given)), now_s
+
+
+def test_rate_of_a_listener_and_of_the_broker_hold_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, now_s = limited(
+        monkeypatch,
+        listener__name__b__max__connection__creation__rate="1",
+        max__connection__creation__rate="2",
+    )
+    assert limits.has_room("B")
+    assert limits.has_room("A")
+    for number in range(10):
+        assert limits.has_room("B"), number
+        limits.note_new("B")
+    assert not limits.has_room("B")
+    for number in range(50):
+        assert limits.has_room("A"), number
+        limits.note_new("A")
+    now_s[0] += 10
+    assert not limits.has_room("B"), "ten seconds ago counts"
+    now_s[0] += 0.001
+    assert limits.has_room("B")
+    assert limits.has_room("B", 9)
+    assert not limits.has_room("B", 10), "those who wait count"
+
+
+def test_those_who_wait_count_for_every_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, _ = limited(monkeypatch, listener__name__b__max__connections="3", max__connections="5")
+    limits.add("B", "10.0.0.1")
+    assert [limits.has_room("B", waiting) for waiting in (0, 1, 2)] == [True, True, False]
+    limits.remove("B", "10.0.0.1")
+    for _ in range(4):
+        limits.add("A", "10.0.0.1")
+    assert [limits.has_room("B", waiting) for waiting in (0, 1)] == [True, False]
+    assert limits.has_room("A", 100), "the listener between brokers has no limit of its own"
+    assert [limits.may_be_closed(each) for each in "AB"] == [False, True]
+
+
+def test_listener_of_a_broker_that_has_no_other_makes_room() -> None:
+    limits = ConnectionLimits(load(overrides={"max.connections": "1"}))
+    assert limits.may_be_closed("PLAINTEXT")
+    limits.add("PLAINTEXT", "10.0.0.1")
+    assert not limits.has_room("PLAINTEXT")
+    assert limits.excess() == 0
+    limits.add("PLAINTEXT", "10.0.0.1")
+    assert limits.excess() == 1
+
+
+def test_rate_that_is_set_counts_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits, _ = limited(monkeypatch)
+    for _ in range(100):
+        assert limits.has_room("B")
+        limits.note_new("B")
+    slower = load(overrides={"max.connection.creation.rate": "1"})
+    limits.follow(slower)
+    for _ in range(10):
+        assert limits.has_room("PLAINTEXT")
+        limits.note_new("PLAINTEXT")
+    assert not limits.has_room("PLAINTEXT")
+    limits.follow(load())
+    assert limits.has_room("PLAINTEXT")
+    limits.follow(slower)
+    assert limits.has_room("PLAINTEXT"), "what came while there was no rate is forgotten"
+
+
 # -- the kernel's queue
 
 
