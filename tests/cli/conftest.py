@@ -1,10 +1,9 @@
-"""Running the installed command."""
+"""Running the command."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
@@ -12,13 +11,14 @@ import pytest
 
 from kwire.client.cluster import Cluster
 from kwire.testing import ClusterProcess, ZooKeeperProcess
+from tests.commands.forked import run_kwire
 
 Kwire = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def kwire(bootstrap: str) -> Kwire:
-    """Run `kwire` in a process of its own against the broker: kwire("topics", "list").
+    """Run `kwire` against the broker, in a forked process: kwire("topics", "list").
 
     With `status=None` whatever it ends with will do.
     """
@@ -26,15 +26,8 @@ def kwire(bootstrap: str) -> Kwire:
     def run(
         *arguments: str, stdin: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "kwire.cli", *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "KWIRE_BOOTSTRAP_SERVERS": bootstrap},
-            timeout=300,
-            check=False,
-        )
+        environment = {**os.environ, "KWIRE_BOOTSTRAP_SERVERS": bootstrap}
+        done = run_kwire(*arguments, stdin=stdin, environment=environment)
         told = f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         assert status is None or done.returncode == status, told
         assert "Traceback" not in done.stderr, done.stderr

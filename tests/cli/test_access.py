@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.testing import BrokerProcess
 from kwire.testing.ports import free_port
 from tests.cli.conftest import Kwire
+from tests.commands.forked import run_kwire
 from tests.conftest import finish
 from tests.security.scram_client import SCRAM, SCRAM_512, can_log_in
 
@@ -202,11 +201,6 @@ def test_what_makes_no_sense_is_said(kwire: Kwire, words: list[str], said: str) 
 
 
 def test_a_broker_without_an_authorizer_says_so(shared_broker: BrokerProcess) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "acls", "list", "-b", shared_broker.bootstrap],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_kwire("acls", "list", "-b", shared_broker.bootstrap)
     assert done.returncode == 1
     assert "No Authorizer is configured on the broker" in done.stderr

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kwire.cli.app import COMMANDS, app
+from tests.commands.forked import run_kwire
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -135,8 +136,6 @@ def test_nobody_pays_for_another_command() -> None:
 def test_the_shell_completes_as_the_help_says() -> None:
     (told,) = re.findall(r'eval "\$\((\w+)=(bash)_source kwire\)"', help_of())
     environ = os.environ | {told[0]: f"{told[1]}_complete", "COMP_CWORD": "2"}
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli"], env=environ | {"COMP_WORDS": "kwire topics de"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = run_kwire(environment=environ | {"COMP_WORDS": "kwire topics de"})
+    assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["plain,delete", "plain,describe"]

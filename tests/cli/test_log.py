@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from kwire.codecs.messages.coordinator.share_update import (
 )
 from kwire.groups.records import OffsetCommit
 from kwire.share.records import Snapshot, Update
+from tests.commands.forked import run_kwire
 from tests.data_folder.folders import log_dir
 
 GOLDEN = Path(__file__).parents[1] / "log" / "data" / "apache-4.3.1"
@@ -28,8 +27,7 @@ FIRST = "00000000000000000000.log"
 
 
 def kwire_log(*arguments: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kwire.cli", "log", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ)
+    done = run_kwire("log", *map(str, arguments))
     assert done.returncode == status, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return done

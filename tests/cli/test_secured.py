@@ -25,6 +25,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kwire.cli.app import app
 from kwire.security.tls.making import DevelopmentAuthority, certificates_in, properties_text
 from kwire.settings.properties import read_properties
+from tests.commands.forked import run_kwire
 
 WAIT_S = 60
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -208,10 +209,7 @@ def kwire(running: Running, *words: str, config: Path | None = None, stdin: str 
     """What the command prints that goes by the file, which alone says where the broker is."""
     environ = {name: os.environ[name] for name in os.environ if not name.startswith("KWIRE_")}
     file = str(config or running.folder / "client.properties")
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", *words, "--command-config", file],
-        input=stdin, capture_output=True, text=True, env=environ, timeout=WAIT_S, check=False,
-    )  # fmt: skip
+    done = run_kwire(*words, "--command-config", file, stdin=stdin, environment=environ)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -15,19 +15,15 @@ import pytest
 from confluent_kafka import Producer
 
 from kwire.testing import BrokerProcess
+from tests.commands.forked import run_kwire
 from tests.inside import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 
 def kwire(broker: BrokerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap},
-        timeout=300,
-    )
+    environment = {**os.environ, "KWIRE_BOOTSTRAP_SERVERS": broker.bootstrap}
+    done = run_kwire(*arguments, environment=environment)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from kwire.conformance.pytest_apache import JavaClass
 from kwire.testing import BrokerProcess
 from kwire.testing.ports import free_port
 from tests.clients.aio import run
+from tests.commands.forked import run_kwire
 from tests.conftest import finish
 from tests.security.tls.authority import PASSWORD, Authority
 
@@ -149,9 +149,8 @@ def test_aiokafka(secured: Secured, unique: str) -> None:
 def kwire(secured: Secured, properties: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     file = secured.own.parent / "client.properties"
     file.write_text(properties)
-    command = [sys.executable, "-m", "kwire.cli", *arguments, "-b", secured.bootstrap]
-    command += ["--command-config", str(file), "--timeout", "30"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    options = ["-b", secured.bootstrap, "--command-config", str(file), "--timeout", "30"]
+    return run_kwire(*arguments, *options, timeout_s=TIMEOUT_S)
 
 
 def java_properties(secured: Secured) -> str:

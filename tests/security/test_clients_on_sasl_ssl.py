@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonTokenProvider
 
 from kwire.conformance.pytest_apache import JavaClass
+from tests.commands.forked import run_kwire
 from tests.conftest import finish
 from tests.security.secured import (
     MECHANISMS,
@@ -150,9 +150,8 @@ def test_java_tools(
 def kwire(
     secured: SaslSsl, properties: Path, *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kwire.cli", *arguments, "-b", secured.address]
-    command += ["--command-config", str(properties), "--timeout", str(WAIT_S)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
+    options = ["--command-config", str(properties), "--timeout", str(WAIT_S)]
+    return run_kwire(*arguments, "-b", secured.address, *options, stdin=stdin)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -184,9 +183,8 @@ def test_kwires_own_commands_say_what_is_wrong(secured: SaslSsl, name: str, tmp_
     given = {**java(secured, "SCRAM-SHA-256"), **changed}
     properties = write_properties(tmp_path / "client.properties", given)
     where = secured.bootstrap if name == "a listener without" else secured.address
-    command = [sys.executable, "-m", "kwire.cli", "topics", "list", "-b", where]
-    command += ["--command-config", str(properties), "--timeout", "60"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ["--command-config", str(properties), "--timeout", "60"]
+    done = run_kwire("topics", "list", "-b", where, *options)
     assert done.returncode == 1
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -15,6 +13,7 @@ from kwire.client.cluster import Cluster
 from kwire.client.groups import describe_group
 from kwire.client.membership.classic import GroupMember
 from kwire.testing import ControlError, Kafka, Record, Topic
+from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120
@@ -198,11 +197,9 @@ def seed_now(kafka: Kafka, topic: Topic, key: str, value: str | None) -> None:
 
 def test_the_command(kafka: Kafka) -> None:
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "kwire.cli", "clock", *arguments]
-        address = f"127.0.0.1:{kafka.control_port}"
-        return subprocess.run(
-            [*command, "--control", address], capture_output=True, text=True, check=True
-        ).stdout
+        done = run_kwire("clock", *arguments, "--control", f"127.0.0.1:{kafka.control_port}")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     assert run("show").endswith(", 0 s ahead\n")
     assert run("advance", "90m").endswith(", 5400 s ahead\n")

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kwire.testing import Kafka
+from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
 
@@ -28,19 +29,22 @@ def no_faults(kafka: Kafka) -> None:
     kafka.faults.clear()
 
 
+def words(kafka: Kafka, *arguments: str) -> list[str]:
+    return [*arguments, "--control", f"http://127.0.0.1:{kafka.control_port}"]
+
+
 def command(kafka: Kafka, *arguments: str) -> list[str]:
-    address = f"http://127.0.0.1:{kafka.control_port}"
-    return [sys.executable, "-m", "kwire.cli", *arguments, "--control", address]
+    return [sys.executable, "-m", "kwire.cli", *words(kafka, *arguments)]
 
 
 def run(kafka: Kafka, *arguments: str) -> str:
-    done = subprocess.run(command(kafka, *arguments), capture_output=True, text=True, check=False)
+    done = run_kwire(*words(kafka, *arguments))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def refused(kafka: Kafka, *arguments: str) -> str:
-    done = subprocess.run(command(kafka, *arguments), capture_output=True, text=True, check=False)
+    done = run_kwire(*words(kafka, *arguments))
     assert done.returncode == 1, done.stdout
     return done.stderr
 
@@ -83,12 +87,7 @@ def test_presets_and_files(kafka: Kafka, tmp_path: Path) -> None:
 def test_refusals_are_a_sentence(kafka: Kafka) -> None:
     assert "did you mean leader-moved?" in refused(kafka, "fault", "add", "leader-move")
     assert "the rule does nothing" in refused(kafka, "fault", "add", "--api", "Produce")
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "fault", "list", "--control", "127.0.0.1:1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_kwire("fault", "list", "--control", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr.startswith("kwire: no answer from 127.0.0.1:1")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,6 +19,7 @@ from kwire.control.versions import NOT_SERVED, of_release, read_max_versions
 from kwire.faults.rules import BadRule
 from kwire.routes import ROUTES
 from kwire.testing import Kafka
+from tests.commands.forked import run_kwire
 
 WAIT_S = 120
 CAPS = {"Produce": 7, "Fetch": 11, "Metadata": 8, "FindCoordinator": 2, "JoinGroup": 4}
@@ -102,8 +101,7 @@ def test_what_cannot_be(said: str, why: str) -> None:
     ],
 )
 def test_the_command_line_says_so(arguments: list[str], why: str) -> None:
-    command = [sys.executable, "-m", "kwire.cli", "serve", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_kwire("serve", *arguments)
     assert done.returncode == 2
     assert why in done.stderr
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kwire.testing import ControlError, Kafka, KafkaCluster, Topic
+from tests.commands.forked import run_kwire
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -130,8 +130,7 @@ def test_followers_are_no_clients_of_a_rule_that_names_nobody(
 
 def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     address = cluster.brokers[2].control.address
-    command = [sys.executable, "-m", "kwire.cli", "fault", *arguments, "--control", address]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_kwire("fault", *arguments, "--control", address)
 
 
 def test_from_the_command_line(cluster: KafkaCluster, topic: Topic) -> None:

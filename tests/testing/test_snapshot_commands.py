@@ -18,6 +18,7 @@ from kwire.testing import BrokerProcess, Kafka
 from kwire.testing.folders import PREFIX
 from kwire.testing.ports import free_port
 from kwire.testing.topics import Topic
+from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
 WAIT_S = 240
@@ -31,7 +32,7 @@ def kafka(tmp_path: Path) -> Iterator[Kafka]:
 
 
 def run(*arguments: str, status: int = 0) -> str:
-    done = subprocess.run([*KWIRE, *arguments], capture_output=True, text=True, check=False)
+    done = run_kwire(*arguments)
     assert done.returncode == status, done.stderr
     return done.stdout if status == 0 else done.stderr
 

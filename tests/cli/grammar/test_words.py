@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from click.testing import CliRunner, Result
 from kwire.cli.app import app
 from kwire.cli.grammar import asking
 from kwire.cli.grammar.commands import Commands, RenamedOption
+from tests.commands.forked import run_kwire
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
@@ -275,11 +275,8 @@ def test_completion_gives_names_and_no_former_ones() -> None:
         ("kwire pipeline compare --", ["--other-bootstrap-server"]),
     ):
         environ = os.environ | {"_KWIRE_COMPLETE": "bash_complete", "COMP_WORDS": typed}
-        done = subprocess.run(
-            [sys.executable, "-m", "kwire.cli"],
-            env=environ | {"COMP_CWORD": str(len(typed.split()) - 1)},
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        done = run_kwire(environment=environ | {"COMP_CWORD": str(len(typed.split()) - 1)})
+        assert done.returncode == 0, done.stderr
         options = {line.partition(",")[2] for line in done.stdout.splitlines()}
         assert set(given) <= options
         assert not options & {"--config", "--with"}

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.testing import Kafka, KafkaCluster
 from kwire.testing.replaying import NoCounterpart, replay
+from tests.commands.forked import run_kwire
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -122,14 +123,9 @@ def test_a_broker_that_is_missing_is_named(recorded: Path) -> None:
     with Kafka() as alone:
         with pytest.raises(NoCounterpart, match=f"of brokers 1, 2 and 3, and {alone.bootstrap} "):
             replay(recorded, alone.bootstrap)
-        refused = command("trace", "replay", str(recorded), f"-b{alone.bootstrap}")
+        refused = run_kwire("trace", "replay", str(recorded), f"-b{alone.bootstrap}")
     assert refused.returncode == 2
     assert refused.stderr.endswith("tells of 1: there is nobody for 2 and 3\n")
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "kwire.cli", *arguments]
-    return subprocess.run(run, capture_output=True, text=True, check=False)
 
 
 def control_of(kafka: KafkaCluster) -> str:
@@ -149,7 +145,7 @@ def test_the_commands(fresh: KafkaCluster, tmp_path: Path) -> None:
             tracing.send_signal(signal.SIGINT)
         assert not any(traces_at(kafka, each) for each in (1, 2, 3))
     again = ("trace", "replay", str(path), f"-b{fresh.bootstrap}", "--patience=60")
-    same = command(*again, control_of(fresh))
+    same = run_kwire(*again, control_of(fresh))
     assert same.returncode == 0, same.stdout + same.stderr
     assert same.stdout.endswith(" the same, 0 not\n")
     wanted = [str(each) for each in range(WRITTEN)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.testing import Kafka
 from kwire.testing.replaying import replay
 from kwire.testing.topics import connected
+from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
 
@@ -193,10 +193,7 @@ def test_the_command(recorded: Path, fresh: Kafka, tmp_path: Path) -> None:
 
 
 def command(kafka: Kafka, path: Path) -> subprocess.CompletedProcess[str]:
-    asked = ["trace", "replay", str(path), "--bootstrap-server", kafka.bootstrap]
-    return subprocess.run(
-        [sys.executable, "-m", "kwire.cli", *asked], capture_output=True, text=True, check=False
-    )
+    return run_kwire("trace", "replay", str(path), "--bootstrap-server", kafka.bootstrap)
 
 
 @pytest.mark.java

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kwire.testing import Kafka, Snapshot
+from tests.commands.forked import run_kwire
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +81,9 @@ class Members:
 def by_command(kafka: Kafka, trace: Path) -> str:
     """What `kwire trace replay` says."""
     at = [f"-b{kafka.bootstrap}", f"--control=http://127.0.0.1:{kafka.control_port}"]
-    command = [sys.executable, "-m", "kwire.cli", "trace", "replay", str(trace), *at]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = run_kwire("trace", "replay", str(trace), *at)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @contextmanager
