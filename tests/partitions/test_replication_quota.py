@@ -77,3 +77,11 @@ def test_which_replicas_are_throttled(replicas: str, throttled: set[int]) -> Non
     assert {index for index in (0, 1, 12) if limited.is_throttled(TOPIC, index)} == throttled
     assert bool(limited.throttled) == bool(throttled)
     assert not limited.is_throttled("another", 0)
+
+
+@pytest.mark.parametrize("replicas", ["", "0:4"])
+def test_topic_that_was_never_throttled_may_be_set_to_no_replicas(replicas: str) -> None:
+    limited = ReplicationQuota(11, 1)
+    limited.set_replicas("other", "*", 3)
+    limited.set_replicas(TOPIC, replicas, 3)
+    assert limited.throttled == {"other": None}
