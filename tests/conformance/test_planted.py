@@ -70,6 +70,7 @@ def test_every_fault_has_what_finds_it() -> None:
     assert len(FOUND_BY) >= 10
 
 
+@pytest.mark.long
 def test_without_a_fault_nothing_is_found(apache_kafka: ApacheKafkaNode, tmp_path: Path) -> None:
     only = sorted({only for only, _ in FOUND_BY.values()})
     with running(tmp_path, "nothing") as subject:
