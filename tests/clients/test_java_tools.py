@@ -1,7 +1,10 @@
 """Apache Kafka's own console tools, with their default settings.
 
 Each call starts a Java machine, one or two seconds: what belongs together is one test, and what
-only has to be there is made by librdkafka.
+only has to be there is made by librdkafka.  For every change the tools of producers, consumers,
+topics and groups run.  The requests of the others (settings, offsets, folders, deleted records,
+versions, elections, reassignments) are compared with Apache Kafka's answers for every change by
+tests/conformance/test_wire.py; their tools change with Apache Kafka alone and are `long`.
 """
 
 from __future__ import annotations
@@ -69,6 +72,7 @@ def test_console_clients_pass_on_keys_headers_and_tombstones(tool: Tool, unique:
     assert lines(shown) == ["Offset:0\th1:v1,h2:v2\tk1\tone", "Offset:1\th:x\tk2\tNULL"]
 
 
+@pytest.mark.long
 def test_verifiable_clients_acknowledge_and_commit_everything(tool: Tool, unique: str) -> None:
     sent = tool(f"{TOOLS}.VerifiableProducer", "--topic", unique, "--max-messages", 200)
     summary = [json.loads(line) for line in lines(sent)][-1]
@@ -98,6 +102,7 @@ def test_topics_are_created_altered_described_and_deleted(tool: Tool, unique: st
     assert unique not in lines(tool(TOPICS, "--list"))
 
 
+@pytest.mark.long
 def test_configs_of_topics_are_altered_and_described(
     tool: Tool, bootstrap: str, unique: str
 ) -> None:
@@ -130,6 +135,7 @@ def test_groups_are_described_reset_and_deleted(tool: Tool, bootstrap: str, uniq
     assert "was successful" in tool(GROUPS, "--delete", "--group", unique)
 
 
+@pytest.mark.long
 def test_offsets_log_dirs_and_deleted_records(
     tool: Tool, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:
@@ -151,6 +157,7 @@ def test_offsets_log_dirs_and_deleted_records(
     assert of_partition["size"] > 0
 
 
+@pytest.mark.long
 def test_the_broker_says_what_it_is(bootstrap: str, java_class: JavaClass, tool: Tool) -> None:
     versions = tool(f"{TOOLS}.BrokerApiVersionsCommand")
     assert re.search(r"Produce\(0\): 0 to \d+ \[usable: \d+\]", versions)
@@ -168,6 +175,7 @@ def test_performance_tools(tool: Tool, unique: str) -> None:
     assert table[-1].split(", ")[4] == "20000"
 
 
+@pytest.mark.long
 def test_leaders_are_elected_and_partitions_reassigned(
     tool: Tool, bootstrap: str, unique: str, tmp_path: Path
 ) -> None:

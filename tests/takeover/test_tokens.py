@@ -73,6 +73,7 @@ def test_the_log_is_brought_what_it_lacks() -> None:
     assert list(lacking(kraft, image_of(OTHER), ME)) == []
 
 
+@pytest.mark.long
 @pytest.mark.java
 @pytest.mark.slow
 def test_they_go_there_and_back_with_a_directory(tmp_path: Path, apache_kafka_libs: Path) -> None:
