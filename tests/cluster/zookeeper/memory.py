@@ -8,10 +8,12 @@ the stores run on it and on a real ZooKeeper alike, which is what shows that it 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 import trio
 from kazoo.exceptions import (
     BadVersionError,
@@ -40,11 +42,12 @@ class Znode:
     version: int = 0
     cversion: int = 0
     children: set[str] = field(default_factory=set)
+    ctime_ms: int = 0
 
     @property
     def stat(self) -> ZnodeStat:
         return ZnodeStat(
-            self.czxid, self.mzxid, 0, 0, self.version, self.cversion, 0, self.owner,
+            self.czxid, self.mzxid, self.ctime_ms, 0, self.version, self.cversion, 0, self.owner,
             len(self.content), len(self.children), self.czxid,
         )  # fmt: skip
 
@@ -65,6 +68,8 @@ class Ensemble:
         """Called before each write is made."""
         self.writes: list[list[Any]] = []
         """Each write that was made."""
+        self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        """The clock that says when a znode was created."""
 
     def connect(self, link: MemoryLink) -> int:
         session_id, self._next_session = self._next_session, self._next_session + 1
@@ -99,6 +104,24 @@ class Ensemble:
             and not path.endswith("_changes")
         }
 
+    def put(self, path: str, content: bytes) -> None:
+        """Write a znode as somebody else; it is created where it is not there."""
+        there = path in self.znodes
+        done = self.multi(
+            0, [SetData(path, content, -1) if there else Create(path, content, None, 0)]
+        )
+        assert not isinstance(done[0], Exception), f"{path}: {done[0]!r}"
+
+    def put_next(self, path: str, content: bytes) -> str:
+        """Create a sequential znode as somebody else; gives its path."""
+        made: str = self.multi(0, [Create(path, content, None, SEQUENTIAL)])[0]
+        return made
+
+    def drop(self, path: str) -> None:
+        """Delete a znode as somebody else."""
+        done = self.multi(0, [Delete(path, -1)])
+        assert not isinstance(done[0], Exception), f"{path}: {done[0]!r}"
+
     def watch(self, path: str, link: MemoryLink, *, children: bool) -> None:
         watches = self._child_watches if children else self._data_watches
         watches.setdefault(path, set()).add(link)
@@ -128,8 +151,7 @@ class Ensemble:
     def multi(self, session_id: int, operations: Sequence[Any]) -> list[Any]:
         """Make all operations or none, as ZooKeeper does, and return their results."""
         before = {
-            path: Znode(z.content, z.czxid, z.mzxid, z.owner, z.version, z.cversion, {*z.children})
-            for path, z in self.znodes.items()
+            path: replace(znode, children={*znode.children}) for path, znode in self.znodes.items()
         }
         self.zxid += 1
         results: list[Any] = []
@@ -186,7 +208,8 @@ class Ensemble:
         if path in self.znodes:
             raise NodeExistsError
         owner = session_id if creation.flags & EPHEMERAL else 0
-        self.znodes[path] = Znode(creation.data or b"", self.zxid, self.zxid, owner)
+        znode = Znode(creation.data or b"", self.zxid, self.zxid, owner, ctime_ms=self.now_ms())
+        self.znodes[path] = znode
         parent.children.add(name)
         parent.cversion += 1
         return path
@@ -243,6 +266,8 @@ class MemoryLink:
         """Whether the next write is made and its reply is lost."""
         self.is_dead = False
         """Whether its process was killed: nothing that it sends from now on arrives."""
+        self.expiry_s = float("inf")
+        """When its session must have expired, by the clock of whoever asks."""
 
     def _later(self, function: Callable[..., object], *arguments: object) -> None:
         self._token.run_sync_soon(function, *arguments)
@@ -260,8 +285,17 @@ class MemoryLink:
     def hear_znode(self, path: str) -> None:
         self._later(self._on_znode, path)
 
+    def suspend(self) -> None:
+        """Report that the connection is gone; its watches are, too."""
+        self._ensemble.forget(self)
+        self._on_state(self, "SUSPENDED", self.session_id)
+
+    def resume(self) -> None:
+        """Report that the connection is back, in the same session."""
+        self._on_state(self, "CONNECTED", self.session_id)
+
     def expires_at(self) -> float:
-        return float("inf")
+        return self.expiry_s
 
     def fail_outstanding(self) -> None:
         """There is none: each answer is there at once."""
@@ -307,3 +341,23 @@ class MemoryLink:
         self._ensemble.forget(self)
         if self.session_id in self._ensemble.links:
             self._ensemble.end_session(self.session_id)
+
+
+class Answering:
+    """Puts answers of its own in the place of a link's, once each; then the link's own come."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, link: MemoryLink, name: str) -> None:
+        self._own = getattr(link, name)
+        self._answers: list[MemoryReply] = []
+        self.asked: list[Any] = []
+        monkeypatch.setattr(link, name, self._answer)
+
+    def next(self, value: object = None, error: Exception | None = None) -> None:
+        self._answers.append(MemoryReply(value, error))
+
+    def _answer(self, *arguments: Any) -> MemoryReply:  # noqa: ANN401 - of each request its own
+        self.asked.append(arguments[0])
+        if self._answers:
+            return self._answers.pop(0)
+        reply: MemoryReply = self._own(*arguments)
+        return reply

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from kwire.cluster.store import SessionLost, SessionSuspended
 from kwire.cluster.zookeeper.config import ZooKeeperConfig
@@ -105,6 +106,32 @@ def leading_stores(connect: str) -> Callable[[], Leading]:
 async def leading(store: Observed, broker_id: int = 1) -> None:
     await store.register(broker(broker_id))
     assert await store.campaign()
+
+
+MEMORY = "memory:2181"
+"""Where a store is that talks to an `Ensemble`: the fixture `ensemble` has it so."""
+
+
+@asynccontextmanager
+async def at_rest(
+    broker_id: int = 1, *, has_acls: bool = False, has_tokens: bool = False
+) -> AsyncIterator[Observed]:
+    """A store on an `Ensemble` that has read all there is, and waits for what changes."""
+    config = ZooKeeperConfig(MEMORY, 30_000, 120_000, has_acls=has_acls, has_tokens=has_tokens)
+    async with running(config, broker_id) as store:
+        await wait_all_tasks_blocked()
+        yield store
+
+
+@asynccontextmanager
+async def controlling(*before: Change) -> AsyncIterator[Observed]:
+    """Broker 1, which is the controller of an `Ensemble`, once each of these is made."""
+    async with opened(MEMORY, has_acls=True) as store:
+        await leading(store)
+        for change in before:
+            await store.commit([change])
+        await wait_all_tasks_blocked()
+        yield store
 
 
 def untroubled(store: Observed) -> bool:

@@ -5,8 +5,7 @@ The table runs on `Ensemble`, where the test acts at the very moment at which a 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,13 +36,28 @@ from kwire.metadata.changes import (
     SetFeatures,
 )
 from kwire.metadata.features import FinalizedFeatures
-from kwire.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
+from kwire.metadata.image import (
+    TOPIC_RESOURCE,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
 from tests.cluster.zookeeper.memory import Ensemble, MemoryLink
-from tests.cluster.zookeeper.stores import STATE, TOPIC, Observed, leading, opened
+from tests.cluster.zookeeper.stores import (
+    MEMORY,
+    STATE,
+    TOPIC,
+    Observed,
+    at_rest,
+    controlling,
+    leading,
+    opened,
+)
 
-CONNECT = "memory:2181"
 NEW_TOPIC = TopicImage("u", b"u" * 16, (STATE, STATE))
 CONFIGS = {"retention.ms": "1"}
+BROKERS = znodes.BROKER_RESOURCE
+UNBORN = PartitionImage(-1, -1, -1, (1, 2), ())
 SHRUNK = replace(STATE, isr=(1,), partition_epoch=1)
 ENTRY = AccessControlEntry("User:a", "*", AclOperation.READ, Permission.ALLOW)
 OTHER_ENTRY = AccessControlEntry("User:b", "*", AclOperation.READ, Permission.ALLOW)
@@ -116,15 +130,6 @@ ANYBODYS = {
     ),
 }
 """Changes that every broker may make."""
-
-
-@asynccontextmanager
-async def controlling(*before: Change) -> AsyncIterator[Observed]:
-    async with opened(CONNECT, has_acls=True) as store:
-        await leading(store)
-        for change in before:
-            await store.commit([change])
-        yield store
 
 
 @dataclass
@@ -301,7 +306,7 @@ async def test_write_of_any_broker_is_made_once_by_its_next_session(
             await store.commit([write.change])
             assert meanwhile.count == 2
         assert ensemble.znode(write.path).version == next_version
-        async with opened(CONNECT, 2, has_acls=True) as other:
+        async with opened(MEMORY, 2, has_acls=True) as other:
             assert await other.campaign()
             _has(other.image, write.change)
 
@@ -388,7 +393,7 @@ async def test_change_of_several_steps_is_finished_by_the_next_controller(
         ensemble.__init__()  # type: ignore[misc]  # the next ZooKeeper of this test
         if not await _killed(ensemble, write, steps):
             break
-        async with opened(CONNECT, 2, has_acls=True) as other:
+        async with opened(MEMORY, 2, has_acls=True) as other:
             await leading(other, 2)
             await _finish(other, topic, deletes=name == "delete", configs=CONFIGS)
         left = [path for path in ensemble.znodes if topic in path.split("/")]
@@ -419,3 +424,45 @@ async def _finish(store: Observed, name: str, *, deletes: bool, configs: dict[st
         if state.partition_epoch < 0:
             first = replace(STATE, partition_epoch=0)
             await store.commit([AlterPartition(name, topic.id, index, -1, first)])
+
+
+# -- what others wrote before
+
+
+async def test_settings_that_meet_others_are_a_conflict_that_shows_what_they_are(
+    ensemble: Ensemble,
+) -> None:
+    async with at_rest() as store, at_rest(2) as other:
+        await store.commit([SetConfigs(BROKERS, "1", {}, {"a": "1"})])
+        await other.shows(lambda image: bool(image.configs_of(BROKERS, "1")))
+        ensemble.put(
+            znodes.config_path((BROKERS, "1")), znodes.encode_configs({"a": "1", "b": "2"})
+        )
+        image = await other.read_configs([(BROKERS, "1"), (BROKERS, "9")])
+        assert image.configs_of(BROKERS, "1") == {"a": "1", "b": "2"}
+        assert not image.configs_of(BROKERS, "9")
+
+
+async def test_topic_whose_deletion_meets_another_hand_is_gone_with_all_that_it_had(
+    ensemble: Ensemble,
+) -> None:
+    """Somebody added a folder of a partition that the image does not know."""
+    create = CreateTopic(TOPIC, {"a": "1"})
+    async with controlling(create, MarkForDeletion("t", TOPIC.id)) as store:
+        ensemble.put(znodes.partition_path("t", 2), b"")
+        image = await store.commit([DeleteTopic("t", TOPIC.id)])
+        assert "t" not in image.topics
+        assert not image.configs
+        assert not [path for path in ensemble.znodes if "t" in path.split("/")]
+
+
+async def test_topics_deleted_together_go_each_with_its_own_partitions(
+    ensemble: Ensemble,
+) -> None:
+    bare = replace(NEW_TOPIC, name="bare", id=b"b" * 16, partitions=(UNBORN,))
+    async with controlling(CreateTopic(TOPIC), CreateTopic(bare), CreateTopic(NEW_TOPIC)) as store:
+        assert store.image.topics["bare"].partitions == (UNBORN,)
+        assert znodes.partitions_path("bare") not in ensemble.znodes
+        gone = [DeleteTopic(each.name, each.id) for each in (TOPIC, bare, NEW_TOPIC)]
+        await store.commit(gone)
+        assert not ensemble.znode(znodes.TOPICS).children

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from trio.testing import wait_all_tasks_blocked
 
-from kwire.cluster.store import StoreError
+from kwire.cluster.store import ElectionsAsked, StoreError
 from kwire.cluster.zookeeper import following, znodes
+from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import NO_CONTROLLER
 from tests.cluster.zookeeper.memory import Ensemble
-from tests.cluster.zookeeper.stores import Observed, opened
+from tests.cluster.zookeeper.stores import Observed, at_rest, controlling, opened
 
 CONNECT = "memory:2181"
 
@@ -71,3 +73,33 @@ async def test_znode_that_zookeeper_refuses_to_show_is_read_again_after_a_pause(
         began_at = trio.current_time()
         await second.shows(lambda image: image.controller_id == NO_CONTROLLER)
         assert trio.current_time() == began_at + 3 * following.REFUSED_PAUSE_S
+
+
+@pytest.mark.parametrize("path", [znodes.CONTROLLER, znodes.FEATURE, znodes.PREFERRED_ELECTION])
+async def test_znode_that_comes_between_a_read_and_its_watch_is_read(
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """The watch is left on it as it is then: nobody would tell of it any more."""
+    contents = {
+        znodes.CONTROLLER: znodes.encode_controller(5, 1),
+        znodes.FEATURE: znodes.encode_feature(FinalizedFeatures({"f": 1}, {}, 0)),
+        znodes.PREFERRED_ELECTION: znodes.encode_places([("t", 0)]),
+    }
+    is_asked = path == znodes.PREFERRED_ELECTION
+    async with controlling() if is_asked else at_rest() as store:
+        exists = store.session.exists
+
+        async def exists_by_now(asked: str, watch: bool = False) -> Any:  # noqa: ANN401 - a stat
+            if asked == path and path not in ensemble.znodes:
+                ensemble.put(path, contents[path])
+            return await exists(asked, watch)
+
+        monkeypatch.setattr(store.session, "exists", exists_by_now)
+        store._follower.mark(path)
+        if is_asked:
+            assert (await store.told(ElectionsAsked)).places == (("t", 0),)
+            return
+        await wait_all_tasks_blocked()
+        image = store.image
+        assert (image.controller_id == 5) is (path == znodes.CONTROLLER)
+        assert (image.features.asked == {"f": 1}) is (path == znodes.FEATURE)

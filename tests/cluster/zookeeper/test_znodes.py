@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cluster.zookeeper import znodes
-from kwire.cluster.zookeeper.java_json import string_hash, text_of
+from kwire.cluster.zookeeper.java_json import (
+    in_properties_order,
+    in_scala_order,
+    string_hash,
+    text_of,
+)
 from kwire.metadata.entities import ENTITY_RESOURCE
 from kwire.metadata.features import FinalizedFeatures
 from kwire.metadata.image import (
@@ -150,6 +155,99 @@ def test_what_is_asked_by_administrators_and_told_by_brokers() -> None:
     places = (("t", 0), ("u", 1))
     assert znodes.decode_places(znodes.encode_places(places)) == places
     assert znodes.decode_log_dir_event(znodes.encode_log_dir_event(7)) == 7
+
+
+def test_what_is_asked_and_told_is_written_as_apache_kafka_writes_it() -> None:
+    assert znodes.encode_reassignments({("t", 0): (1, 2), ("u", 3): ()}) == (
+        b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]},'
+        b'{"topic":"u","partition":3,"replicas":[]}]}'
+    )
+    assert znodes.encode_places([("t", 0), ("u", 1)]) == (
+        b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"u","partition":1}]}'
+    )
+    assert znodes.encode_log_dir_event(7) == b'{"version":1,"broker":7,"event":1}'
+    assert znodes.encode_config_change((znodes.BROKER_RESOURCE, "")) == (
+        b'{"version":2,"entity_path":"brokers/<default>"}'
+    )
+    assert znodes.encode_producer_ids(3, range(10, 20)) == (
+        b'{"version":1,"broker":3,"block_start":"10","block_end":"19"}'
+    )
+    assert znodes.decode_next_producer_id(None) == znodes.decode_next_producer_id(b"") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("h:1", "'h:1' is no address"), ("A://h", "'A://h' is no address"), ("A://h:x", "invalid")],
+)
+def test_listener_without_name_host_or_port_is_refused(text: str, said: str) -> None:
+    content = f'{{"version":5,"endpoints":["{text}"]}}'.encode()
+    with pytest.raises(ValueError, match=said):
+        znodes.decode_broker(1, content)
+
+
+def test_registration_of_no_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="version 0 of a broker's registration is not known"):
+        znodes.decode_broker(1, b'{"version":0,"endpoints":[]}')
+
+
+def test_registration_names_the_first_plaintext_address_for_old_clients() -> None:
+    secret = Endpoint("A", "a", 1, "SSL")
+    plain = [Endpoint("B", "::1", 2, "PLAINTEXT"), Endpoint("C", "c", 3, "PLAINTEXT")]
+    said = json.loads(znodes.encode_broker(BrokerImage(1, (secret, *plain)), 5, 9))
+    assert (said["host"], said["port"], said["jmx_port"]) == ("::1", 2, 9)
+    assert said["endpoints"] == ["A://a:1", "B://[::1]:2", "C://c:3"]
+    assert "rack" not in said
+    said = json.loads(znodes.encode_broker(BrokerImage(1, (secret,), "r"), 5))
+    assert (said["host"], said["port"], said["jmx_port"]) == (None, -1, -1)
+    assert (said["rack"], said["timestamp"]) == ("r", "5")
+
+
+@pytest.mark.parametrize("said", ["7", '"12"', '{"a":1}', "null"])
+def test_numbers_that_are_no_list_are_refused(said: str) -> None:
+    content = f'{{"leader":1,"leader_epoch":1,"controller_epoch":1,"isr":{said}}}'.encode()
+    with pytest.raises(TypeError, match="is no list"):
+        znodes.decode_state(content, 0, znodes.Assignment(()))
+
+
+@pytest.mark.parametrize(
+    ("content", "configs"),
+    [
+        (b'{"config":{"a":"1","b":2,"c":null}}', {"a": "1"}),
+        (b'{"config":["a"]}', {}),
+        (b'["config"]', {}),
+        (None, {}),
+    ],
+)
+def test_settings_that_are_no_text_are_none(content: bytes | None, configs: dict[str, str]) -> None:
+    assert znodes.decode_configs(content) == configs
+
+
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 13, 23, 24, 25, 47, 48, 200])
+def test_tables_grow_when_they_are_three_quarters_full(count: int) -> None:
+    """Numbers up to 99 are hashed in their order, by 31 for each ten: so it can be said by hand."""
+    names = [str(number) for number in range(count)]
+    size = 16
+    while count >= size * 3 // 4:
+        size *= 2
+    buckets = [string_hash(name) & size - 1 for name in in_scala_order(dict.fromkeys(names))]
+    assert buckets == sorted(buckets)
+    ordered = [*in_properties_order(dict.fromkeys(reversed(names)))]
+    buckets = [string_hash(name) & size - 1 for name in ordered]
+    assert buckets == sorted(buckets)
+    assert sorted(ordered) == sorted(names)
+
+
+def test_texts_of_one_bucket_are_in_the_order_of_their_hashes_or_ages() -> None:
+    entries = dict.fromkeys(["BB", "Aa", "AaBB", "BBAa"])  # Java's classical collisions
+    assert string_hash("Aa") == string_hash("BB")
+    assert [*in_scala_order(entries)] == [*in_properties_order(entries)]
+    in_order = [*in_properties_order(entries)]
+    assert in_order.index("BB") < in_order.index("Aa")
+    # One whose hash is negative comes before one of its bucket whose hash is not.
+    negative = "polygenelubricants"
+    assert string_hash(negative) == 1 << 31
+    assert [*in_scala_order({"p": 1, negative: 2})] == [negative, "p"]
+    assert [*in_properties_order({"p": 1, negative: 2})] == ["p", negative]
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"null", b"7", b"[]", b'{"version":1}'])
