@@ -17,6 +17,7 @@ from kwire.security.sasl.oauthbearer import (
     OAuthBearerServer,
     Token,
     UnsecuredRules,
+    expires_ms_of,
     unsecured_token,
     validate_unsecured,
 )
@@ -125,3 +126,98 @@ def test_no_token_makes_it_fail_otherwise(text: str, value: object) -> None:
         except (BadToken, BrokenExchange):
             continue
         raise AssertionError(token)
+
+
+@pytest.mark.parametrize("token", [f"{part([])}..", f"..{part([])}", f"{part([])}.a.b.c"])
+def test_token_of_another_form_is_refused_before_its_parts_are_read(token: str) -> None:
+    with pytest.raises(BadToken, match="no unsecured JWS in compact form"):
+        validate_unsecured(token, RULES, NOW_MS)
+
+
+def test_token_says_who_and_from_when_until_when() -> None:
+    header, claims, signature = unsecured_token("alice", 1_500, 61_500).split(".")
+    read = [json.loads(base64.urlsafe_b64decode(each + "==")) for each in (header, claims)]
+    assert read == [{"alg": "none"}, {"sub": "alice", "iat": 1.5, "exp": 61.5}]
+    assert signature == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "expires_ms"),
+    [
+        (unsecured_token("a", 0, 61_500), 61_500),
+        (f"{part({})}.{part({'exp': 7})}.signature", 7_000),
+        (f"{part({})}.{part({})}.", None),
+        (f"{part({})}.{part({'exp': 'soon'})}.", None),
+        (f"{part({})}.{part([])}.", None),
+        ("a.b", None),
+    ],
+)
+def test_end_of_a_token_is_by_its_own_words(token: str, expires_ms: int | None) -> None:
+    assert expires_ms_of(token) == expires_ms
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "said"),
+    [
+        (b"n,a=bob,\x01auth=Bearer TOKEN\x01\x01", AuthenticationError, "an authorization id"),
+        (b"n,,\x01key=value\x01\x01", SaslError, "'auth' not specified"),
+        (b"n,,\x01auth=Bearer\x01\x01", SaslError, "invalid 'auth' format"),
+        (b"n,,\x01auth=Basic TOKEN\x01\x01", BrokenExchange, "Invalid scheme"),
+        (b"y,,\x01auth=Bearer TOKEN\x01\x01", SaslError, "Invalid OAUTHBEARER client first"),
+        (b"", SaslError, "Invalid OAUTHBEARER client first message"),
+    ],
+)
+def test_first_message_that_is_not_good_is_refused_in_words(
+    message: bytes, error: type[Exception], said: str
+) -> None:
+    it = server()
+    with pytest.raises(error, match=said):
+        it.respond(message.replace(b"TOKEN", jws().encode()))
+    assert it.principal_name is None
+
+
+def test_who_asks_to_be_another_is_told_both_names() -> None:
+    said = (
+        "Authentication failed: Client requested an authorization id (bob) that is different "
+        "from the token's principal name (alice)"
+    )
+    with pytest.raises(AuthenticationError) as refused:
+        server().respond(f"n,a=bob,\x01auth=bearer {jws()}\x01\x01".encode())
+    assert str(refused.value) == said
+    it = server()
+    assert it.respond(f"n,a=alice,\x01auth=BEARER {jws()}\x01k=v\x01\x01".encode()) == b""
+    assert it.principal_name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("changed", "skew_ms", "is_good"),
+    [
+        ({"exp": NOW_MS / 1000}, 1, True),
+        ({"exp": NOW_MS / 1000 - 1}, 1_000, False),
+        ({"exp": NOW_MS / 1000 - 1}, 1_001, True),
+        ({"iat": NOW_MS / 1000}, 0, True),
+        ({"iat": NOW_MS / 1000 + 1}, 999, False),
+        ({"iat": NOW_MS / 1000 + 1}, 1_000, True),
+        ({"iat": NOW_MS / 1000 + 60}, 60_000, False),
+    ],
+)
+def test_clocks_may_differ_by_so_much(
+    changed: dict[str, float], skew_ms: int, is_good: bool
+) -> None:
+    rules = UnsecuredRules(clock_skew_ms=skew_ms)
+    if is_good:
+        assert validate_unsecured(jws(**changed), rules, NOW_MS).principal_name == "alice"
+    else:
+        with pytest.raises(BadToken):
+            validate_unsecured(jws(**changed), rules, NOW_MS)
+
+
+@pytest.mark.parametrize(("said", "is_good"), [(" a ", True), ("a b", False), (7, False)])
+def test_scope_that_is_a_text_is_one(said: object, is_good: bool) -> None:
+    rules = UnsecuredRules(required_scope=("a",))
+    if is_good:
+        assert validate_unsecured(jws(scope=said), rules, NOW_MS).principal_name == "alice"
+    else:
+        with pytest.raises(BadToken) as refused:
+            validate_unsecured(jws(scope=said), rules, NOW_MS)
+        assert refused.value.scope == "a"

@@ -1,0 +1,477 @@
+"""Requests about transactions, settings and tokens, and those that are refused as a whole."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import add_offsets_to_txn as with_offsets
+from kwire.codecs.messages import add_partitions_to_txn as adding
+from kwire.codecs.messages import alter_client_quotas as quotas
+from kwire.codecs.messages import alter_configs as altering
+from kwire.codecs.messages import alter_partition_reassignments as moving
+from kwire.codecs.messages import alter_replica_log_dirs as placing
+from kwire.codecs.messages import alter_user_scram_credentials as users
+from kwire.codecs.messages import create_acls as granting
+from kwire.codecs.messages import delete_acls as revoking
+from kwire.codecs.messages import describe_configs as showing
+from kwire.codecs.messages import describe_transactions as describing
+from kwire.codecs.messages import describe_user_scram_credentials as user_list
+from kwire.codecs.messages import elect_leaders as electing
+from kwire.codecs.messages import incremental_alter_configs as stepping
+from kwire.codecs.messages import init_producer_id as beginning
+from kwire.codecs.messages import join_group as joining
+from kwire.codecs.messages import list_transactions as listing
+from kwire.codecs.messages import read_share_group_state as reading
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages import streams_group_heartbeat as streaming
+from kwire.codecs.messages import sync_group as syncing
+from kwire.codecs.messages import txn_offset_commit as committing
+from kwire.codecs.messages import write_txn_markers as marking
+from kwire.metadata.acls import AclOperation, ResourceType
+from kwire.security.guards import configs, share_states, streams, transactions, whole
+from kwire.security.guards.refusals import REFUSALS
+from kwire.settings import ConfigResourceType
+from tests.security.guards.standing import (
+    ALTER,
+    CREATE,
+    DESCRIBE,
+    GROUP,
+    IDS,
+    READ,
+    TOPIC,
+    TRANSACTION,
+    WRITE,
+    Handler,
+    access,
+    on,
+    on_cluster,
+)
+
+DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+ACTION, IDEMPOTENT = AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE
+
+
+# -- transactions
+
+
+@pytest.mark.parametrize(
+    ("name", "rights", "error"),
+    [
+        ("x", on(TRANSACTION, WRITE, "x"), None),
+        ("x", on(TRANSACTION, WRITE, "y"), DENIED),
+        ("x", on_cluster(IDEMPOTENT), DENIED),
+        (None, on_cluster(IDEMPOTENT), None),
+        (None, on(TOPIC, WRITE, "any"), None),
+        (None, on(TRANSACTION, WRITE, "x"), CLUSTER_DENIED),
+        (None, on(TOPIC, READ, "any"), CLUSTER_DENIED),
+    ],
+)
+def test_producer_begins_that_may_write(
+    name: str | None, rights: list[Any], error: ErrorCode | None
+) -> None:
+    sender = access(*rights, api_key=ApiKey.INIT_PRODUCER_ID)
+    request = beginning.InitProducerIdRequest(name)
+    answer = transactions.init_producer_id(sender, request, Handler("done"))
+    refused = beginning.InitProducerIdResponse(
+        error_code=error or 0, producer_id=-1, producer_epoch=0
+    )
+    assert answer == ("done" if error is None else refused)
+
+
+def added(errors: dict[str, list[int]]) -> adding.AddPartitionsToTxnResponse:
+    """The answer about partitions 0, 1 and 2 of topics."""
+    return adding.AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            adding.AddPartitionsToTxnTopicResult(
+                name,
+                [
+                    adding.AddPartitionsToTxnPartitionResult(at, error)
+                    for at, error in zip((-1, 0, 2), its, strict=True)
+                ],
+            )
+            for name, its in errors.items()
+        ]
+    )
+
+
+def test_partitions_are_added_to_a_transaction_all_or_none() -> None:
+    def asked(*names: str) -> adding.AddPartitionsToTxnRequest:
+        topics = [adding.AddPartitionsToTxnTopic(name, [-1, 0, 2]) for name in names]
+        return adding.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="x", v3_and_below_topics=topics
+        )
+
+    internal = "__consumer_offsets"
+    rights = [*on(TRANSACTION, WRITE, "x"), *on(TOPIC, WRITE, "t", "none", internal)]
+    guard = transactions.add_partitions_to_txn
+    assert guard(access(*rights, version=3), asked("t", "none"), Handler("done")) == "done"
+    unknown, idle = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    answer = guard(access(*rights, version=3), asked("t", "u", "none", internal), Handler())
+    assert answer == added(
+        {
+            "t": [unknown, idle, unknown],
+            "u": [TOPIC_DENIED] * 3,
+            "none": [unknown] * 3,
+            internal: [TOPIC_DENIED] * 3,
+        }
+    )
+    answer = guard(access(*rights[1:], version=3), asked("t"), Handler())
+    assert answer == added({"t": [DENIED] * 3})
+    by_broker = access(*on_cluster(ACTION), version=4)
+    assert guard(by_broker, asked("t"), Handler("done")) == "done"
+    answer = guard(access(*rights, version=4), asked("t"), Handler())
+    assert answer == adding.AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED)
+
+
+def test_offsets_are_added_to_a_transaction_by_who_may_use_both() -> None:
+    rights = [*on(TRANSACTION, WRITE, "x"), *on(GROUP, READ, "g")]
+    request = with_offsets.AddOffsetsToTxnRequest("x", group_id="g")
+    guard = transactions.add_offsets_to_txn
+    assert guard(access(*rights), request, Handler("done")) == "done"
+    assert guard(access(rights[0]), request, Handler()).error_code == GROUP_DENIED
+    assert guard(access(rights[1]), request, Handler()).error_code == DENIED
+
+
+def test_offsets_are_committed_in_a_transaction_for_topics_that_may_be_read() -> None:
+    rights = [
+        *on(TRANSACTION, WRITE, "x"),
+        *on(GROUP, READ, "g"),
+        *on(TOPIC, READ, "t"),
+    ]
+    places = [committing.TxnOffsetCommitRequestPartition(at) for at in (0, 3)]
+
+    def asked() -> committing.TxnOffsetCommitRequest:
+        topics = [committing.TxnOffsetCommitRequestTopic(name, places) for name in ("u", "t")]
+        return committing.TxnOffsetCommitRequest("x", "g", topics=topics)
+
+    def refused(name: str, error: ErrorCode) -> committing.TxnOffsetCommitResponseTopic:
+        told = [committing.TxnOffsetCommitResponsePartition(at, error) for at in (0, 3)]
+        return committing.TxnOffsetCommitResponseTopic(name, told)
+
+    done = committing.TxnOffsetCommitResponseTopic("t")
+    handler = Handler(committing.TxnOffsetCommitResponse(topics=[done]))
+    guard = transactions.txn_offset_commit
+    assert guard(access(*rights), asked(), handler).topics == [refused("u", TOPIC_DENIED), done]
+    assert [each.name for each in handler.asked[0].topics] == ["t"]
+    for given, error in ((rights[1:], DENIED), ([rights[0], rights[2]], GROUP_DENIED)):
+        answer = guard(access(*given), asked(), Handler())
+        assert answer.topics == [refused(name, error) for name in ("u", "t")]
+
+
+@pytest.mark.parametrize("operation", [ALTER, ACTION, DESCRIBE])
+def test_markers_are_written_by_brokers_and_administrators(operation: AclOperation) -> None:
+    topics = [marking.WritableTxnMarkerTopic("t", [0, 3])]
+    request = marking.WriteTxnMarkersRequest([marking.WritableTxnMarker(7, topics=topics)])
+    sender = access(*on_cluster(operation), api_key=ApiKey.WRITE_TXN_MARKERS)
+    answer = transactions.write_txn_markers(sender, request, Handler("done"))
+    told = [marking.WritableTxnMarkerPartitionResult(at, CLUSTER_DENIED) for at in (0, 3)]
+    refused = marking.WriteTxnMarkersResponse(
+        [marking.WritableTxnMarkerResult(7, [marking.WritableTxnMarkerTopicResult("t", told)])]
+    )
+    assert answer == (refused if operation is DESCRIBE else "done")
+
+
+def test_transactions_are_described_with_the_topics_that_may_be_seen() -> None:
+    topics = [describing.TopicData(name) for name in ("t", "u")]
+    found = [describing.TransactionState(0, "a", topics=topics)]
+    handler = Handler(describing.DescribeTransactionsResponse(transaction_states=found))
+    rights = [*on(TRANSACTION, DESCRIBE, "a"), *on(TOPIC, DESCRIBE, "t")]
+    request = describing.DescribeTransactionsRequest(["x", "a", "y"])
+    answer = transactions.describe_transactions(access(*rights), request, handler)
+    assert [
+        (each.transactional_id, each.error_code, [topic.topic for topic in each.topics])
+        for each in answer.transaction_states
+    ] == [("x", DENIED, []), ("a", 0, ["t"]), ("y", DENIED, [])]
+    assert handler.asked[0].transactional_ids == ["a"]
+
+
+def test_transactions_are_listed_that_may_be_seen() -> None:
+    found = [listing.TransactionState(name) for name in ("a", "b")]
+    handler = Handler(listing.ListTransactionsResponse(transaction_states=found))
+    sender = access(*on(TRANSACTION, DESCRIBE, "b"))
+    answer = transactions.list_transactions(sender, listing.ListTransactionsRequest(), handler)
+    assert answer.transaction_states == found[1:]
+
+
+# -- settings
+
+
+RESOURCES = [
+    (ConfigResourceType.TOPIC, "t", TOPIC_DENIED, "Topic authorization failed."),
+    (ConfigResourceType.GROUP, "g", GROUP_DENIED, "Group authorization failed."),
+    (ConfigResourceType.BROKER, "1", CLUSTER_DENIED, "Cluster authorization failed."),
+    (ConfigResourceType.BROKER_LOGGER, "1", CLUSTER_DENIED, "Cluster authorization failed."),
+    (ConfigResourceType.CLIENT_METRICS, "m", CLUSTER_DENIED, "Cluster authorization failed."),
+]
+
+
+@pytest.mark.parametrize("kind", ["describe", "alter", "step"])
+@pytest.mark.parametrize("given", ["nothing", "topic", "group", "cluster"])
+def test_settings_are_shown_and_altered_where_that_may_be(kind: str, given: str) -> None:
+    needed = AclOperation.DESCRIBE_CONFIGS if kind == "describe" else AclOperation.ALTER_CONFIGS
+    rights = {
+        "nothing": on(TOPIC, DESCRIBE, "t"),
+        "topic": on(TOPIC, needed, "t"),
+        "group": on(GROUP, needed, "g"),
+        "cluster": on_cluster(needed),
+    }[given]
+    errors = {"topic": TOPIC_DENIED, "group": GROUP_DENIED, "cluster": CLUSTER_DENIED}
+    allowed = [each[:2] for each in RESOURCES if each[2] == errors.get(given)]
+    messages: dict[str, tuple[Any, Any, Any, str, Any]] = {
+        "describe": (
+            configs.describe_configs,
+            showing.DescribeConfigsResource,
+            showing.DescribeConfigsResponse(),
+            "results",
+            showing.DescribeConfigsResult,
+        ),
+        "alter": (
+            configs.alter_configs,
+            altering.AlterConfigsResource,
+            altering.AlterConfigsResponse(),
+            "responses",
+            altering.AlterConfigsResourceResponse,
+        ),
+        "step": (
+            configs.incremental_alter_configs,
+            stepping.AlterConfigsResource,
+            stepping.IncrementalAlterConfigsResponse(),
+            "responses",
+            stepping.AlterConfigsResourceResponse,
+        ),
+    }
+    guard, resource, response, field, result = messages[kind]
+    handler = Handler(response)
+    request = SimpleNamespace(resources=[resource(*each[:2]) for each in RESOURCES])
+    answer = guard(access(*rights), request, handler)
+    left = [(each.resource_type, each.resource_name) for each in handler.asked[0].resources]
+    assert left == allowed
+    assert getattr(answer, field) == [
+        result(error, said, kind, name)
+        for kind, name, error, said in RESOURCES
+        if (kind, name) not in allowed
+    ]
+
+
+def test_settings_of_what_has_none_are_the_handlers_to_refuse() -> None:
+    topic = showing.DescribeConfigsResource(ConfigResourceType.TOPIC, "t")
+    odd = showing.DescribeConfigsResource(99, "x")
+    request = showing.DescribeConfigsRequest([topic, odd])
+    assert configs.describe_configs(access(), request, Handler("refused")) == "refused"
+    assert request.resources == [topic, odd]
+    handler = Handler(altering.AlterConfigsResponse())
+    unset = altering.AlterConfigsRequest([altering.AlterConfigsResource(99, "x")])
+    assert configs.alter_configs(access(), unset, handler).responses == []
+    assert len(handler.asked[0].resources) == 1
+
+
+# -- streams groups, and the share coordinator
+
+
+@pytest.mark.parametrize(
+    ("names", "rights", "error"),
+    [
+        (["t"], [*on(GROUP, READ, "g"), *on(TOPIC, DESCRIBE, "t")], None),
+        (["t", "u"], [*on(GROUP, READ, "g"), *on(TOPIC, DESCRIBE, "t")], TOPIC_DENIED),
+        (["u", "__consumer_offsets"], on(GROUP, READ, "g"), None),
+        (["t"], on(TOPIC, DESCRIBE, "t"), GROUP_DENIED),
+    ],
+)
+def test_streams_application_beats_that_may_see_its_topics(
+    names: list[str], rights: list[Any], error: ErrorCode | None
+) -> None:
+    topology = streaming.Topology(1, [streaming.Subtopology("0", source_topics=names)])
+    request = streaming.StreamsGroupHeartbeatRequest("g", topology=topology)
+    answer = streams.streams_group_heartbeat(access(*rights), request, Handler("done"))
+    refused = streaming.StreamsGroupHeartbeatResponse(error_code=error or 0)
+    assert answer == ("done" if error is None else refused)
+
+
+@pytest.mark.parametrize("rights", [on_cluster(CREATE), on(TOPIC, CREATE, "new"), []])
+def test_streams_application_has_topics_made_that_its_sender_may_make(rights: list[Any]) -> None:
+    sender = access(*on(GROUP, READ, "g"), *rights)
+    request = streaming.StreamsGroupHeartbeatRequest("g", topology=None)
+    streams.streams_group_heartbeat(sender, request, Handler())
+    may_create = sender.context.may_create
+    assert may_create is not None
+    sender.context.principal = "User:the next"
+    everywhere = rights == on_cluster(CREATE)
+    assert (may_create("new"), may_create("other")) == (bool(rights), everywhere)
+
+
+def test_share_coordinator_answers_brokers_alone_and_tells_others_of_each_partition() -> None:
+    data = [reading.PartitionData(at) for at in (0, 3)]
+    request = reading.ReadShareGroupStateRequest("g", [reading.ReadStateData(IDS["t"], data)])
+    guard = share_states.read_share_group_state
+    assert guard(access(*on_cluster(ACTION)), request, Handler("done")) == "done"
+    said = "Cluster authorization failed."
+    told = [reading.PartitionResult(at, CLUSTER_DENIED, said) for at in (0, 3)]
+    refused = reading.ReadShareGroupStateResponse([reading.ReadStateResult(IDS["t"], told)])
+    assert guard(access(), request, Handler()) == refused
+
+
+# -- refused as a whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "rights", "error"),
+    [
+        (GROUP, on(GROUP, READ, "g"), GROUP_DENIED),
+        (TRANSACTION, on(TRANSACTION, READ, "x"), DENIED),
+        (ResourceType.CLUSTER, on_cluster(READ), CLUSTER_DENIED),
+    ],
+)
+def test_request_needs_one_right_on_what_it_is_about(
+    kind: ResourceType, rights: list[Any], error: ErrorCode
+) -> None:
+    guard = whole.one(READ, kind)
+    request = SimpleNamespace(group_id="g", transactional_id="x")
+    allowed = access(*rights, api_key=ApiKey.SYNC_GROUP)
+    assert guard(allowed, request, Handler("done")) == "done"
+    refused = guard(access(api_key=ApiKey.SYNC_GROUP), request, Handler())
+    assert refused == syncing.SyncGroupResponse(error_code=error)
+    assert whole.nothing(access(), request, Handler("done")) == "done"
+
+
+ERROR, SAID = CLUSTER_DENIED, "Request needs ALTER permission."
+TWO_TOPICS = SimpleNamespace(
+    topics=[
+        SimpleNamespace(name="t", partitions=[SimpleNamespace(partition_index=3)]),
+    ]
+)
+ASKED: dict[ApiKey, tuple[Any, Any]] = {
+    ApiKey.JOIN_GROUP: (None, joining.JoinGroupResponse(error_code=ERROR, protocol_name=None)),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: (
+        placing.AlterReplicaLogDirsRequest(
+            [
+                placing.AlterReplicaLogDir("/a", [placing.AlterReplicaLogDirTopic("t", [1, 0])]),
+                placing.AlterReplicaLogDir("/b", [placing.AlterReplicaLogDirTopic("t", [0, 2])]),
+            ]
+        ),
+        placing.AlterReplicaLogDirsResponse(
+            results=[
+                placing.AlterReplicaLogDirTopicResult(
+                    "t",
+                    [placing.AlterReplicaLogDirPartitionResult(at, ERROR) for at in (1, 0, 2)],
+                )
+            ]
+        ),
+    ),
+    ApiKey.ELECT_LEADERS: (
+        electing.ElectLeadersRequest(0, [electing.TopicPartitions("t", [0, 3])]),
+        electing.ElectLeadersResponse(
+            error_code=ERROR,
+            replica_election_results=[
+                electing.ReplicaElectionResult(
+                    "t", [electing.PartitionResult(at, ERROR, SAID) for at in (0, 3)]
+                )
+            ],
+        ),
+    ),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (
+        TWO_TOPICS,
+        moving.AlterPartitionReassignmentsResponse(
+            error_code=ERROR,
+            error_message=SAID,
+            responses=[
+                moving.ReassignableTopicResponse(
+                    "t", [moving.ReassignablePartitionResponse(3, ERROR, SAID)]
+                )
+            ],
+        ),
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: (
+        quotas.AlterClientQuotasRequest(
+            [quotas.RequestEntryData([quotas.EntityData("user", "bob")])]
+        ),
+        quotas.AlterClientQuotasResponse(
+            entries=[
+                quotas.ResponseEntryData(
+                    ERROR, "Cluster authorization failed.", [quotas.EntityData("user", "bob")]
+                )
+            ]
+        ),
+    ),
+    ApiKey.CREATE_ACLS: (
+        granting.CreateAclsRequest([granting.AclCreation()] * 2),
+        granting.CreateAclsResponse(results=[granting.AclCreationResult(ERROR, SAID)] * 2),
+    ),
+    ApiKey.DELETE_ACLS: (
+        revoking.DeleteAclsRequest([revoking.DeleteAclsFilter()] * 2),
+        revoking.DeleteAclsResponse(
+            filter_results=[revoking.DeleteAclsFilterResult(ERROR, SAID)] * 2
+        ),
+    ),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (
+        user_list.DescribeUserScramCredentialsRequest([user_list.UserName("bob")] * 2),
+        user_list.DescribeUserScramCredentialsResponse(
+            error_code=ERROR,
+            error_message=None,
+            results=[
+                user_list.DescribeUserScramCredentialsResult(error_code=ERROR, error_message=None)
+            ]
+            * 2,
+        ),
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+        users.AlterUserScramCredentialsRequest(
+            [users.ScramCredentialDeletion("a"), users.ScramCredentialDeletion("b")],
+            [users.ScramCredentialUpsertion("b")],
+        ),
+        users.AlterUserScramCredentialsResponse(
+            results=[
+                users.AlterUserScramCredentialsResult(name, ERROR, SAID) for name in ("a", "b")
+            ]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("api_key", ASKED)
+def test_refusal_names_what_was_asked_for(api_key: ApiKey) -> None:
+    request, expected = ASKED[api_key]
+    sender = access(api_key=api_key, version=9)
+    assert whole.refused(sender, request, ERROR, ALTER) == expected
+
+
+@pytest.mark.parametrize(
+    "api_key",
+    [
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    ],
+)
+def test_refusal_of_a_request_about_nothing_in_particular_says_which_right_it_needs(
+    api_key: ApiKey,
+) -> None:
+    answer: Any = REFUSALS[api_key](None, ERROR, 9, SAID)
+    assert [type(answer)] == [response_class(api_key)]
+    assert answer.error_code == ERROR
+    of_a_broker = api_key is ApiKey.DESCRIBE_CLIENT_QUOTAS
+    assert answer.error_message == (None if of_a_broker else SAID)
+    if of_a_broker:
+        assert answer.entries is None
+
+
+def test_refusals_of_old_versions_have_no_field_that_these_lack() -> None:
+    assert REFUSALS[ApiKey.JOIN_GROUP](None, ERROR, 6, SAID) == joining.JoinGroupResponse(
+        error_code=ERROR, protocol_name=""
+    )
+    assert REFUSALS[ApiKey.JOIN_GROUP](None, ERROR, 7, SAID).protocol_name is None
+    everywhere = electing.ElectLeadersRequest(0, None)
+    for version, error in ((0, ErrorCode.NONE), (1, ERROR)):
+        answer = REFUSALS[ApiKey.ELECT_LEADERS](everywhere, ERROR, version, SAID)
+        assert (answer.error_code, answer.replica_election_results) == (error, [])
+    nobody = user_list.DescribeUserScramCredentialsRequest(None)
+    answer = REFUSALS[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS](nobody, ERROR, 0, SAID)
+    assert answer.results == []
