@@ -19,6 +19,7 @@ from kwire.log import (
     truncate_fully,
     truncate_to,
 )
+from kwire.log.directory import checkpoints
 from kwire.log.origin import Origin
 from tests.log.configs import log_config
 
@@ -170,6 +171,7 @@ class TestTruncation:
         assert bases(log) == [base for base in (0, 4, 8, 12) if base <= offset]
         assert [record.offset for record in read_all(log)] == list(range(offset))
         assert [start for _, start in log.epochs.entries] == [s for s in (0, 5, 10) if s < offset]
+        assert checkpoints.decode_epochs(log.epochs.path.read_bytes()) == log.epochs.entries
         again = open_log()
         assert (again.log_end_offset, again.epochs.entries) == (offset, log.epochs.entries)
         log.close()
@@ -190,6 +192,14 @@ class TestTruncation:
         delete_expired_segments(log, NOW_MS + 1007, 14)
         truncate_to(log, 2, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (2, 2, [2])
+
+    @pytest.mark.parametrize(("start", "offset"), [(6, 5), (6, 4), (6, 6), (5, 8)])
+    def test_log_starts_no_later_than_it_ends(self, log: Log, start: int, offset: int) -> None:
+        """Records were deleted up to `start`; the segments of before are there still."""
+        delete_records(log, start, 14)
+        truncate_to(log, offset, NOW_MS)
+        assert (log.log_start_offset, log.log_end_offset) == (min(start, offset), offset)
+        assert bases(log) == [base for base in (0, 4, 8) if base <= offset]
 
     def test_the_middle_of_a_batch_takes_the_batch(self, open_log: OpenLog, append: Append) -> None:
         log = open_log()
@@ -237,6 +247,7 @@ class TestTruncation:
     def test_fully(self, log: Log, append: Append, open_log: OpenLog) -> None:
         truncate_fully(log, 100, NOW_MS)
         assert (log.log_start_offset, log.log_end_offset, bases(log)) == (100, 100, [100])
+        assert (log.epochs.entries, log.epochs.latest_epoch) == ([], -1)
         assert append(log, leader_epoch=3).first_offset == 100
         again = open_log()
         assert (again.log_start_offset, again.log_end_offset) == (100, 101)
