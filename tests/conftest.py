@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["kwire.conformance.pytest_apache"]
 
-# Two cores are shared with brokers and Java: how long an example takes says nothing.
-hypothesis.settings.register_profile("kwire", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("explore", deadline=None, max_examples=2_000)
+# Two cores are shared with brokers and Java: how long an example or its drawing takes says nothing.
+UNTIMED = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("kwire", UNTIMED, derandomize=True)
+hypothesis.settings.register_profile("explore", UNTIMED, max_examples=2_000)
 hypothesis.settings.load_profile("kwire")
 
 
