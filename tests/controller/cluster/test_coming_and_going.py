@@ -383,6 +383,13 @@ def test_replicas_that_there_is_room_for_again_are_told_of_once_more_and_may_lea
     assert led(effects.requests) == {1: [("t", 2)]}
 
 
+def test_reassignments_of_other_replicas_do_not_go_on_when_there_is_room_for_one() -> None:
+    state = stated(MOVING, MOVING)
+    state.offline[3] = {PLACE, ("t", 1)}
+    effects = liveness.leader_and_isr_answered(state, 3, failed_on(3, (T, 1, FINE)))
+    assert decided(state, effects) == [(1, 1, (1, 2))]
+
+
 def test_disks_that_fail_and_are_back_at_once_are_each_dealt_with() -> None:
     state = stated(LED, LED)
     state.offline[2] = {PLACE}
