@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import pytest_configure
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -22,7 +24,19 @@ def test_what_a_test_starts_can_be_interrupted() -> None:
     assert started.returncode == -signal.SIGINT
 
 
+def test_session_that_begins_with_ctrl_c_ignored_listens_to_it(
+    pytestconfig: pytest.Config,
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        pytest_configure(pytestconfig)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("workers", ["0", "1"])
 def test_in_the_background_too(workers: str) -> None:
     again = f"{Path(__file__).relative_to(ROOT)}::test_what_a_test_starts_can_be_interrupted"

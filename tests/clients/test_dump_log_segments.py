@@ -112,17 +112,44 @@ def dump(java_class: JavaClass, paths: list[Path], *arguments: str) -> str:
     return done.stdout
 
 
-def test_every_record_of_every_segment_is_read(java_class: JavaClass, data_dir: Path) -> None:
-    segments = files(data_dir, "codecs-0", ".log")
-    assert len(segments) > 2
-    text = dump(java_class, segments, "--deep-iteration", "--print-data-log")
+@pytest.fixture(scope="module")
+def dumped(java_class: JavaClass, data_dir: Path) -> dict[str, str]:
+    """The entries of all files of both topics by partition and suffix; one Java machine reads them.
+
+    For example "codecs-0.log" has the text about all segments of that partition.
+    """
+    kinds = {
+        "codecs-0": (".log", ".index", ".timeindex", ".snapshot"),
+        "transactions-0": (".log", ".txnindex"),
+    }
+    paths = [
+        path
+        for partition, suffixes in kinds.items()
+        for suffix in suffixes
+        for path in files(data_dir, partition, suffix)
+    ]
+    text = dump(java_class, paths, "--deep-iteration", "--print-data-log")
+    _, *parts = re.split(r"^Dumping (.+)$", text, flags=re.MULTILINE)
+    assert parts[::2] == [str(path) for path in paths]
+    found: dict[str, str] = {}
+    for path, part in zip(paths, parts[1::2], strict=True):
+        name = path.parent.name + path.suffix
+        found[name] = found.get(name, "") + part
+    return found
+
+
+def test_every_record_of_every_segment_is_read(data_dir: Path, dumped: dict[str, str]) -> None:
+    assert len(files(data_dir, "codecs-0", ".log")) > 2
+    text = dumped["codecs-0.log"]
     offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", text, re.M)]
     assert offsets == list(range(len(CODECS) * RECORDS))
     assert set(re.findall(r"compresscodec: (\w+)", text)) == set(CODECS)
     assert len(re.findall(r"headerKeys: \[codec\]", text)) == len(offsets)
 
 
-def test_indexes_agree_with_their_segments(java_class: JavaClass, data_dir: Path) -> None:
+def test_indexes_agree_with_their_segments(
+    java_class: JavaClass, data_dir: Path, dumped: dict[str, str]
+) -> None:
     indexes = files(data_dir, "codecs-0", ".index")
     time_indexes = files(data_dir, "codecs-0", ".timeindex")
     of_groups = files(data_dir, "__consumer_offsets-0", "index")
@@ -131,13 +158,14 @@ def test_indexes_agree_with_their_segments(java_class: JavaClass, data_dir: Path
     assert sane.count("passed sanity check") == sum(each.stat().st_size > 0 for each in everything)
     checked = dump(java_class, indexes, "--verify-index-only")
     assert checked.count("Dumping") == len(indexes)
-    entries = dump(java_class, indexes + time_indexes)
-    assert len(re.findall(r"^offset: \d+ position: \d+", entries, re.M)) > len(indexes)
-    assert len(re.findall(r"^timestamp: \d+ offset: \d+", entries, re.M)) >= len(time_indexes)
+    places = re.findall(r"^offset: \d+ position: \d+", dumped["codecs-0.index"], re.M)
+    assert len(places) > len(indexes)
+    times = re.findall(r"^timestamp: \d+ offset: \d+", dumped["codecs-0.timeindex"], re.M)
+    assert len(times) >= len(time_indexes)
 
 
-def test_producer_snapshots_are_read(java_class: JavaClass, data_dir: Path) -> None:
-    text = dump(java_class, files(data_dir, "codecs-0", ".snapshot"))
+def test_producer_snapshots_are_read(dumped: dict[str, str]) -> None:
+    text = dumped["codecs-0.snapshot"]
     producers = set(re.findall(r"^producerId: (\d+) producerEpoch: 0", text, re.M))
     assert len(producers) == len(CODECS)
 
@@ -159,9 +187,9 @@ def test_transactions_are_decoded(java_class: JavaClass, data_dir: Path) -> None
     assert states == [empty, ongoing, commits, committed, ongoing, aborts, aborted, ongoing]
 
 
-def test_markers_and_aborted_transactions_are_read(java_class: JavaClass, data_dir: Path) -> None:
-    logs, indexes = (files(data_dir, "transactions-0", suffix) for suffix in (".log", ".txnindex"))
-    text = dump(java_class, logs + indexes, "--deep-iteration")
+def test_markers_and_aborted_transactions_are_read(dumped: dict[str, str]) -> None:
+    text = dumped["transactions-0.log"]
     assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT"]
     assert text.count("isTransactional: true") == 5
-    assert re.search(r"producerId: \d+ firstOffset: 2 lastOffset: 3", text)
+    aborted = dumped["transactions-0.txnindex"]
+    assert re.search(r"producerId: \d+ firstOffset: 2 lastOffset: 3", aborted)
