@@ -21,6 +21,7 @@ from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.declared.reading import SECTIONS
 from kwire.declared.state import Found
 from kwire.testing import BrokerProcess, free_port
+from tests.commands.forked import run_kwire
 from tests.conftest import BrokerFactory
 
 AUTHORIZED = {
@@ -351,10 +352,7 @@ def test_a_broker_has_it_from_the_start(started: Started, declared: Path, tmp_pa
 def test_a_broker_does_not_start_without_it(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "serve", "--port=0", f"--apply={file}"],
-        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = run_kwire("serve", "--port=0", f"--apply={file}", folder=tmp_path)
     assert done.returncode == 1, done.stderr
     assert told in done.stderr
     assert " is ready." not in done.stderr

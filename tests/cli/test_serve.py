@@ -15,16 +15,14 @@ import pytest
 
 from kwire.cli.serve import DATA_DIR, developed
 from kwire.testing import BrokerProcess, free_port
+from tests.commands.forked import run_kwire
 
 BrokerFactory = Callable[..., BrokerProcess]
 
 
 def refused(*arguments: str) -> str:
     """What a broker that does not start says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "serve", *arguments],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = run_kwire("serve", *arguments)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr

@@ -36,6 +36,7 @@ from kwire.client.access.acls import (
 )
 from kwire.client.cluster import Cluster
 from kwire.testing.ports import free_port
+from tests.commands.forked import run_kwire
 from tests.data_folder import folders
 from tests.polling import until
 
@@ -219,12 +220,9 @@ def test_one_brokers_folder_is_served_by_three_brokers_and_by_one_again(tmp_path
 
 def refusals(data: Path, *options: list[str]) -> list[str]:
     """What `kwire serve` says with each of these options on a folder that it is to refuse."""
-    command = [sys.executable, "-m", "kwire.cli", "serve", "--port=0", f"--data={data}"]
     said = []
     for each in options:
-        done = subprocess.run(
-            [*command, *each], capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
+        done = run_kwire("serve", "--port=0", f"--data={data}", *each, timeout_s=WAIT_S)
         assert done.returncode == 1, done.stderr
         assert "Traceback" not in done.stderr
         said.append(done.stderr)
@@ -274,10 +272,7 @@ def test_nothing_outlives_it(several: Several) -> None:
     ],
 )
 def test_what_it_does_not_take(options: list[str], words: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kwire.cli", "serve", "--brokers", "2", *options],
-        capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = run_kwire("serve", "--brokers", "2", *options, folder=tmp_path, timeout_s=WAIT_S)
     assert done.returncode != 0
     assert words in done.stderr
 

@@ -20,6 +20,7 @@ from kwire.testing.ending import lives
 from kwire.testing.folders import PREFIX
 from kwire.testing.ports import free_port
 from kwire.testing.topics import Topic
+from tests.commands.forked import run_kwire
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -265,12 +266,12 @@ def test_by_the_commands(kafka: Kafka, tmp_path: Path) -> None:
     assert shown[1].endswith("runs")
     command("snapshot", "end", "1", control)
     assert listed(kafka.control) == []
-    refused = [*KWIRE, "snapshot", "fork", "seeded", "--beside", f"--into={tmp_path}", control]
-    done = subprocess.run(refused, capture_output=True, text=True, check=False)
+    beside = ("snapshot", "fork", "seeded", "--beside")
+    done = run_kwire(*beside, f"--into={tmp_path}", control)
     assert (done.returncode, "--beside goes with --port" in done.stderr) == (2, True)
 
 
 def command(*arguments: str) -> str:
-    done = subprocess.run([*KWIRE, *arguments], capture_output=True, text=True, check=False)
+    done = run_kwire(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
