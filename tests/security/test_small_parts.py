@@ -1,0 +1,240 @@
+"""Parts of a login and its settings that are asked by themselves: pure, and small."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import read_share_group_state as reading
+from kwire.controller.config_changes import Change
+from kwire.metadata.image import ClusterImage
+from kwire.metadata.refusal import Refusal
+from kwire.security.checkup.secrets import has_secrets
+from kwire.security.guards import share_states
+from kwire.security.oauth.fetching import TIMEOUT_S, CannotFetch, ask, fetch, path_of
+from kwire.security.sasl.client import client_exchange
+from kwire.security.sasl.exchange import SaslError
+from kwire.security.sasl.oauthbearer import UnsecuredRules
+from kwire.security.store_changes import Host, refuse_bad_stores, to_be_looked_at
+from kwire.security.tls.making import DevelopmentAuthority, properties_text
+from kwire.security.tls.options import read_options
+from kwire.settings import BrokerConfig, ConfigError, ConfigResourceType
+from tests.security.guards.standing import IDS, Handler, access
+
+# -- a client's login
+
+
+def test_client_says_name_and_password_of_its_login_module() -> None:
+    options = {"username": "alice", "password": "secret"}
+    plain = client_exchange("PLAIN", options, lambda: "nonce")
+    assert plain.first() == b"\0alice\0secret"
+    scram = client_exchange("SCRAM-SHA-256", options, lambda: "nonce")
+    assert scram.first() == b"n,,n=alice,r=nonce"
+    token = client_exchange("SCRAM-SHA-512", {**options, "tokenauth": "TRUE"}, lambda: "nonce")
+    assert token.first() == b"n,,n=alice,r=nonce,tokenauth=true"
+    plainly = client_exchange("SCRAM-SHA-512", {**options, "tokenauth": "no"}, lambda: "nonce")
+    assert b"tokenauth" not in plainly.first()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options", "said"),
+    [
+        ("GSSAPI", {}, "it is one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ("PLAIN", {}, "the login module of PLAIN has no username and no password"),
+        ("PLAIN", {"username": "a", "password": ""}, "of PLAIN has no password"),
+        ("SCRAM-SHA-256", {"password": "a"}, "of SCRAM-SHA-256 has no username"),
+    ],
+)
+def test_login_module_that_does_not_do_is_refused(
+    mechanism: str, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SaslError, match=said):
+        client_exchange(mechanism, options, lambda: "nonce")
+
+
+def test_rules_of_unsecured_tokens_that_are_not_set_are_the_usual_ones() -> None:
+    assert UnsecuredRules.of({}) == UnsecuredRules("sub", "scope", (), 0)
+    blank = dict.fromkeys(
+        (
+            "unsecuredValidatorPrincipalClaimName",
+            "unsecuredValidatorScopeClaimName",
+            "unsecuredValidatorRequiredScope",
+            "unsecuredValidatorAllowableClockSkewMs",
+        ),
+        " ",
+    )
+    assert UnsecuredRules.of(blank) == UnsecuredRules("sub", "scope", (), 0)
+
+
+# -- what is fetched
+
+
+def test_server_is_asked_with_the_trust_and_the_patience_that_are_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[urllib.request.Request, Mapping[str, object]]] = []
+
+    def urlopen(request: urllib.request.Request, **options: object) -> BytesIO:
+        asked.append((request, options))
+        return BytesIO(b"answer")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    trust: Any = object()
+    assert fetch("https://h/keys", trust) == b"answer"
+    assert ask(urllib.request.Request("https://h/other")) == b"answer"
+    (first, options), (_, others) = asked
+    assert (first.full_url, dict(first.header_items())) == (
+        "https://h/keys",
+        {"Accept": "application/json"},
+    )
+    assert options == {"timeout": TIMEOUT_S, "context": trust}
+    assert others == {"timeout": TIMEOUT_S, "context": None}
+
+
+def test_file_is_read_by_its_url(tmp_path: Path) -> None:
+    path = tmp_path / "a b"
+    path.write_bytes(b"keys")
+    assert path_of(path.as_uri()) == path
+    assert path_of("https://h/a") is None
+    assert fetch(path.as_uri()) == b"keys"
+    with pytest.raises(CannotFetch, match="No such file"):
+        fetch((tmp_path / "none").as_uri())
+
+
+# -- settings
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("ssl.key.password", True),
+        ("listener.name.in.plain.sasl.jaas.config", True),
+        ("ssl.keystore.key", True),
+        ("delegation.token.secret.key", True),
+        ("delegation.token.master.key", True),
+        ("ssl.keystore.location", False),
+        ("listeners", False),
+    ],
+)
+def test_settings_with_secrets_are_told_from_others(name: str, is_secret: bool) -> None:
+    config = cast("BrokerConfig", SimpleNamespace(explicit={"broker.id": "1", name: "x"}))
+    assert has_secrets(config) is is_secret
+
+
+@pytest.mark.parametrize("name", ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3", "SSLv3", "SSLv2Hello"])
+def test_protocols_that_java_has_may_be_enabled(name: str) -> None:
+    assert read_options({"ssl.enabled.protocols": f"{name} ,"}).enabled_protocols == (name,)
+
+
+@pytest.mark.parametrize("name", ["TLS", "SSL", "SSLv3", "SSLv2", "SSLv2Hello", "TLSv1.2"])
+def test_protocol_may_be_any_that_java_has(name: str) -> None:
+    assert read_options({"ssl.protocol": name}).protocol == name
+
+
+def test_properties_have_backslashes_twice() -> None:
+    text = properties_text({"a": r"C:\b\c", "d": "[e]"})
+    assert text == "a=C:\\\\b\\\\c\nd=[e]\n"
+
+
+def test_authority_makes_its_folder_and_those_above_it(tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "there"
+    made = DevelopmentAuthority(folder)
+    assert made.path.parent == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert DevelopmentAuthority(folder).path.read_bytes() == made.path.read_bytes()
+
+
+# -- certificates that are set while the broker runs
+
+
+LOCATION = "listener.name.in.ssl.keystore.location"
+
+
+class Broker:
+    """Of id 1; `looked_at` are the listeners of each look at its certificates."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.node_id = 1
+        self.image = ClusterImage("").with_configs(ConfigResourceType.BROKER, "1", {"a": "b"})
+        self.static_config = BrokerConfig({"listeners": "PLAINTEXT://h:1"})
+        self.looked_at: list[list[str]] = []
+        self._problem = problem
+
+    async def check_stores(self, config: BrokerConfig, listeners: list[str]) -> None:
+        self.looked_at.append(listeners)
+        if self._problem:
+            raise ConfigError(self._problem)
+
+    @property
+    def host(self) -> Host:
+        return cast("Host", self)
+
+
+def change(resource_name: str = "1", kind: int = 4, **settings: str) -> Change:
+    """Sets these besides what is set; names have underscores for dots."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return Change(kind, resource_name, lambda before: {**before, **named})
+
+
+@pytest.mark.parametrize(
+    ("asked", "listeners"),
+    [
+        (change(listener_name_in_ssl_keystore_location="/a"), ["in"]),
+        (
+            change(
+                listener_name_out_ssl_key_password="x", listener_name_in_ssl_keystore_location="/a"
+            ),
+            ["in", "out"],
+        ),
+        (change(log_cleaner_threads="2"), None),
+        (change(ssl_keystore_location="/a"), None),
+        (change("2", listener_name_in_ssl_keystore_location="/a"), None),
+        (change("1", 2, listener_name_in_ssl_keystore_location="/a"), None),
+    ],
+)
+async def test_change_is_looked_at_that_gives_this_broker_other_certificates(
+    asked: Change, listeners: list[str] | None
+) -> None:
+    broker = Broker()
+    assert to_be_looked_at(broker.host, [asked]) is (listeners is not None)
+    await refuse_bad_stores(broker.host, [asked])
+    assert broker.looked_at == ([] if listeners is None else [listeners])
+    assert asked.refusal is None
+
+
+async def test_certificates_that_cannot_be_served_are_refused_each_by_itself() -> None:
+    broker = Broker("no key")
+    bad = change(listener_name_in_ssl_keystore_location="/a")
+    refused = change(listener_name_in_ssl_keystore_location="/a")
+    other = change(log_cleaner_threads="2")
+    refused.refusal = before = Refusal(ErrorCode.INVALID_CONFIG, "before")
+    await refuse_bad_stores(broker.host, [other, refused, bad])
+    assert bad.refusal is not None
+    assert bad.refusal.args == (
+        ErrorCode.INVALID_REQUEST,
+        "Validation of dynamic config update of SSLFactory failed: no key",
+    )
+    assert (other.refusal, refused.refusal) == (None, before)
+    assert len(broker.looked_at) == 1
+
+
+# -- the share coordinator's partitions
+
+
+def test_guard_of_share_states_tells_each_partition_that_it_is_denied() -> None:
+    guard = share_states._guard(
+        reading.ReadShareGroupStateResponse, reading.ReadStateResult, reading.PartitionResult
+    )
+    data = [reading.PartitionData(at) for at in (0, 3)]
+    request = reading.ReadShareGroupStateRequest("g", [reading.ReadStateData(IDS["t"], data)])
+    denied, said = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+    told = [reading.PartitionResult(at, denied, said) for at in (0, 3)]
+    expected = reading.ReadShareGroupStateResponse([reading.ReadStateResult(IDS["t"], told)])
+    assert guard(access(), request, Handler()) == expected
