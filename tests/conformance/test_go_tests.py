@@ -107,6 +107,7 @@ def test_written_is_what_was_wanted_and_what_failing_tests_said(tmp_path: Path) 
     assert results.read_text() == "pass\tp TestB/t\n"
 
 
+@pytest.mark.long  # Go compiles its library first, where it has no cache
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
 def test_one_test_takes_no_other_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
