@@ -347,3 +347,27 @@ async def test_first_epoch_of_all_is_compared_too(tmp_path: Path) -> None:
         told = await fetch(stage, 2, last_epoch=0)
         assert told.diverging_epoch is not None
         assert (told.diverging_epoch.epoch, told.diverging_epoch.end_offset) == (0, 1)
+
+
+# -- a leader that refuses
+
+
+@pytest.mark.parametrize(
+    ("error", "asks_again"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.KAFKA_STORAGE_ERROR, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, False),
+    ],
+)
+async def test_follower_asks_again_unless_its_leader_epoch_is_over(
+    tmp_path: Path, autojump_clock: MockClock, error: ErrorCode, asks_again: bool
+) -> None:
+    """Then it waits until the controller tells it of the next one."""
+    async with following(tmp_path, TRUNCATES_ON_FETCH) as stage:
+        stage.tell({0: LEADER}, 1)
+        call = await stage.asked(FetchRequest)
+        await stage.answer(call, fetched(data(0, error_code=error)))
+        await trio.sleep(2)
+        await wait_all_tasks_blocked()
+        assert bool(stage.network.calls) == asks_again
