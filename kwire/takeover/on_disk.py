@@ -41,7 +41,7 @@ def folders(directories: list[LogDir]) -> OnDisk:
 
 def _stray(name: str) -> tuple[str, int] | None:
     """(topic, partition) of `topic-partition.<32 hex digits>-stray`."""
-    folder, dot, _ = name.removesuffix(log_dir.STRAY_SUFFIX).rpartition(".")
+    folder, dot, _ = name.rpartition(".")
     if not dot or not name.endswith(log_dir.STRAY_SUFFIX):
         return None
     return log_dir.parse_partition_folder(folder)

@@ -195,6 +195,22 @@ async def test_producer_ids_of_logs_are_taken_at_the_first_start_alone(
         assert image == await node.store.load()
 
 
+async def test_later_epochs_are_followed_beside_a_partition_that_no_metadata_knows(
+    tmp_path: Path, closing: ExitStack
+) -> None:
+    """kwire was killed while it made that one."""
+    node = opened(closing, tmp_path, 1, CreateTopic(TOPIC))
+    node.logs.load()
+    await node.stay.before_loading(node.store)
+    for index in (1, 0):
+        batch = build([Record(0, NOW_MS, b"k", b"v", [])])
+        log = node.logs.create("t", TOPIC.id, index)
+        log.append(batch, leader_epoch=5, now_ms=NOW_MS)
+    image = await node.stay.after_loading(node.store)
+    [state] = image.topics["t"].partitions
+    assert (state.leader_epoch, state.partition_epoch) == (5, 1)
+
+
 # -- disks that fail
 
 
