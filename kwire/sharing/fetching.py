@@ -141,6 +141,8 @@ class ShareFetch:
         return waiters
 
     def _is_answered(self) -> bool:
+        if not self._openings and self.found.keys() >= set(self._places):
+            return True  # the share coordinator refuses all of them: nothing is left to wait for
         least = self._request.min_bytes
         if least > 1 and self._available_bytes() < least:
             return False
@@ -189,7 +191,7 @@ class ShareFetch:
     ) -> PartitionData | None:
         partition, records, limits = led.partition, led.records, self._limits
         partition.check_leads()
-        if led.has_stopped:
+        if led.has_stopped or not led.is_current:
             return self._refused(place, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         records.begin_at(partition.log_start_offset)
         if not records.may_acquire(limits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.codecs.errors import ErrorCode
 from kwire.coordinators.promise import Promise
@@ -70,13 +70,30 @@ def begin_offset(
     return partition.high_watermark if found is None else found.offset
 
 
+class Leadership(NamedTuple):
+    """A partition and the leader epoch in which this broker reads its state."""
+
+    partition: Partition
+    leader_epoch: int
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the partition has been led here ever since.
+
+        It may be led in a later epoch by now, as each follower that dies gives it one.  What is
+        written names the epoch in which the state was read: whoever led it in between fences that.
+        """
+        partition = self.partition
+        return partition.is_leader and partition.led_since_epoch <= self.leader_epoch
+
+
 class LedPartition:
     """See the module.  `forget` is called once the share coordinator has another leader in mind."""
 
     def __init__(
         self,
         key: ShareKey,
-        partition: Partition,
+        led_in: Leadership,
         state: ShareState,
         settings: Callable[[], GroupSettings],
         states: ShareStates,
@@ -85,12 +102,12 @@ class LedPartition:
         forget: Callable[[], None],
     ) -> None:
         self.key = key
-        self.partition = partition
+        self.partition = partition = led_in.partition
         self.waiters: set[FetchWaiter] = set()
         """Who waits for records that others may give back."""
         self.records = SharePartition(state, begin_offset(state, partition, settings(), now_ms))
         self._settings = settings
-        self._leader_epoch = partition.leader_epoch
+        self._led_in = led_in
         self._states = states
         self._timers = timers
         self._timer: Timer | None = None
@@ -99,13 +116,8 @@ class LedPartition:
 
     @property
     def is_current(self) -> bool:
-        """Whether the partition has been led here ever since its state was read.
-
-        It may be led in a later epoch by now, as each follower that dies gives it one.  What is
-        written names the epoch in which the state was read: whoever led it in between fences that.
-        """
-        partition = self.partition
-        return partition.is_leader and partition.led_since_epoch <= self._leader_epoch
+        """Whether the partition has been led here ever since its state was read."""
+        return self._led_in.goes_on
 
     @property
     def now_ms(self) -> int:
@@ -173,7 +185,7 @@ class LedPartition:
         ended = sum(each.last - each.first + 1 for each in batches if each.state in TERMINAL)
         written = Written(
             self.records.state_epoch,
-            self._leader_epoch,
+            self._led_in.leader_epoch,
             self.records.start_offset,
             self.records.delivery_complete_count + ended,
             batches,

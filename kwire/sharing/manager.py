@@ -12,7 +12,7 @@ from kwire.share.machine import Answer
 from kwire.share.records import ShareKey
 from kwire.share.session import Place, Reader, ShareSession, ShareSessions
 from kwire.sharing.host import ShareHost
-from kwire.sharing.led import ANY_BYTES, LedPartition, told
+from kwire.sharing.led import ANY_BYTES, Leadership, LedPartition, told
 from kwire.sharing.limits import ShareSettings
 from kwire.sharing.states import ShareStates
 
@@ -71,23 +71,27 @@ class ShareManager:
         opening = self._openings[key] = Opening()
         partition = self._hosted(key)
         assert partition is not None, "it is led here"
-        reply = self.states.read(key, partition.leader_epoch)
+        led_in = Leadership(partition, partition.leader_epoch)
+        reply = self.states.read(key, led_in.leader_epoch)
         if isinstance(reply, Promise):
-            reply.when_resolved(lambda answer: self._answered(key, partition, opening, answer))
+            reply.when_resolved(lambda answer: self._answered(key, led_in, opening, answer))
         else:
-            self._answered(key, partition, opening, reply)
+            self._answered(key, led_in, opening, reply)
         return opening
 
     def _answered(
-        self, key: ShareKey, partition: Partition, opening: Opening, answer: Answer
+        self, key: ShareKey, led_in: Leadership, opening: Opening, answer: Answer
     ) -> None:
         del self._openings[key]
         if answer.state is None:
             opening.end(told(answer.error))
             return
+        if not led_in.goes_on:  # another leader may have written since, and this state is old
+            opening.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
         led = self._led[key] = LedPartition(
             key,
-            partition,
+            led_in,
             answer.state,
             lambda: self.settings.of(key.group_id),
             self.states,

@@ -17,7 +17,7 @@ from kwire.share.machine import DONE, Answer
 from kwire.share.partition import AcknowledgedBatch, ShareLimits
 from kwire.share.records import ShareKey
 from kwire.share.state import ShareState, Written
-from kwire.sharing.led import RETRY_MS, LedPartition
+from kwire.sharing.led import RETRY_MS, Leadership, LedPartition
 from kwire.sharing.limits import GroupSettings
 from kwire.sharing.states import ShareStates
 from kwire.timers import Timers
@@ -78,7 +78,7 @@ class Reading:
         )
         self.led = LedPartition(
             KEY,
-            cast("Partition", self.partition),
+            Leadership(cast("Partition", self.partition), self.partition.leader_epoch),
             ShareState(0, 1),
             lambda: SETTINGS,
             cast("ShareStates", self.coordinator),
