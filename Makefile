@@ -97,9 +97,9 @@ churn: env-dev ## members of all group protocols come, go, are killed and paused
 hostile: env-dev ## 100,000 mutated frames against a running broker
 	KWIRE_HOSTILE_FRAMES=100000 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/hostile
 
-simulate: env-dev ## brokers that replicate, and that share groups read, in random events; SEEDS=10000 of them
+simulate: env-dev ## brokers that replicate, that share groups read, that share one process' metadata, in random events; SEEDS=10000
 	KWIRE_SIMULATED_SEEDS=$(or $(SEEDS),10000) $(VENV_PYTHON) -m pytest -s --timeout 36000 \
-		tests/replication/simulation tests/sharing/simulation -k many
+		tests/replication/simulation tests/sharing/simulation tests/cluster/shared_simulation -k many
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
 	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash

@@ -111,8 +111,11 @@ class LocalStore:
         try:
             image = apply_all(self._tip, changes)
         except Conflict as conflict:
-            async with self._writing:  # what is in the way may not be published yet
-                await self._write_queue()
+            # What is in the way may not be published yet.  Whoever takes the queue has to write it.
+            with trio.CancelScope(shield=True):
+                async with self._writing:
+                    await self._write_queue()
+                self._close_when_idle()
             raise Conflict(str(conflict)) from None
         commit = _Commit(changes, image.with_version(self._tip.version + 1))
         self._queue.append(commit)
@@ -187,11 +190,19 @@ class LocalStore:
             watcher(commit.image, delta)
 
     def _fail(self, group: list[_Commit], problem: OSError) -> None:
-        """Nothing of `group` has happened, nor of what was committed on top of it meanwhile."""
+        """Nothing of `group` has happened, nor of what was committed on top of it meanwhile.
+
+        But brokers and the controller come and go all the same: no file has them.
+        """
         group, self._queue = [*group, *self._queue], []
         self._tip = self._image
         for commit in group:
-            commit.is_done, commit.failure = True, problem
+            if all(isinstance(change, _LIVE) for change in commit.changes):
+                image = apply_all(self._tip, commit.changes)
+                commit.image = self._tip = image.with_version(self._tip.version + 1)
+                self._publish(commit)
+            else:
+                commit.is_done, commit.failure = True, problem
         if self.on_failure is not None:
             self.on_failure(problem)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -50,24 +51,49 @@ async def _hold(
 ) -> None:
     store = LocalStore(folder / FILE_NAME, first=first)
     try:
-        server = StoreServer(store, await store.load())
-        async with trio.open_nursery() as nursery:
-            await nursery.start(server.serve, listening)
-            on_ready()
-            nursery.start_soon(_end_on_signal, nursery.cancel_scope)
-            await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
-            # Who started it is gone, and the brokers see that, too: they need it to go in order.
-            with trio.move_on_after(LEAVE_TIMEOUT_S):
-                await server.everybody_gone()
-            nursery.cancel_scope.cancel()
+        with trio.socket.from_stdlib_socket(listening) as accepting:
+            listener = trio.SocketListener(accepting)
+            await share(store, listener, on_ready, _stop_signal, _end_of_standard_input)
     finally:
         store.close()
 
 
-async def _end_on_signal(scope: trio.CancelScope) -> None:
+async def share(
+    store: LocalStore,
+    listener: trio.abc.Listener[Any],
+    on_ready: Callable[[], None],
+    stop_signal: Callable[[], Awaitable[None]],
+    parent_gone: Callable[[], Awaitable[None]],
+) -> None:
+    """Share `store` with who connects to `listener`, until `stop_signal` returns.
+
+    It also ends once `parent_gone` has returned and all brokers have left, LEAVE_TIMEOUT_S later
+    at the latest.
+    """
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve_on, listener)
+        on_ready()
+        nursery.start_soon(_end_after, stop_signal, nursery.cancel_scope)
+        await parent_gone()
+        # The brokers see that their parent is gone, too: they need the metadata to go in order.
+        with trio.move_on_after(LEAVE_TIMEOUT_S):
+            await server.everybody_gone()
+        nursery.cancel_scope.cancel()
+
+
+async def _end_after(signal: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await signal()
+    scope.cancel()
+
+
+async def _stop_signal() -> None:
     with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
         await anext(aiter(signals))
-    scope.cancel()
+
+
+async def _end_of_standard_input() -> None:
+    await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
 
 
 def _read_to_the_end() -> None:

@@ -49,7 +49,7 @@ class Outbox:
         self._waiting += encoded_lines
         self._added.set()
 
-    async def send(self, stream: trio.SocketStream) -> None:
+    async def send(self, stream: trio.abc.Stream) -> None:
         """Send what is added, until the connection ends, which whoever reads it sees as well."""
         while True:
             await self._added.wait()
@@ -61,7 +61,7 @@ class Outbox:
                 return
 
 
-async def lines(stream: trio.SocketStream) -> AsyncGenerator[Said, None]:
+async def lines(stream: trio.abc.Stream) -> AsyncGenerator[Said, None]:
     """What the other side says, until it ends.  Raises StoreError where it makes no sense."""
     waiting = bytearray()
     searched = 0
@@ -88,7 +88,7 @@ def _decoded(line: bytearray) -> Said:
     return said
 
 
-async def _received(stream: trio.SocketStream) -> bytes:
+async def _received(stream: trio.abc.Stream) -> bytes | bytearray:
     """The next bytes; none at the end, however the connection ended."""
     try:
         return await stream.receive_some(_READ_SIZE_BYTES)

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -62,7 +63,7 @@ class StoreServer:
             ),
             default=image.controller_epoch,
         )
-        self._members: set[Member] = set()
+        self._members: list[Member] = []
         self._departure = trio.Event()
         self._next_broker_epoch = image.version + 1
         store.watch(self._published)
@@ -74,19 +75,27 @@ class StoreServer:
     ) -> None:
         """Serve who connects to `listening`, see `listen`, until cancelled."""
         with trio.socket.from_stdlib_socket(listening) as accepting:
-            task_status.started()
-            await trio.serve_listeners(self._meet, [trio.SocketListener(accepting)])
+            await self.serve_on(trio.SocketListener(accepting), task_status)
 
-    async def _meet(self, stream: trio.SocketStream) -> None:
+    async def serve_on(
+        self,
+        listener: trio.abc.Listener[Any],
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """The same for whatever gives streams."""
+        task_status.started()
+        await trio.serve_listeners(self._meet, [listener])
+
+    async def _meet(self, stream: trio.abc.Stream) -> None:
         member = Member(self, stream)
         member.tell_all(_snapshot(self.image))
-        self._members.add(member)
+        self._members.append(member)
         try:
             await member.run()
         finally:
             with trio.CancelScope(shield=True):
                 await self._left(member)
-            self._members.discard(member)
+            self._members.remove(member)
             member.gone.set()
             self._departure.set()
 
@@ -151,7 +160,7 @@ class StoreServer:
 class Member:
     """A broker's connection; nobody's until it has registered."""
 
-    def __init__(self, server: StoreServer, stream: trio.SocketStream) -> None:
+    def __init__(self, server: StoreServer, stream: trio.abc.Stream) -> None:
         self.broker_id: int | None = None
         self.is_leaving = False
         self.gone = trio.Event()
@@ -183,6 +192,8 @@ class Member:
                         nursery.start_soon(self._answer, said)
             except StoreError as problem:
                 log.error("the connection of %s is closed: %s", self, problem)
+            # From now on: what it has asked for may still wait for the disk.
+            self.is_leaving = True
             nursery.cancel_scope.cancel()
 
     async def _answer(self, said: Said) -> None:

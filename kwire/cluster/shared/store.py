@@ -152,6 +152,7 @@ class SharedStore:
             self._lost()
 
     async def _follow(self, task_status: trio.TaskStatus[None]) -> None:
+        """Raises StoreError before it has started, where not all of that is told."""
         missing = -1
         changes: list[Change] = []
         async for said in lines(self._stream):
@@ -168,6 +169,8 @@ class SharedStore:
                     task_status.started()
             else:
                 self._told(said)
+        if missing > 0 or not self._image.cluster_id:
+            raise StoreError("the process that holds the metadata ended before it told all of it")
 
     def _changed(self, changes: Sequence[Change], version: int) -> None:
         before = self._image

@@ -6,22 +6,13 @@ import logging
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
-from unittest.mock import patch
 
 import pytest
-import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio._core import _run
-from trio.testing import MockClock
 
 from tests.replication.simulation.events import Step, simulate
-
-Result = TypeVar("Result")
+from tests.replication.simulation.running import drawn, simulated
 
 pytestmark = pytest.mark.slow
 
@@ -45,28 +36,7 @@ SEEDS = 48
 
 
 def run(schedule: list[Step], seed: int) -> Counter[str]:
-    """In memory, where the machine has such a folder: what fsync costs is no part of this."""
-    memory = Path("/dev/shm")
-    clock = MockClock()
-    _run._r.seed(seed)
-    with (
-        TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
-        patch("trio.to_thread.run_sync", _here),
-        patch("trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING", True),
-    ):
-        return trio.run(simulate, schedule, Path(folder), seed, clock, clock=clock)
-
-
-async def _here(work: Callable[..., Result], *arguments: Any) -> Result:  # noqa: ANN401 - as there
-    """In the place of a thread, whose end nobody could say again."""
-    await trio.lowlevel.checkpoint()
-    return work(*arguments)
-
-
-def drawn(seed: int) -> list[Step]:
-    draw = random.Random(seed)
-    length = draw.randint(1, 150)
-    return [(draw.randrange(999), draw.randrange(999), draw.randrange(999)) for _ in range(length)]
+    return simulated(simulate, schedule, seed)
 
 
 numbers = st.integers(0, 999)

@@ -1,0 +1,184 @@
+"""The shared store while its disk is slow or fails, and while its holder goes."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from kwire.cluster.local import LocalStore
+from kwire.cluster.shared.lines import encoded
+from kwire.cluster.shared.store import SharedStore
+from kwire.cluster.store import StoreError
+from kwire.log.directory.files import Files
+from kwire.metadata.changes import Change, Conflict, RegisterBroker, SetConfigs, SetController
+from kwire.metadata.image import NO_CONTROLLER, ClusterImage
+from tests.cluster.observing import PATIENCE_S, broker
+from tests.cluster.sharing import holding
+
+GROUP_RESOURCE = 32
+
+
+def setting(name: str, *, instead_of: str | None = None) -> SetConfigs:
+    """What is set on the group `g` becomes `name`."""
+    before = {} if instead_of is None else {"a": instead_of}
+    return SetConfigs(GROUP_RESOURCE, "g", before, {"a": name})
+
+
+class GatedFiles(Files):
+    """An fsync waits until it may end, and may fail."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_end = threading.Event(), threading.Event()
+        self.may_end.set()
+        self.fails = False
+
+    def fsync(self, fd: int) -> None:  # type: ignore[override]  # a plain function there
+        self.asked.set()
+        assert self.may_end.wait(PATIENCE_S)
+        if self.fails:
+            raise OSError(errno.ENOSPC, "the disk is full")
+
+    async def reached(self) -> None:
+        assert await trio.to_thread.run_sync(self.asked.wait, PATIENCE_S)
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def in_a_write(
+    store: LocalStore, files: GatedFiles, nursery: trio.Nursery, work: Callable[[], Any]
+) -> None:
+    """Start `work`, and return while it waits for the disk."""
+    files.asked.clear()
+    files.may_end.clear()
+    nursery.start_soon(work)
+    await files.reached()
+
+
+async def test_brokers_and_controller_change_although_the_disk_fails(tmp_path: Path) -> None:
+    """They share the write of a lasting change, and no file has them."""
+    files = GatedFiles()
+    store = LocalStore(tmp_path / "metadata.log", files=files)
+    versions = [(await store.load()).version]
+    store.watch(lambda image, delta: versions.append(image.version))
+    refused = 0
+
+    async def fail(change: Change) -> None:
+        nonlocal refused
+        with pytest.raises(StoreError, match="disk is full"):
+            await store.commit([change])
+        refused += 1
+
+    async with trio.open_nursery() as nursery:
+        await in_a_write(store, files, nursery, lambda: fail(setting("1")))
+        nursery.start_soon(store.commit, [RegisterBroker(broker(1))])
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(fail, setting("2", instead_of="1"))
+        nursery.start_soon(store.commit, [SetController(NO_CONTROLLER, 1, 1)])
+        await trio.testing.wait_all_tasks_blocked()
+        files.fails = True
+        files.may_end.set()
+    image = await store.load()
+    assert refused == 2
+    assert image.brokers.keys() == {1}
+    assert (image.controller_id, image.controller_epoch) == (1, 1)
+    assert not image.configs_of(GROUP_RESOURCE, "g")
+    assert versions == [*range(versions[0], versions[0] + 3)]
+    files.fails = False
+    assert (await store.commit([setting("3")])).version == image.version + 1
+    store.close()
+
+
+async def test_commit_that_waits_is_made_although_a_refused_one_is_cancelled(
+    tmp_path: Path,
+) -> None:
+    """It was acknowledged and never made: the cancelled one had taken it out of the queue."""
+    files = GatedFiles()
+    store = LocalStore(tmp_path / "metadata.log", files=files)
+    refused = trio.CancelScope()
+
+    async def write() -> None:
+        await store.commit([setting("1")])
+        refused.cancel()
+
+    async def be_refused() -> None:
+        with refused, pytest.raises(Conflict):
+            await store.commit([setting("2")])
+
+    async with trio.open_nursery() as nursery:
+        await in_a_write(store, files, nursery, write)
+        nursery.start_soon(be_refused)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(store.commit, [setting("3", instead_of="1")])
+        await trio.testing.wait_all_tasks_blocked()
+        files.may_end.set()
+    assert (await store.load()).configs_of(GROUP_RESOURCE, "g") == {"a": "3"}
+    store.close()
+    later = LocalStore(tmp_path / "metadata.log")
+    assert (await later.load()).configs_of(GROUP_RESOURCE, "g") == {"a": "3"}
+    later.close()
+
+
+async def test_restarted_broker_waits_while_a_write_of_its_earlier_process_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was refused, as a second broker of one id: its earlier process had not quite left."""
+    async with holding(tmp_path) as holder, trio.open_nursery() as nursery:
+        commit = holder.local.commit
+        under_way, may_end = trio.Event(), trio.Event()
+
+        async def slow(changes: list[Change]) -> ClusterImage:
+            if isinstance(changes[0], SetConfigs):
+                under_way.set()
+                with trio.CancelScope(shield=True):  # as a commit is
+                    await may_end.wait()
+            return await commit(changes)
+
+        first = await holder.broker(1)
+        monkeypatch.setattr(holder.local, "commit", slow)
+
+        async def write() -> None:
+            with pytest.raises(StoreError, match="is gone"):
+                await first.commit([setting("1")])
+
+        nursery.start_soon(write)
+        await under_way.wait()
+        first.close()
+        await trio.testing.wait_all_tasks_blocked()
+        again = await holder.connect()
+        nursery.start_soon(again.register, broker(1))
+        await trio.testing.wait_all_tasks_blocked()
+        may_end.set()
+    assert set(again.image.brokers) == {1}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        encoded({"begin": {"cluster_id": "c", "lines": 2}}),
+        encoded({"begin": {"cluster_id": "c", "lines": 2}}) + encoded({"changes": []}),
+        b'{"begin": {"clus',
+    ],
+)
+async def test_broker_whose_holder_ends_before_it_told_all_does_not_join(
+    told: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    await theirs.send_all(told)
+    await theirs.send_eof()
+
+    async def connect(path: str) -> object:
+        return ours
+
+    monkeypatch.setattr(trio, "open_unix_socket", connect)
+    monkeypatch.setattr(ours, "socket", ours.send_stream, raising=False)
+    async with trio.open_nursery() as nursery:
+        with pytest.raises(StoreError, match="ended before it told all"):
+            await SharedStore.connect(Path("s"), nursery)
+        nursery.cancel_scope.cancel()
