@@ -99,7 +99,7 @@ hostile: env-dev ## 100,000 mutated frames against a running broker
 
 simulate: env-dev ## brokers that replicate, that share groups read, that share one process' metadata, in random events; SEEDS=10000
 	KWIRE_SIMULATED_SEEDS=$(or $(SEEDS),10000) $(VENV_PYTHON) -m pytest -s --timeout 36000 \
-		tests/replication/simulation tests/sharing/simulation tests/cluster/shared_simulation -k many
+		tests/cluster/replication/simulation tests/coordinators/share_partitions/simulation tests/cluster/shared_simulation -k many
 
 crash: env-dev ## kill -9 under load: what was acknowledged is there
 	KWIRE_CRASH_ROUNDS=20 $(VENV_PYTHON) -m pytest -s --timeout 3600 tests/crash
@@ -119,7 +119,7 @@ opening: env-dev ## start-up on 10,000 partitions, and on 10 GB after kill -9, b
 	$(VENV_PYTHON) -m kwire.conformance.bench.opening $(ARGS)
 
 demo: env-dev ## a year of flights through the broker, a consumer group and Spark
-	$(VENV_PYTHON) -m kwire.demo
+	$(VENV_PYTHON) -m kwire.pipeline.demo
 
 image: ## build the container image with docker, podman or buildah: BASE_IMAGE, IMAGE
 	BASE_IMAGE='$(BASE_IMAGE)' IMAGE='$(IMAGE)' docker/build

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import IO
 
 from kwire.conformance import class_archive, java
-from kwire.testing.ending import end
-from kwire.testing.lifetime import Startable
-from kwire.testing.ports import free_port
-from kwire.testing.process import answers
+from kwire.testing.hosting.ending import end
+from kwire.testing.hosting.lifetime import Startable
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import answers
 
 VERSION = "4.3.1"
 ZOOKEEPER_VERSION = "3.9.2"

@@ -21,7 +21,7 @@ from kwire.conformance.apache_kafka import ApacheKafka, ApacheKafkaError, ZooKee
 from kwire.conformance.local import POLL_S, SETTINGS, START_TIMEOUT_S
 from kwire.testing import ClusterProcess, SharedClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import agreed_controller, membership, replicated
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 
 Start = Callable[[Path, int, Mapping[str, str]], AbstractContextManager[str]]
 

@@ -20,5 +20,5 @@ one partition of `__consumer_offsets`; reading order is
     share/        share groups (KIP-932): members share the records of partitions
     streams/      streams groups (KIP-1071): the coordinator deals out tasks
 
-The contract between a machine and what drives it is kwire.coordinator's.
+The contract between a machine and what drives it is kwire.coordinators.contract's.
 """

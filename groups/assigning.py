@@ -10,7 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from kwire.coordinator.machine import MachineRecord
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.consumer.assignors.spec import Assignment, as_read
 from kwire.groups.decision import GroupDecision
 from kwire.groups.effects import Effects
@@ -19,7 +20,6 @@ from kwire.groups.kind import Groups
 from kwire.groups.limits import GroupLimits
 from kwire.groups.metadata_hash import MetadataHashes
 from kwire.groups.surroundings import Surroundings
-from kwire.metadata.image import ClusterImage
 
 
 class AssignedGroup(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kwire.coordinator.effects import TimerKey
+from kwire.coordinators.contract.effects import TimerKey
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.limits import GroupLimits
 from kwire.groups.timers import GroupTimer, SessionTimer

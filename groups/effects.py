@@ -1,12 +1,12 @@
-"""What a decision about a group comes to; see kwire.coordinator.effects."""
+"""What a decision about a group comes to; see kwire.coordinators.contract.effects."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from kwire.coordinator import effects as coordinator
-from kwire.coordinator.effects import Ticket, TimerKey
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract import effects as coordinator
+from kwire.coordinators.contract.effects import Ticket, TimerKey
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.group import Group
 from kwire.groups.timers import Timer
 

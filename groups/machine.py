@@ -27,7 +27,7 @@ from kwire.codecs.messages.offset_delete import (
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups import offsets, txn_offsets
 from kwire.groups.classic.kind import Classic
 from kwire.groups.classic.records import GROUP_METADATA

@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from kwire.cluster.metadata.image import ClusterImage, TopicImage
 from kwire.codecs.xxh3 import xxh3_64
 from kwire.groups.java import utf16
-from kwire.metadata.image import ClusterImage, TopicImage
 
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<Q")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kwire.codecs.primitives import DecodeError
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.records import GROUP_METADATA, GroupMetadata
 from kwire.groups.record_format import VALUE_PREFIX, VERSION, UnreadableRecord, version_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from kwire.metadata.image import ClusterImage
+from kwire.cluster.metadata.image import ClusterImage
 
 
 @dataclass(frozen=True, slots=True)

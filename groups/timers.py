@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from kwire.coordinator.effects import TimerKey
+from kwire.coordinators.contract.effects import TimerKey
 
 
 class GroupTimer(Protocol):

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import trio
 
-from kwire.broker import Broker
+from kwire.broker.broker import Broker
 from kwire.codecs.api_keys import request_header_version, response_header_version
 from kwire.codecs.messages import response_class
 from kwire.codecs.primitives import Message
-from kwire.server import serve
+from kwire.server.server import serve
 from kwire.settings import load
 
 Response = TypeVar("Response", bound=Message)
@@ -58,7 +58,7 @@ async def counting_stalls() -> AsyncIterator[Stalls]:
 
 def is_waited_for(broker: Broker, topic: str, index: int = 0) -> bool:
     """Whether a fetch waits for records of the partition."""
-    partition = broker.partition(topic, index)
+    partition = broker.hosted.get(topic, index)
     return partition is not None and bool(partition.fetch_waiters)
 
 

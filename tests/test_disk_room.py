@@ -10,8 +10,8 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.disk_room import INTERVAL_S, RoomWatch
 from kwire.log import LogDir, LogManager
+from kwire.storage.disk_room import INTERVAL_S, RoomWatch
 from tests.log.configs import DEFAULTS
 
 GIB = 1024**3

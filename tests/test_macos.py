@@ -33,7 +33,7 @@ LOOK = """
 import os, select, socket, sys
 from pathlib import Path
 from kwire.log.reading import residency
-from kwire.network.readiness import WaitingSockets, ready_sockets
+from kwire.server.network.readiness import WaitingSockets, ready_sockets
 from kwire.testing import ports
 print(sys.platform, hasattr(select, "epoll"), Path("/proc/self").exists(), residency._NOWAIT)
 print(type(ready_sockets(None)) is WaitingSockets, ports.free_port() in ports.PORTS)

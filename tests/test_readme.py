@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kwire.cli.app import COMMANDS
 from kwire.codecs.messages import API_NAMES
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -31,7 +31,7 @@ def test_the_table_of_requests_is_the_registry(rewrite: bool) -> None:
     if rewrite:
         README.write_text(before + BEGIN + table() + END + after)
         return
-    assert found == table(), "the README lags behind kwire/routes.py: pytest --rewrite"
+    assert found == table(), "the README lags behind kwire/requests/routes.py: pytest --rewrite"
 
 
 def test_pip_show_tells_the_licence_in_a_word() -> None:

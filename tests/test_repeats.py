@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.repeats import LOGGED_MAX, MESSAGES_MAX, WINDOW_S, CollapsingHandler
+from kwire.cli.repeats import LOGGED_MAX, MESSAGES_MAX, WINDOW_S, CollapsingHandler
 
 
 class Kept(logging.Handler):

@@ -18,7 +18,7 @@ import pytest
 from kwire.client.cluster import Cluster, TopicPartition
 from kwire.client.offsets import end_offsets
 from kwire.testing import BrokerProcess, free_port
-from kwire.testing.process import answers
+from kwire.testing.hosting.process import answers
 from tests.conftest import BrokerFactory
 from tests.typed import serving, typed
 
@@ -100,7 +100,7 @@ def test_every_block_is_run_by_a_test() -> None:
         ):
             continue  # tests/testing/test_guide.py, but for what IN_TESTING says
         if found.page == "docs/declared-state.md":
-            continue  # tests/declared/test_guide.py
+            continue  # tests/cli/declared_state/test_guide.py
         if found.page == "docker/README.md":
             continue  # tests/docker: the recipes' settings, and the image where it can be built
         assert found.first_line.startswith(tuple(ELSEWHERE)), found

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kwire import server
+from kwire.server import server
 
 
 @pytest.fixture

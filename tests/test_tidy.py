@@ -11,15 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kwire.cluster.collector import collector_paused
+from kwire.cluster.membership.collector import collector_paused
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("codecs", "conformance", "docker", "groups", "kwire", "log", "tests", "tools", "txn")
 
 FUNCTION_LINES_MAX = 70
 """One screen: what one function does can be seen at once."""
-MODULE_LINES_MAX = 500
-"""One noun a module; above this there are two."""
+MODULE_LINES_MAX = 600
+"""One noun a module; above this there are two.  Well above what a module should aim at, so that it
+is the meaning that decides where code goes and not the count."""
 LINE_COLUMNS_MAX = 100
 
 GENERATED_BANNER = re.compile(r"generated", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""kwire.timers and kwire.coordinators.promise on a clock that jumps."""
+"""kwire.broker.node.timers and kwire.coordinators.runtime.promise on a clock that jumps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.coordinators.promise import Promise
-from kwire.timers import FIRED_AHEAD_MAX, Timers
+from kwire.broker.timers import FIRED_AHEAD_MAX, Timers
+from kwire.coordinators.runtime.promise import Promise
 
 
 async def test_fires_in_order_of_time_then_of_setting(

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kwire.testing.ports import free_ports
-from kwire.testing.process import answers
+from kwire.testing.hosting.ports import free_ports
+from kwire.testing.hosting.process import answers
 
 KWIRE_ON_PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 TIMEOUT_S = 600

@@ -1,4 +1,5 @@
-"""Write kwire/control/releases.py: what each release of Apache Kafka tells its clients of.
+"""Write kwire/testing/hooks/control/releases.py: what each release of Apache Kafka tells its
+clients of.
 
     python tools/releases.py
 

@@ -14,5 +14,5 @@ one partition of `__transaction_state`; reading order is
     api_versions    what the version of a request says, and what its client can be told
     machine         the way in: one partition, its operations, `apply`, the timers
 
-The contract between a machine and what drives it is kwire.coordinator's.
+The contract between a machine and what drives it is kwire.coordinators.contract's.
 """

@@ -1,4 +1,4 @@
-"""What a decision about a transaction comes to; see kwire.coordinator.effects."""
+"""What a decision about a transaction comes to; see kwire.coordinators.contract.effects."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kwire.codecs.errors import ErrorCode
-from kwire.coordinator import effects as coordinator
-from kwire.coordinator.effects import Ticket
+from kwire.coordinators.contract import effects as coordinator
+from kwire.coordinators.contract.effects import Ticket
 from kwire.txn.records import TransactionRecord
 from kwire.txn.timers import Timer
 from kwire.txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Partitions, Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.coordinator.pattern import Pattern
+from kwire.coordinators.contract.pattern import Pattern
 from kwire.txn.transaction import Transaction, TransactionState
 
 _STATES = {state.label: state for state in TransactionState}

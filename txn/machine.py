@@ -90,7 +90,7 @@ class TransactionMachine:
     def topics_deleted(self, topics: Iterable[tuple[str, bytes]], now_ms: int) -> None:
         """A transaction ends as it was decided; markers of partitions that are gone count as done.
 
-        That is the sender's to see (kwire.coordinators.markers).
+        That is the sender's to see (kwire.coordinators.runtime.markers).
         """
 
     def unfinished(self) -> Iterator[Markers]:

@@ -25,8 +25,8 @@ from kwire.conformance.access.stage import Stage
 from kwire.conformance.apache_kafka import ApacheKafka, ZooKeeperBroker
 from kwire.conformance.wire.peer import Address
 from kwire.testing.cluster import agreed_controller, membership
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 
 HOST: Final = "localhost"
 BROKER_ID: Final = 1

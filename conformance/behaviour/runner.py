@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
-from kwire.comparing.differences import Difference, differences
-from kwire.comparing.normal import Tree
 from kwire.conformance.behaviour.scenario import Scenario
 from kwire.conformance.behaviour.stage import TOO_LATE, Entry, ScenarioStage
 from kwire.conformance.wire.broker import Broker, NotReady, common_versions
 from kwire.conformance.wire.peer import Peer
+from kwire.testing.comparing.differences import Difference, differences
+from kwire.testing.comparing.normal import Tree
 
 PAIRS = 4
 """Scenarios under way at once: most of their time is waiting."""

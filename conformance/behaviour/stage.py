@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.wire.broker import NotReady
 from kwire.conformance.wire.compare import outcome_tree
 from kwire.conformance.wire.stage import Stage
+from kwire.testing.comparing.normal import Normaliser, Tree
 
 POLL_S = 0.05
 UNTIL_S = 120.0

@@ -15,8 +15,8 @@ from pathlib import Path
 from kwire.conformance.apache_kafka import SERVER_JVM, VERSION, ApacheKafka
 from kwire.conformance.bench import frames, load
 from kwire.conformance.bench.load import Address
-from kwire.testing.ending import end
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ending import end
+from kwire.testing.hosting.ports import free_port
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 180  # 10,000 partitions that were all written to

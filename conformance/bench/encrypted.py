@@ -28,7 +28,7 @@ from kwire.conformance.bench.rows import (
     ScanFetch,
 )
 from kwire.conformance.certificates import Certificates
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 
 HEADING = "Inside TLS"
 RESULTS = Path(__file__).with_name("RESULTS.md")

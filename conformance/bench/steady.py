@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kwire.conformance.bench.brokers import Apache, Broker, BrokerFailed, Kwire, running
-from kwire.testing.ending import end
+from kwire.testing.hosting.ending import end
 
 HEADING = "An hour at a steady rate"
 """Of the report's section on such a run, which is written by hand."""

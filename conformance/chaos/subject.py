@@ -18,8 +18,8 @@ from typing import Any
 from kwire.conformance import apache_kafka
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.conformance.wire.broker import Broker, NotReady
-from kwire.testing.ending import end
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ending import end
+from kwire.testing.hosting.ports import free_port
 
 START_TIMEOUT_S = 300.0
 """A start takes a second, and a hundred times that where a hundred processes want its core: this

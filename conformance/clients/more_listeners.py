@@ -16,7 +16,7 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
 from kwire.conformance import local
 from kwire.conformance.certificates import Certificates
 from kwire.conformance.wire.peer import Peer, Reply
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 
 SASL_ADDRESS: Final = "SASL_BOOTSTRAP"
 TLS_ADDRESS: Final = "TLS_BOOTSTRAP"

@@ -1,7 +1,7 @@
 """The one table of hostile cases in which brokers that both do right may differ, and why.
 
 A difference that nothing here explains is a finding. What may differ in every reply (ids,
-addresses, clocks) is in `kwire.comparing.rules`.
+addresses, clocks) is in `kwire.testing.comparing.rules`.
 """
 
 from __future__ import annotations

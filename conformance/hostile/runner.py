@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.primitives import EncodeError
-from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.hostile.allowed import Excuse, excuse_of
 from kwire.conformance.hostile.case import HostileCase
 from kwire.conformance.hostile.stage import SILENCE_S, HostileStage
@@ -18,6 +17,7 @@ from kwire.conformance.wire.broker import Broker, NotReady, common_versions
 from kwire.conformance.wire.compare import StepDifference, shown, step_differences
 from kwire.conformance.wire.peer import Peer, Silent
 from kwire.conformance.wire.stage import Step, delete_topics
+from kwire.testing.comparing.normal import Normaliser, Tree
 
 PAIRS = 4
 """Cases under way at once: most of their time is waiting."""

@@ -1,6 +1,6 @@
 """Single cases whose difference from Apache Kafka is known, with the reason.
 
-What may differ everywhere is the table of kwire.comparing.rules; what neither explains is a
+What may differ everywhere is the table of kwire.testing.comparing.rules; what neither explains is a
 finding.
 """
 

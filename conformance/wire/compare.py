@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kwire.comparing.differences import Difference, differences
-from kwire.comparing.normal import Normaliser, Tree, plain
 from kwire.conformance.wire.peer import Reply, Unreadable
 from kwire.conformance.wire.stage import Step
+from kwire.testing.comparing.differences import Difference, differences
+from kwire.testing.comparing.normal import Normaliser, Tree, plain
 
 
 class StepDifference(NamedTuple):

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from kwire.codecs.api_keys import ApiKey
-from kwire.comparing.normal import plain
-from kwire.comparing.rules import FIELDS, ITEMS, TEXTS
 from kwire.conformance.report import Part, junit_suite
 from kwire.conformance.wire.allowed import EXCUSED
 from kwire.conformance.wire.compare import shown
 from kwire.conformance.wire.peer import Sent
 from kwire.conformance.wire.runner import Cell, State, Verdict
 from kwire.conformance.wire.stage import Step
+from kwire.testing.comparing.normal import plain
+from kwire.testing.comparing.rules import FIELDS, ITEMS, TEXTS
 
 
 class Run(NamedTuple):

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages import request_class
 from kwire.codecs.primitives import EncodeError
-from kwire.comparing.normal import Normaliser
 from kwire.conformance.wire.allowed import Excuse, excuse_of
 from kwire.conformance.wire.broker import Broker, NotReady
 from kwire.conformance.wire.case import Case
 from kwire.conformance.wire.compare import StepDifference, step_differences
 from kwire.conformance.wire.peer import REPLY_TIMEOUT_S, Peer
 from kwire.conformance.wire.stage import NotApplicable, Stage, Step, delete_topics
+from kwire.testing.comparing.normal import Normaliser
 
 WORKERS = 4
 """Cases under way at once: enough to use the time in which a broker waits for its disk."""

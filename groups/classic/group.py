@@ -32,7 +32,7 @@ from kwire.codecs.messages.offset_commit import OffsetCommitRequest
 from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.codecs.primitives import DecodeError
-from kwire.coordinator.effects import Ticket
+from kwire.coordinators.contract.effects import Ticket
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.classic.state import VALID_PREVIOUS_STATES, ClassicState
 from kwire.groups.group import Group

@@ -15,7 +15,7 @@ from kwire.codecs.messages.leave_group import (
     MemberResponse,
 )
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic import members, rebalance
 from kwire.groups.classic.decision import Caller, Decision, join_error, sync_error
 from kwire.groups.classic.group import CLASSIC_TYPE, ClassicGroup, Member

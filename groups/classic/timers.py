@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kwire.coordinator.effects import TimerKey
+from kwire.coordinators.contract.effects import TimerKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_describe import (
     Assignment as ToldAssignment,
@@ -16,7 +17,6 @@ from kwire.codecs.messages.consumer_group_describe import (
 from kwire.groups.consumer import target
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
-from kwire.metadata.image import ClusterImage
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.groups.classic.decision import Decision as ClassicDecision
 from kwire.groups.classic.group import ClassicGroup, Member
 from kwire.groups.classic.rebalance import prepare
@@ -19,7 +20,6 @@ from kwire.groups.consumer.group import CONSUMER_PROTOCOL_TYPE, ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.timers import PatternTimer
 from kwire.groups.limits import MigrationPolicy
-from kwire.metadata.image import ClusterImage
 
 
 def is_due(decision: Decision, left: Sequence[ConsumerMember]) -> bool:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.consumer_group_heartbeat import TopicPartitions
 from kwire.codecs.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
@@ -18,7 +19,6 @@ from kwire.codecs.messages.consumer_protocol_assignment import (
 )
 from kwire.codecs.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kwire.codecs.primitives import DecodeError, Message
-from kwire.metadata.image import ClusterImage
 
 _VERSION = struct.Struct(">h")
 

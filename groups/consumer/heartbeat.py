@@ -18,7 +18,7 @@ from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kwire.coordinator.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
 from kwire.groups.consumer.decision import (
     ConsumerCaller,
     Decision,

@@ -9,7 +9,7 @@ from kwire.codecs.messages.heartbeat import HeartbeatRequest
 from kwire.codecs.messages.join_group import JoinGroupRequest
 from kwire.codecs.messages.leave_group import LeaveGroupRequest
 from kwire.codecs.messages.sync_group import SyncGroupRequest
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigning import AssigningKind
 from kwire.groups.classic.decision import Caller
 from kwire.groups.classic.group import ClassicGroup

@@ -13,7 +13,7 @@ from kwire.codecs.messages.coordinator.consumer_group_regular_expression import 
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
 )
-from kwire.coordinator.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
 from kwire.groups.consumer.decision import Decision
 from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
 from kwire.groups.consumer.member import ConsumerMember

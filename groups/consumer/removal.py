@@ -8,7 +8,7 @@ from kwire.codecs.messages.coordinator.consumer_group_metadata import ConsumerGr
 from kwire.codecs.messages.coordinator.consumer_group_target_assignment_metadata import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.consumer import downgrade
 from kwire.groups.consumer.decision import (
     Decision,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.coordinator.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -21,7 +22,6 @@ from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.consumer.records import TargetAssignment, TargetEpoch
 from kwire.groups.java import HashTable, string_hash
-from kwire.metadata.image import ClusterImage
 
 ASSIGNORS = {uniform.NAME: uniform.assign, range_assignor.NAME: range_assignor.assign}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kwire.coordinator.effects import TimerKey
+from kwire.coordinators.contract.effects import TimerKey
 
 MayDescribe = Callable[[str], bool]
 """Whether who asked may know of a topic."""

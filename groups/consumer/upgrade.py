@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.consumer_group_member_metadata import (
     ClassicMemberMetadata,
@@ -23,7 +24,6 @@ from kwire.groups.consumer.decision import Decision, Refusal, epoch_record
 from kwire.groups.consumer.following import ConsumerGroupRecord, follow
 from kwire.groups.consumer.member import ConsumerMember
 from kwire.groups.limits import MigrationPolicy
-from kwire.metadata.image import ClusterImage
 
 NO_TIME = 0
 """When the target was computed: not by an assignor of this broker's, so the next is not put off."""

@@ -1,7 +1,7 @@
 """Share groups (KIP-932): members share partitions, and each record is for one of them.
 
 The coordinator says who reads which partitions; who has which records is decided by the leaders of
-the partitions (kwire.share).  Reading order is
+the partitions (kwire.coordinators.share).  Reading order is
 
     records                  what `__consumer_offsets` says of such a group
     assignor, target         who is to read which partitions

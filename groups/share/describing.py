@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_describe import (
     Assignment,
@@ -12,7 +13,6 @@ from kwire.codecs.messages.share_group_describe import (
 from kwire.groups.share.assignor import NAME
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareMember
-from kwire.metadata.image import ClusterImage
 
 
 def not_found(group_id: str, *, exists: bool) -> DescribedGroup:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.coordinator.share_group_state_partition_metadata import (
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
@@ -17,7 +18,6 @@ from kwire.codecs.messages.coordinator.share_group_state_partition_metadata impo
     TopicPartitionsInfo,
 )
 from kwire.groups.share.records import StatePartitions
-from kwire.metadata.image import ClusterImage
 
 NEVER_MS = 0
 

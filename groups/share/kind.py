@@ -17,7 +17,7 @@ from kwire.codecs.messages.coordinator.share_group_target_assignment_metadata im
 from kwire.codecs.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from kwire.codecs.messages.share_group_describe import DescribedGroup
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigning import AssigningKind, follow_target
 from kwire.groups.effects import Effects, Ticket
 from kwire.groups.share import describing

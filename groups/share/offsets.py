@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponse,
@@ -22,7 +23,6 @@ from kwire.codecs.messages.delete_share_group_offsets import (
 from kwire.codecs.uuids import uuid_text
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.initializing import NOTHING, Topics
-from kwire.metadata.image import ClusterImage
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_EMPTY = "The group is not empty."

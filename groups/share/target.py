@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.coordinator.share_group_target_assignment_member import (
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMemberValue,
@@ -19,7 +20,6 @@ from kwire.groups.share import assignor
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareMember
 from kwire.groups.share.records import TargetAssignment, TargetEpoch
-from kwire.metadata.image import ClusterImage
 
 
 def compute(

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages import streams_group_describe as described
 from kwire.codecs.messages.coordinator.streams_group_topology import Subtopology, TopicInfo
 from kwire.groups.java import HashTable, string_hash
 from kwire.groups.streams.topology import InvalidTopology, Topology, sources_of, topics_of
-from kwire.metadata.image import ClusterImage
 
 PartitionCount = Callable[[str], int | None]
 """Of a topic that exists."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages.streams_group_heartbeat import (
     Endpoint,
     EndpointToPartitions,
@@ -11,7 +12,6 @@ from kwire.codecs.messages.streams_group_heartbeat import (
 )
 from kwire.groups.streams.configuring import Configured
 from kwire.groups.streams.member import StreamsMember
-from kwire.metadata.image import ClusterImage
 
 
 def partitions_by_endpoint(

@@ -10,7 +10,7 @@ from kwire.codecs.messages.coordinator.streams_group_target_assignment_metadata 
 from kwire.codecs.messages.coordinator.streams_group_topology import StreamsGroupTopologyKey
 from kwire.codecs.messages.streams_group_describe import DescribedGroup
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.assigning import AssigningKind
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.records import group_tombstone

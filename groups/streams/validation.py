@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
 from kwire.groups.streams.decision import Refusal
@@ -10,7 +11,6 @@ from kwire.groups.streams.member import (
     LEAVE_FOR_A_WHILE_EPOCH,
     NO_REBALANCE_TIMEOUT,
 )
-from kwire.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 
 
 def topics_of(topology: Topology | None) -> list[str]:

@@ -10,7 +10,7 @@ import click
 from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import named_principal
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kwire.metadata.image import Endpoint
+    from kwire.cluster.metadata.image import Endpoint
     from kwire.settings import BrokerConfig
 
 WILDCARDS = ("", "0.0.0.0", "::")

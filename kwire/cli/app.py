@@ -137,7 +137,7 @@ def run(command: click.Command, name: str) -> int:
 
 def in_words(run: Callable[[], R]) -> R:
     """Turn the client's failures into one sentence on stderr and an exit status."""
-    from kwire.cli.output import printable
+    from kwire.cli.text.output import printable
     from kwire.client.errors import ClientError
 
     try:
@@ -185,7 +185,7 @@ def client_properties(file: Path | None, given: Iterable[tuple[str, str]] = ()) 
 
 
 def _check_names(properties: Mapping[str, str], file: Path | None) -> None:
-    from kwire.cli.output import printable
+    from kwire.cli.text.output import printable
     from kwire.client.errors import Misuse
     from kwire.settings.client_properties import misspelt
 
@@ -248,7 +248,7 @@ def _connected(command: Callable[..., R], timeout_s: float) -> Callable[..., R]:
     ) -> R:
         def with_cluster() -> R:
             from kwire.cli.patience import patient
-            from kwire.cli.suggestions import suggesting
+            from kwire.cli.text.suggestions import suggesting
             from kwire.client.cluster import Cluster
 
             properties = client_properties(command_config)

@@ -9,8 +9,8 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import counted, json_option, print_json, print_table, say
-from kwire.cli.suggestions import did_you_mean, misspelt, suggesting_settings
+from kwire.cli.text.output import counted, json_option, print_json, print_table, say
+from kwire.cli.text.suggestions import did_you_mean, misspelt, suggesting_settings
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:

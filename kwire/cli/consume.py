@@ -14,9 +14,9 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
-from kwire.cli.output import UNPRINTABLE, counted, on_terminal, printable, say
-from kwire.cli.records import text_of, to_json
 from kwire.cli.streams import OutputFailed, ReaderGone, reader_is_gone
+from kwire.cli.text.output import UNPRINTABLE, counted, on_terminal, printable, say
+from kwire.cli.text.records import text_of, to_json
 from kwire.cli.values import (
     EARLIEST,
     LATEST,

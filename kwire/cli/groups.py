@@ -10,8 +10,8 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.bounds import OFFSET, OFFSET_SHIFT
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import counted, json_option, print_json, print_table, say
-from kwire.cli.suggestions import did_you_mean
+from kwire.cli.text.output import counted, json_option, print_json, print_table, say
+from kwire.cli.text.suggestions import did_you_mean
 from kwire.cli.values import instant, ranges, topic_partitions
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import click
 
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.statuses import EXIT_FAILURE, checks
-from kwire.cli.output import counted
-from kwire.cli.records import text_of
+from kwire.cli.text.output import counted
+from kwire.cli.text.records import text_of
 
 if TYPE_CHECKING:
     from kwire.codecs.batches import Record
@@ -94,7 +94,7 @@ def _log_dirs(path: Path) -> list[Path]:
 
     None of a partition's folder.  UsageError if it cannot be read.
     """
-    from kwire.data_folder.kinds import look
+    from kwire.storage.data_folder.kinds import look
 
     try:
         return look(path).log_dirs()
@@ -136,7 +136,7 @@ def _record_reader(path: Path) -> Callable[[Record], Entry]:
 
         return lambda record: _decoded(record, decode_transaction(record.key, record.value))
     if topic == "__share_group_state":
-        from kwire.share.records import decode as decode_state
+        from kwire.coordinators.share.records import decode as decode_state
 
         return lambda record: _decoded(record, decode_state(record.key, record.value))
     return _as_text
@@ -190,7 +190,7 @@ def verify_command(paths: tuple[Path, ...], shallow: bool) -> None:
 
 def _verify(inspector: Inspector, path: Path) -> None:
     """Check what is at the path.  UsageError if that is no data of a broker."""
-    from kwire.data_folder.kinds import SEGMENT_NAME
+    from kwire.storage.data_folder.kinds import SEGMENT_NAME
 
     if SEGMENT_NAME.fullmatch(path.name) and path.is_file():
         inspector.segment(path)

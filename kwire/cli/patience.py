@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kwire.cli.output import number_text, on_terminal, printable, say
+from kwire.cli.text.output import number_text, on_terminal, printable, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster

@@ -9,7 +9,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PAUSE_S
-from kwire.cli.output import json_option, print_json, print_table
+from kwire.cli.text.output import json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, Node

@@ -13,9 +13,9 @@ import click
 from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PARTITION
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import counted, on_terminal, say
-from kwire.cli.records import BadLine, NewRecord, from_json, text_parser
-from kwire.cli.suggestions import of_topic
+from kwire.cli.text.output import counted, on_terminal, say
+from kwire.cli.text.records import BadLine, NewRecord, from_json, text_parser
+from kwire.cli.text.suggestions import of_topic
 from kwire.cli.values import separator, setting
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import json_option, number_text, print_json, print_table, say
-from kwire.cli.suggestions import did_you_mean
+from kwire.cli.text.output import json_option, number_text, print_json, print_table, say
+from kwire.cli.text.suggestions import did_you_mean
 from kwire.cli.values import setting, shortened
 
 if TYPE_CHECKING:

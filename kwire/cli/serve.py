@@ -17,18 +17,18 @@ from kwire import UnsupportedSystem, check_system
 from kwire.cli import EXIT_INTERRUPTED
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.folders import one_if_cluster
-from kwire.cli.output import say
+from kwire.cli.repeats import CollapsingHandler
+from kwire.cli.text.output import say
 from kwire.cli.values import settings_option
-from kwire.repeats import CollapsingHandler
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
-    from kwire.cli.declaring.files import Declaration
+    from kwire.broker.broker import Broker
+    from kwire.cli.declared_state.files import Declaration
     from kwire.cli.hosting.renewable import Place
-    from kwire.control.service import Control
     from kwire.log.directory.files import Files
-    from kwire.server import Declare, Prepare, Turn
+    from kwire.server.server import Declare, Prepare, Turn
     from kwire.settings import BrokerConfig
+    from kwire.testing.hooks.control.service import Control
 
 DATA_DIR = "kwire-data"
 DEVELOPMENT = {
@@ -230,7 +230,7 @@ def _declaration(source: Path | None) -> Declaration | None:
     """What the file declares; where that is not to be understood the broker does not start."""
     if source is None:
         return None
-    from kwire.cli.declaring.apply import loaded
+    from kwire.cli.apply import loaded
 
     return loaded(source)
 
@@ -330,9 +330,9 @@ def run(
 ) -> None:
     """Load the configuration, serve, and tell in one sentence where that cannot be.
 
-    `turn` is as in kwire.server.run; nothing is logged before it has come.
+    `turn` is as in kwire.server.server.run; nothing is logged before it has come.
     """
-    from kwire.cluster.store import StoreError
+    from kwire.cluster.stores.contract import StoreError
     from kwire.log import LogDirError, LogDirLocked
     from kwire.settings import ConfigError, load
 
@@ -355,7 +355,7 @@ def run(
             from kwire.cli.container import adopt_cluster_id
 
             adopt_cluster_id(config.log_dirs, config.node_id, cluster_id)
-        from kwire.server import run as run_server
+        from kwire.server.server import run as run_server
 
         declare = declared_at_start(hosting.declaration, config)
         while True:
@@ -411,7 +411,7 @@ def declared_at_start(declaration: Declaration | None, config: BrokerConfig) -> 
         from kwire.settings import ConfigError
 
         raise ConfigError("--apply is for a broker by itself: `kwire apply` changes a cluster")
-    from kwire.cli.declaring.at_start import declaring
+    from kwire.cli.at_start import declaring
 
     return declaring(declaration)
 
@@ -425,7 +425,7 @@ def controlled(hosting: Hosting) -> Control | None:
 
         log.error("--control takes h11, which is not installed: %s", how_to_install("testing"))
         raise SystemExit(EXIT_FAILURE)
-    from kwire.control.service import Control
+    from kwire.testing.hooks.control.service import Control
 
     versions = hosting.max_versions, hosting.said_versions
     return Control(hosting.control, *versions, ahead_ms=hosting.ahead_ms)
@@ -434,8 +434,8 @@ def controlled(hosting: Hosting) -> Control | None:
 def _versions(said: tuple[str, ...]) -> dict[int, int] | None:
     if not said:
         return None
-    from kwire.control.versions import read_max_versions
-    from kwire.faults.rules import BadRule
+    from kwire.testing.hooks.control.versions import read_max_versions
+    from kwire.testing.hooks.faults.rules import BadRule
 
     try:
         return read_max_versions(said)

@@ -29,13 +29,13 @@ import click
 from kwire.cli.grammar.statuses import EXIT_FAILURE
 from kwire.cli.hosting.forking import HEARD, fork, how_it_ended
 from kwire.cli.serve import DATA_DIR, DEVELOPMENT, Hosting, controlled, with_shorthands
-from kwire.metadata.image import NO_CONTROLLER
+from kwire.cluster.metadata.image import NO_CONTROLLER
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.broker.broker import Broker
     from kwire.cli.securing.secured import Secured
-    from kwire.data_folder.kinds import DataFolder
     from kwire.settings import BrokerConfig
+    from kwire.storage.data_folder.kinds import DataFolder
 
 log = logging.getLogger("kwire.serve")
 
@@ -47,15 +47,15 @@ OF_ONE: Final = re.compile(r"(\d+):(.+)")
 """The name of a setting of one broker alone: its number comes before."""
 NEVER_OF_ONE: Final = ("node.id", "broker.id", "zookeeper.connect")
 OF_EVERY_MEMBER: Final = (
-    "kwire.cluster.member",
-    "kwire.cluster.shared.holder",
-    "kwire.cluster.shared.store",
-    "kwire.coordinators.groups",
-    "kwire.metadata_view",
+    "kwire.cluster.membership.member",
+    "kwire.cluster.stores.shared.holder",
+    "kwire.cluster.stores.shared.store",
+    "kwire.coordinators.runtime.groups",
+    "kwire.cluster.metadata.views",
     "kwire.server",
 )
 """Modules that a broker imports late, and a member of a cluster always."""
-OF_CONTROL: Final = ("kwire.control.server", "kwire.network.controlled")
+OF_CONTROL: Final = ("kwire.testing.hooks.control.server", "kwire.server.network.controlled")
 """Likewise, where they are controlled."""
 READY_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 60
@@ -136,12 +136,12 @@ def _prepare(folder: Path, count: int) -> None:
 
     The process that holds the metadata locks it again, for as long as it runs.
     """
-    from kwire.data_folder import growing
-    from kwire.data_folder.admission import Way, admit
-    from kwire.data_folder.kinds import look
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
-    from kwire.startup import finish_restoring
+    from kwire.server.startup import finish_restoring
+    from kwire.storage.data_folder import growing
+    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.kinds import look
 
     try:
         finish_restoring(folder)
@@ -246,7 +246,7 @@ class Cluster:
         Where `is_fleeting`, nobody needs the data once standard input has ended: all are killed.
         """
         _import_all(OF_CONTROL if self._hosting.control is not None else ())
-        from kwire.cluster.shared.server import listen
+        from kwire.cluster.stores.shared.server import listen
 
         self._listening = listen(self._metadata)
         self._hear_signals()
@@ -270,9 +270,9 @@ class Cluster:
         )
 
     def _hold(self, _: int) -> None:
-        from kwire.cluster.shared.holder import hold
-        from kwire.cluster.store import StoreError
-        from kwire.controller.new_cluster import first_changes
+        from kwire.cluster.decisions.new_cluster import first_changes
+        from kwire.cluster.stores.contract import StoreError
+        from kwire.cluster.stores.shared.holder import hold
         from kwire.log import LogDirLocked
 
         assert self._listening is not None
@@ -284,9 +284,9 @@ class Cluster:
             raise SystemExit(EXIT_FAILURE) from error
 
     def _broker(self, broker_id: int) -> None:
-        from kwire.cluster.store import StoreError
+        from kwire.cluster.stores.contract import StoreError
         from kwire.log import LogDirError, LogDirLocked
-        from kwire.server import run as run_server
+        from kwire.server.server import run as run_server
         from kwire.settings import ConfigError
 
         try:
@@ -308,9 +308,8 @@ class Cluster:
 
     def _tell_when_ready(self, broker: Broker) -> None:
         """It is once it knows all that were started with it, and who is the controller."""
-        assert broker.member is not None
         count = len(self._configs) - len(self._missing)
-        broker.member.when(
+        broker.membership.when(
             lambda image: len(image.brokers) >= count and image.controller_id != NO_CONTROLLER,
             lambda: self._tell_ready(broker.node_id, broker.config.advertised_listeners[0].port),
         )
@@ -447,7 +446,7 @@ def _import_all(more: Iterable[str]) -> None:
     import gc
     from importlib import import_module
 
-    from kwire.routes import CLUSTER_ROUTES, ROUTES
+    from kwire.requests.routes import CLUSTER_ROUTES, ROUTES
 
     handlers = [route.handler_module for route in (*ROUTES, *CLUSTER_ROUTES)]
     for module in (*OF_EVERY_MEMBER, *handlers, *more):

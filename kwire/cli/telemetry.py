@@ -10,8 +10,8 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import json_option, json_text, print_json, print_table, printable, say
 from kwire.cli.streams import ReaderGone, reader_is_gone
+from kwire.cli.text.output import json_option, json_text, print_json, print_table, printable, say
 from kwire.cli.values import iso_time
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.bounds import PARTITION_COUNT, REPLICA_COUNT
 from kwire.cli.grammar.commands import Commands, renamed_option
-from kwire.cli.output import counted, json_option, print_json, print_table, say
-from kwire.cli.suggestions import suggesting_settings
+from kwire.cli.text.output import counted, json_option, print_json, print_table, say
+from kwire.cli.text.suggestions import suggesting_settings
 from kwire.cli.values import ranges, settings_option
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 
 from kwire.cli.app import connected
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.text.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster

@@ -1,5 +1,5 @@
 """What clients pushed of their metrics (KIP-714), as a kwire broker keeps it: see
-kwire.telemetry.topic.
+kwire.broker.telemetry.topic.
 
 OTLP is decoded by opentelemetry-proto, which is OpenTelemetry's own and typed.  It and protobuf
 come with the extra `telemetry`, because most users of the commands never look here.

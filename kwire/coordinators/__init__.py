@@ -1,4 +1,8 @@
-"""The coordinators of this broker: machines on the partitions of their internal topics.
+"""Coordinators: whatever keeps its state in the records of a partition.
 
-The ways in are `groups.GroupCoordinator` and `transactions.TransactionCoordinator`.
+`contract` says what a coordinator's decision is and in which order it is carried out; the machines
+for groups and transactions are `kwire.groups` and `kwire.txn`, those for share groups are in
+`share`.  `runtime` runs the machines on the partitions that a broker leads, and
+`share_partitions` deals out the records of share groups.  The way in is `runtime.coordinators`.
+May import cluster, groups, log, settings, storage.partitions and txn.
 """

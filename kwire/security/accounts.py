@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kwire.metadata.credentials import credentials_of
-from kwire.metadata.image import ClusterImage
+from kwire.cluster.metadata.credentials import credentials_of
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.security.sasl.scram import Account, Credential
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kwire.codecs.errors import ErrorCode
-from kwire.context import InvalidFrame
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AccessControlEntry,
@@ -19,9 +17,11 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from kwire.metadata.changes import ChangeAcls
-from kwire.metadata.image import ClusterImage
-from kwire.metadata.refusal import Refusal
+from kwire.cluster.metadata.changes import ChangeAcls
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.requests.context import InvalidFrame
 
 UNKNOWN: Final = 0
 """The code in every one of Kafka's enums of ACLs that stands for what its reader does not know."""
@@ -139,7 +139,8 @@ def name_of(codes: _Codes, code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A decision (kwire.metadata.changes): entries, each named once, that are to be there."""
+    """A decision (kwire.cluster.metadata.changes): entries, each named once, that are to be
+    there."""
 
     pattern: ResourcePattern
     entries: tuple[AccessControlEntry, ...]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from kwire.codecs.api_keys import ApiKey
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclOperation,
@@ -14,6 +13,7 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from kwire.codecs.api_keys import ApiKey
 from kwire.security.acls import check_for_zookeeper, check_new
 from kwire.security.authorizer import AclAuthorizer, Ruling
 from kwire.settings import ConfigError
@@ -21,7 +21,7 @@ from kwire.settings import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kwire.context import Context
+    from kwire.requests.context import Context
     from kwire.settings import BrokerConfig
 
 audit = logging.getLogger("kwire.security.audit")

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
     AccessControlEntry,

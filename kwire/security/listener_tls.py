@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kwire.context import ANONYMOUS
+from kwire.requests.context import ANONYMOUS
 from kwire.security.tls import ciphers
 from kwire.security.tls.context import server_context
 from kwire.security.tls.der import DerError

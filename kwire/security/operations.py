@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
-from kwire.metadata.acls import AclOperation
 
 NOT_ASKED = -(2**31)
 """What the field holds when the client did not ask."""

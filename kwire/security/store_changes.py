@@ -7,14 +7,14 @@ broker by.  The files are read in a thread, before anything is decided.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
+from kwire.cluster.decisions.config_changes import Change
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
-from kwire.controller.config_changes import Change
-from kwire.controller.host import ControllerHost
-from kwire.metadata.image import ClusterImage
-from kwire.metadata.refusal import Refusal
 from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigError, ConfigResourceType
+from kwire.settings.live import LiveSettings
 
 CheckStores = Callable[[BrokerConfig, Sequence[str]], Awaitable[None]]
 """Whether listeners could be served with other settings.  Raises ConfigError."""
@@ -22,32 +22,29 @@ CheckStores = Callable[[BrokerConfig, Sequence[str]], Awaitable[None]]
 _PREFIX: Final = "listener.name."
 
 
-class Host(ControllerHost, Protocol):
-    """See kwire.broker.Broker."""
-
-    @property
-    def image(self) -> ClusterImage: ...
-
-    check_stores: CheckStores | None
-
-
-def to_be_looked_at(broker: Host, changes: Sequence[Change]) -> bool:
+def to_be_looked_at(settings: LiveSettings, image: ClusterImage, changes: Sequence[Change]) -> bool:
     """Whether one of the changes is about certificates of this broker."""
-    return broker.check_stores is not None and any(
-        _asked(broker, change) is not None for change in changes
-    )
+    return any(_asked(settings, image, change) is not None for change in changes)
 
 
-async def refuse_bad_stores(broker: Host, changes: Sequence[Change]) -> None:
-    """Give changes their `refusal` by which this broker could not serve its listeners."""
-    if broker.check_stores is None:
+async def refuse_bad_stores(
+    settings: LiveSettings,
+    image: ClusterImage,
+    changes: Sequence[Change],
+    check_stores: CheckStores | None,
+) -> None:
+    """Refuse the changes by which this broker could not serve its listeners.
+
+    `check_stores` is None where no listener has TLS: no change is refused then.
+    """
+    if check_stores is None:
         return
     for change in changes:
-        asked = _asked(broker, change)
+        asked = _asked(settings, image, change)
         if asked is None:
             continue
         try:
-            await broker.check_stores(*asked)
+            await check_stores(*asked)
         except ConfigError as problem:
             change.refusal = Refusal(
                 ErrorCode.INVALID_REQUEST,
@@ -55,19 +52,21 @@ async def refuse_bad_stores(broker: Host, changes: Sequence[Change]) -> None:
             )
 
 
-def _asked(broker: Host, change: Change) -> tuple[BrokerConfig, list[str]] | None:
+def _asked(
+    settings: LiveSettings, image: ClusterImage, change: Change
+) -> tuple[BrokerConfig, list[str]] | None:
     """The settings that a change would make, and the listeners that it gives other certificates."""
     if change.refusal is not None or change.key != (
         ConfigResourceType.BROKER,
-        str(broker.node_id),
+        str(settings.node_id),
     ):
         return None
-    before = broker.image.configs_of(*change.key)
-    everyone = broker.image.configs_of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
+    before = image.configs_of(*change.key)
+    everyone = image.configs_of(ConfigResourceType.BROKER, CLUSTER_DEFAULT)
     try:
         after = change.edit(before)
         listeners = _with_other_certificates(before, after)
-        config = broker.static_config.with_dynamic(everyone, after) if listeners else None
+        config = settings.static_config.with_dynamic(everyone, after) if listeners else None
     except (Refusal, ConfigError):
         return None  # what decides the change says so
     return None if config is None else (config, listeners)

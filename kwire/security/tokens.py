@@ -20,7 +20,7 @@ from kwire.security.sasl.scram import (
 )
 
 if TYPE_CHECKING:
-    from kwire.metadata.tokens import DelegationToken, Tokens
+    from kwire.cluster.metadata.tokens import DelegationToken, Tokens
 
 SALT_BYTES = 24
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kwire.metadata.image import Endpoint
+from kwire.cluster.metadata.image import Endpoint
 from kwire.settings import plugins
 from kwire.settings.definition import Definition, UpdateMode
 from kwire.settings.definitions.groups import GroupSettings

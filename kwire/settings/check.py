@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
-from kwire.metadata.refusal import Refusal
 from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigError
 from kwire.settings.broker import definition_of, update_mode
 from kwire.settings.client_metrics_settings import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kwire.coordinator.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
 from kwire.settings.definition import MEDIUM, Settings, integer, strings
 from kwire.settings.error import ConfigError
 

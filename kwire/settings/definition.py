@@ -19,7 +19,7 @@ from kwire.settings.validators import Validator
 from kwire.settings.values import ConfigType, Value, parse, text_of
 
 if TYPE_CHECKING:
-    from kwire.metadata.image import Endpoint
+    from kwire.cluster.metadata.image import Endpoint
 
 
 class Importance(IntEnum):

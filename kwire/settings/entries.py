@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from kwire.metadata.image import ClusterImage
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.settings import CLUSTER_DEFAULT, BrokerConfig, ConfigResourceType, groups
 from kwire.settings import broker as broker_settings
 from kwire.settings.broker import definition_of, update_mode

@@ -6,7 +6,7 @@ import re
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 
-from kwire.metadata.image import Endpoint
+from kwire.cluster.metadata.image import Endpoint
 from kwire.settings.error import ConfigError
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

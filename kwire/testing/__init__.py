@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from kwire.testing.cluster import ClusterProcess
     from kwire.testing.control import ControlError
     from kwire.testing.faults import Fault, Faults
-    from kwire.testing.host import Host
+    from kwire.testing.hosting.host import Host
+    from kwire.testing.hosting.ports import free_port
+    from kwire.testing.hosting.process import BrokerProcess, BrokerStartError
     from kwire.testing.kafka import Kafka
-    from kwire.testing.ports import free_port
-    from kwire.testing.process import BrokerProcess, BrokerStartError
     from kwire.testing.several.cluster import KafkaCluster
     from kwire.testing.sharing import SharedClusterProcess
     from kwire.testing.snapshots import Snapshot
@@ -61,14 +61,14 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "BrokerProcess": "process",
-    "BrokerStartError": "process",
+    "BrokerProcess": "hosting.process",
+    "BrokerStartError": "hosting.process",
     "Clock": "clock",
     "ClusterProcess": "cluster",
     "ControlError": "control",
     "Fault": "faults",
     "Faults": "faults",
-    "Host": "host",
+    "Host": "hosting.host",
     "Kafka": "kafka",
     "KafkaCluster": "several.cluster",
     "NotARecord": "values",
@@ -80,7 +80,7 @@ _MODULES: Final = {
     "ZooKeeperMissing": "zookeeper",
     "ZooKeeperProcess": "zookeeper",
     "ZooKeeperStartError": "zookeeper",
-    "free_port": "ports",
+    "free_port": "hosting.ports",
 }
 
 

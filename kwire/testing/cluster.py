@@ -27,11 +27,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kwire.testing.host import HERE, Host
-from kwire.testing.lifetime import Startable
+from kwire.testing.hosting.host import HERE, Host
+from kwire.testing.hosting.lifetime import Startable
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import POLL_S, START_TIMEOUT_S, BrokerProcess, BrokerStartError
 from kwire.testing.lines import Wiring
-from kwire.testing.ports import free_port
-from kwire.testing.process import POLL_S, START_TIMEOUT_S, BrokerProcess, BrokerStartError
 
 METADATA_V1: Final = bytes.fromhex("0000000e 0003 0001 00000000 ffff 00000000")
 """Size, api key 3, version 1, correlation id 0, null client id, no topics."""

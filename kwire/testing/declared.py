@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kwire.cli.declaring.carrying import carry_out, planned
-from kwire.cli.declaring.files import load
-from kwire.declared.words import lines
+from kwire.cli.declared_state.carrying import carry_out, planned
+from kwire.cli.declared_state.files import load
+from kwire.cli.declared_state.words import lines
 from kwire.testing.topics import connected
 from kwire.testing.values import Path as AnyPath
 
 if TYPE_CHECKING:
-    from kwire.cli.declaring.files import Declaration
+    from kwire.cli.declared_state.files import Declaration
 
 Declaring = AnyPath | Mapping[str, object]
 """A file, or what it would say."""

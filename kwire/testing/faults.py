@@ -1,4 +1,5 @@
-"""Faults that a test asks for, and what they did: see kwire.faults.rules for what there is.
+"""Faults that a test asks for, and what they did: see kwire.testing.hooks.faults.rules for what
+there is.
 
 with kafka.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", times=2) as it:
     ...                                # what is tested
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from kwire.testing.control import ControlClient
-from kwire.testing.lifetime import Removable
+from kwire.testing.hosting.lifetime import Removable
 from kwire.testing.values import NotARecord
 from kwire.testing.values import Path as AnyPath
 
@@ -111,8 +112,9 @@ class Faults:
         disk: str | None = None,
         on: str | Sequence[str] | None = None,
     ) -> Fault:
-        """Have a rule hold from now on: the fields are those of kwire.faults.rules, and of
-        kwire.faults.disk.
+        """Have a rule hold from now on: the fields are those of kwire.testing.hooks.faults.rules,
+        and of
+        kwire.testing.hooks.faults.disk.
 
         Raises ControlError, whose message says what of it cannot be.
         """

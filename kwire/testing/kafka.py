@@ -24,13 +24,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
-from kwire.snapshots.kept import SnapshotError
 from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, ControlError, said
 from kwire.testing.faults import Faults
-from kwire.testing.lifetime import Startable
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerStartError, Forker
+from kwire.testing.hooks.snapshots.kept import SnapshotError
+from kwire.testing.hosting.lifetime import Startable
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerStartError, Forker
 from kwire.testing.snapshots import Snapshot, as_snapshot
 from kwire.testing.topics import LOOK_AGAIN_S, TIMEOUT_S, Topic, connected
 from kwire.testing.traces import BrokerTrace, Trace
@@ -379,7 +379,7 @@ class Kafka(Contents, Startable):
 
     async def off_loop(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """What `function` returns; it runs in a thread, and the loop goes on meanwhile."""
-        from kwire.testing.threads import in_thread
+        from kwire.testing.hosting.threads import in_thread
 
         return await in_thread(lambda: function(*args, **kwargs))
 

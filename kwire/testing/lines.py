@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 
 Address = tuple[str, int]
 

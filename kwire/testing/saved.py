@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kwire.cli.records import BadLine, from_json, to_json
+from kwire.cli.text.records import BadLine, from_json, to_json
 from kwire.testing.values import NotARecord, Path, Record
 
 if TYPE_CHECKING:

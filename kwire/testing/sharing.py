@@ -32,19 +32,19 @@ from pathlib import Path
 from typing import Final
 
 from kwire.testing.cluster import agreed_controller, membership
-from kwire.testing.ending import PATIENCE_S, end, lives
-from kwire.testing.folders import Folder
-from kwire.testing.host import Host
-from kwire.testing.lifetime import Startable
-from kwire.testing.lines import Wiring
-from kwire.testing.ports import free_ports
-from kwire.testing.process import (
+from kwire.testing.hosting.ending import PATIENCE_S, end, lives
+from kwire.testing.hosting.folders import Folder
+from kwire.testing.hosting.host import Host
+from kwire.testing.hosting.lifetime import Startable
+from kwire.testing.hosting.ports import free_ports
+from kwire.testing.hosting.process import (
     POLL_S,
     START_TIMEOUT_S,
     BrokerStartError,
     answers,
     hold_lifeline,
 )
+from kwire.testing.lines import Wiring
 
 _PROCESS: Final = re.compile(r"broker (\d+) is (?:ready at \S+|started again), process (\d+)")
 _STATUSES: Final = {"ended with status 0": 0, "was ended by SIGTERM": -signal.SIGTERM}

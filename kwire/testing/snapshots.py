@@ -14,11 +14,11 @@ import uuid
 import weakref
 from pathlib import Path
 
-from kwire.snapshots.kept import Snapshots, description_of
-from kwire.snapshots.laying import lay_out
 from kwire.testing.control import ControlClient
-from kwire.testing.folders import Folder
-from kwire.testing.lifetime import Removable
+from kwire.testing.hooks.snapshots.kept import Snapshots, description_of
+from kwire.testing.hooks.snapshots.laying import lay_out
+from kwire.testing.hosting.folders import Folder
+from kwire.testing.hosting.lifetime import Removable
 from kwire.testing.values import Path as AnyPath
 
 

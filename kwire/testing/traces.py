@@ -4,7 +4,7 @@
         ...                                         # what is tested
     assert [event["api"] for event in seen.events] == ["Metadata", "Produce"]
 
-What an event says is at the head of kwire.tracing.traces.
+What an event says is at the head of kwire.testing.hooks.tracing.traces.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kwire.testing.host import HERE, Host
-from kwire.testing.lifetime import ServerProcess
-from kwire.testing.ports import free_port
-from kwire.testing.process import hold_lifeline
+from kwire.testing.hosting.host import HERE, Host
+from kwire.testing.hosting.lifetime import ServerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import hold_lifeline
 
 JARS_VARIABLE: Final = "KWIRE_ZOOKEEPER_JARS"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.ZooKeeperServerMain"

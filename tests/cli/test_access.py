@@ -11,7 +11,7 @@ import pytest
 
 from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.testing import BrokerProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.cli.conftest import Kwire
 from tests.commands.forked import run_kwire
 from tests.conftest import finish

@@ -19,10 +19,10 @@ from kwire.client.offsets import end_offsets
 from kwire.client.producer import Producer
 from kwire.client.quotas import alter_quotas, describe_quotas
 from kwire.client.topics import create_topic
+from kwire.cluster.metadata.features import TRANSACTION_VERSION
 from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.codecs.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.conformance.apache_kafka import ZooKeeperBroker
-from kwire.metadata.features import TRANSACTION_VERSION
 from kwire.security.authority import STANDARD, ZOOKEEPERS
 from kwire.testing import BrokerProcess, ZooKeeperProcess
 from tests.waiting import until, zookeeper_client

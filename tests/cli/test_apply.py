@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 
 from kwire.cli.app import app
-from kwire.cli.declaring.found import look
+from kwire.cli.declared_state.found import look
+from kwire.cli.declared_state.reading import SECTIONS
+from kwire.cli.declared_state.state import Found
 from kwire.cli.grammar.asking import NO_TERMINAL
 from kwire.client.cluster import Cluster
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.declared.reading import SECTIONS
-from kwire.declared.state import Found
 from kwire.testing import BrokerProcess, free_port
 from tests.commands.forked import run_kwire
 from tests.conftest import BrokerFactory

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kwire.cli.app import app
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.tls.authority import Authority
 

@@ -244,7 +244,7 @@ def test_a_leader_that_cannot_be_reached_is_asked_again_and_the_others_once(
 def test_a_follower_tells_where_its_log_ends(
     cluster: Cluster, three_brokers: Brokers, unique: str
 ) -> None:
-    """What tests/handlers/test_list_offsets.py says of kwire."""
+    """What tests/requests/handlers/test_list_offsets.py says of kwire."""
     place = TopicPartition(unique, 0)
     with topic(cluster, unique, [[1, 2]]):
         producer = Producer(cluster)

@@ -17,10 +17,10 @@ from kwire.codecs.messages.coordinator.share_update import (
     ShareUpdateValue,
     StateBatch,
 )
+from kwire.coordinators.share.records import Snapshot, Update
 from kwire.groups.records import OffsetCommit
-from kwire.share.records import Snapshot, Update
 from tests.commands.forked import run_kwire
-from tests.data_folder.folders import log_dir
+from tests.storage.data_folder.folders import log_dir
 
 GOLDEN = Path(__file__).parents[1] / "log" / "data" / "apache-4.3.1"
 FIRST = "00000000000000000000.log"

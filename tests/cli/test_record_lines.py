@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cli.output import UNPRINTABLE, printable
-from kwire.cli.records import BadLine, NewRecord, from_json, from_text, text_of, to_json
+from kwire.cli.text.output import UNPRINTABLE, printable
+from kwire.cli.text.records import BadLine, NewRecord, from_json, from_text, text_of, to_json
 from kwire.client.fetcher import ConsumedRecord
 
 maybe_bytes = st.none() | st.binary()

@@ -178,7 +178,8 @@ def test_warnings_of_addresses(broker_factory: BrokerFactory) -> None:
 
 def test_the_start_imports_little() -> None:
     """A start is mostly imports: a first reply within 0.4 s leaves no room for these."""
-    code = "import sys, kwire.cli.serve, kwire.server, kwire.startup\nprint(*sorted(sys.modules))"
+    modules = "kwire.cli.serve, kwire.server.server, kwire.server.startup"
+    code = f"import sys, {modules}\nprint(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "trio" in loaded
@@ -187,6 +188,6 @@ def test_the_start_imports_little() -> None:
     assert not too_much
     messages = [name for name in loaded if name.startswith("kwire.codecs.messages.")]
     assert len(messages) < 30, "messages are imported when a client first asks for them"
-    coordinators = {name for name in loaded if name.startswith("kwire.coordinators.")}
+    coordinators = {name for name in loaded if name.startswith("kwire.coordinators.runtime.")}
     assert not coordinators, "imported for the first group, and the first transactional producer"
     assert not loaded & {"email", "argparse", "crc32c"}, "nothing of a library but its checksum"

@@ -35,10 +35,10 @@ from kwire.client.access.acls import (
     describe_acls,
 )
 from kwire.client.cluster import Cluster
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.commands.forked import run_kwire
-from tests.data_folder import folders
 from tests.polling import until
+from tests.storage.data_folder import folders
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120

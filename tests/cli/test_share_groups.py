@@ -18,7 +18,7 @@ from kwire.conformance.wire.cases.share_group import (
 )
 from kwire.conformance.wire.stage import Stage
 from tests.cli.conftest import Kwire
-from tests.sharing.serving import stage_on
+from tests.coordinators.share_partitions.serving import stage_on
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from kwire.client.access.users import set_passwords
 from kwire.client.cluster import Cluster
 from kwire.settings.properties import parse_properties
 from kwire.testing import BrokerProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.cli.conftest import Kwire
 from tests.conftest import finish
 from tests.security.scram_client import SCRAM

@@ -20,7 +20,7 @@ from kwire.client.producer import Producer
 from kwire.conformance import java
 from kwire.testing import ZooKeeperProcess
 from kwire.testing.zookeeper import ZooKeeperMissing, find_jars
-from tests.data_folder import folders
+from tests.storage.data_folder import folders
 
 Up = Callable[..., "Running"]
 Kwire = Callable[..., CompletedProcess[str]]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cli.output import number_text
+from kwire.cli.text.output import number_text
 from kwire.cli.values import (
     duration_s,
     instant,

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from kwire.conformance.pytest_apache import JavaClass
 from kwire.testing import BrokerProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.clients.aio import run
 from tests.commands.forked import run_kwire
 from tests.conftest import finish

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from kwire.cluster.zookeeper import session
-from tests.cluster.zookeeper.memory import Ensemble, MemoryLink
+from kwire.cluster.stores.zookeeper import session
+from tests.cluster.stores.zookeeper.memory import Ensemble, MemoryLink
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import trio
 
-from kwire.cluster.store import ClusterStore, StoreEvent
-from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.stores.contract import ClusterStore, StoreEvent
 
 PATIENCE_S = 120.0
 """Of whoever waits for what must come: the machine may be busy."""

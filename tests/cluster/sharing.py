@@ -8,12 +8,12 @@ from pathlib import Path
 
 import trio
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.server import StoreServer, listen
-from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import Watcher
-from kwire.metadata.changes import Change
-from kwire.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+from kwire.cluster.stores.contract import Watcher
+from kwire.cluster.stores.local import LocalStore
+from kwire.cluster.stores.shared.server import StoreServer, listen
+from kwire.cluster.stores.shared.store import SharedStore
 from tests.cluster.observing import Observing, broker
 
 

@@ -13,9 +13,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from kwire.cluster.deciding import commit_decided
-from kwire.cluster.store import ControllerGone, Fenced
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
     PatternType,
@@ -23,7 +21,7 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from kwire.metadata.changes import (
+from kwire.cluster.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
@@ -35,18 +33,20 @@ from kwire.metadata.changes import (
     SetConfigs,
     SetFeatures,
 )
-from kwire.metadata.features import FinalizedFeatures
-from kwire.metadata.image import (
+from kwire.cluster.metadata.features import FinalizedFeatures
+from kwire.cluster.metadata.image import (
     NO_CONTROLLER,
     TOPIC_RESOURCE,
     ClusterImage,
     PartitionImage,
     TopicImage,
 )
+from kwire.cluster.stores.contract import ControllerGone, Fenced
+from kwire.cluster.stores.deciding import commit_decided
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.observing import broker
 from tests.cluster.sharing import Holder, ObservedShared, holding
-from tests.cluster.zookeeper.stores import Observed, opened
+from tests.cluster.stores.zookeeper.stores import Observed, opened
 
 Store: TypeAlias = Observed | ObservedShared
 Join: TypeAlias = Callable[[int], AbstractAsyncContextManager[Store]]

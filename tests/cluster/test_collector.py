@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.cluster.collector import collector_paused
+from kwire.cluster.membership.collector import collector_paused
 
 
 @pytest.fixture(autouse=True)

@@ -14,19 +14,19 @@ import trio
 import trio.testing
 from crc32c import crc32c
 
-from kwire.cluster import change_log
-from kwire.cluster.change_log import ChangeLog
-from kwire.cluster.local import LocalStore
-from kwire.cluster.store import StoreError
-from kwire.log.directory.files import Files
-from kwire.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
-from kwire.metadata.image import (
+from kwire.cluster.metadata.changes import Change, CreateTopic, DeleteTopic, SetConfigs, apply_all
+from kwire.cluster.metadata.image import (
     FIRST_PRODUCER_ID,
     ClusterImage,
     PartitionImage,
     TopicImage,
 )
-from tests.metadata.images import STATE
+from kwire.cluster.stores import change_log
+from kwire.cluster.stores.change_log import ChangeLog
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.local import LocalStore
+from kwire.log.directory.files import Files
+from tests.cluster.metadata.images import STATE
 
 GROUP = 32
 PATIENCE_S = 120

@@ -8,12 +8,12 @@ from pathlib import Path
 import trio
 import trio.testing
 
-from kwire.cluster.member import Member
-from kwire.cluster.store import SessionLost, StoreEvent, Watcher
+from kwire.cluster.membership.member import Member
+from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage, ResourceKey
+from kwire.cluster.stores.contract import SessionLost, StoreEvent, Watcher
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
-from kwire.metadata.changes import Change
-from kwire.metadata.image import BrokerImage, ClusterImage, ResourceKey
 from tests.inside import running_broker
 
 
@@ -80,7 +80,7 @@ async def test_a_session_lost_before_the_registration_was_made_is_not_lost_once_
     """Else the broker takes what its controller says for what was meant for an earlier one."""
     async with running_broker(tmp_path) as broker, trio.open_nursery() as nursery:
         store = Store()
-        member = Member(broker, store, nursery)
+        member = broker.membership = Member(broker.node, store, nursery, broker.give_up)
         await member.join()
         store.reachable = trio.Event()
         for _ in range(2):
@@ -90,13 +90,13 @@ async def test_a_session_lost_before_the_registration_was_made_is_not_lost_once_
         await trio.testing.wait_all_tasks_blocked()
         assert store.image.brokers[broker.node_id].epoch == 3
         request = UpdateMetadataRequest(controller_epoch=1, broker_epoch=3)
-        assert broker.replication is not None
-        answer = broker.replication.update_metadata(request)
+        assert broker.membership.replication is not None
+        answer = broker.membership.replication.update_metadata(request)
         assert answer.error_code == ErrorCode.NONE
 
         store.lose_session()
         await trio.testing.wait_all_tasks_blocked()
-        answer = broker.replication.update_metadata(request)
+        answer = broker.membership.replication.update_metadata(request)
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
         assert store.image.brokers[broker.node_id].epoch == 4
         nursery.cancel_scope.cancel()

@@ -8,22 +8,28 @@ from pathlib import Path
 import pytest
 import trio
 
-from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import ControllerGone, Fenced, SessionLost, StoreError, StoreEvent
-from kwire.metadata.changes import (
+from kwire.cluster.metadata.changes import (
     AlterPartition,
     Conflict,
     CreateTopic,
     MarkForDeletion,
     SetConfigs,
 )
-from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import (
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import (
     NO_CONTROLLER,
     ClusterImage,
     PartitionImage,
     TopicImage,
 )
+from kwire.cluster.stores.contract import (
+    ControllerGone,
+    Fenced,
+    SessionLost,
+    StoreError,
+    StoreEvent,
+)
+from kwire.cluster.stores.shared.store import SharedStore
 from tests.cluster.observing import broker
 from tests.cluster.sharing import holding
 

@@ -11,11 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.server import StoreServer, listen
-from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import Fenced, LogDirsFailed, StoreError
-from kwire.metadata.changes import (
+from kwire.cluster.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
@@ -26,7 +22,11 @@ from kwire.metadata.changes import (
     SetConfigs,
     UnregisterBroker,
 )
-from kwire.metadata.image import NO_CONTROLLER, ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.stores.contract import Fenced, LogDirsFailed, StoreError
+from kwire.cluster.stores.local import LocalStore
+from kwire.cluster.stores.shared.server import StoreServer, listen
+from kwire.cluster.stores.shared.store import SharedStore
 from tests.cluster.observing import PATIENCE_S, broker
 from tests.cluster.sharing import holding
 

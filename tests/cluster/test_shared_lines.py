@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from kwire.cluster.shared import lines as shared_lines
-from kwire.cluster.shared.lines import Said, encoded, lines
-from kwire.cluster.store import StoreError
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.shared import lines as shared_lines
+from kwire.cluster.stores.shared.lines import Said, encoded, lines
 
 SAID: list[Said] = [
     {"begin": {"cluster_id": "c", "lines": 2}},

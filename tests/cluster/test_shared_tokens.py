@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kwire.metadata.changes import SetToken
-from kwire.metadata.tokens import DelegationToken
+from kwire.cluster.metadata.changes import SetToken
+from kwire.cluster.metadata.tokens import DelegationToken
 from tests.cluster.sharing import holding
 from tests.inside import until
 

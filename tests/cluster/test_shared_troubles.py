@@ -12,13 +12,19 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.lines import encoded
-from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import StoreError
+from kwire.cluster.metadata.changes import (
+    Change,
+    Conflict,
+    RegisterBroker,
+    SetConfigs,
+    SetController,
+)
+from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.local import LocalStore
+from kwire.cluster.stores.shared.lines import encoded
+from kwire.cluster.stores.shared.store import SharedStore
 from kwire.log.directory.files import Files
-from kwire.metadata.changes import Change, Conflict, RegisterBroker, SetConfigs, SetController
-from kwire.metadata.image import NO_CONTROLLER, ClusterImage
 from tests.cluster.observing import PATIENCE_S, broker
 from tests.cluster.sharing import holding
 

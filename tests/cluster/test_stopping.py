@@ -13,26 +13,26 @@ import pytest
 import trio
 import trio.testing
 
-from kwire.broker import Broker
-from kwire.cluster import member as membership
-from kwire.cluster.leaving import ShutdownLimits, hand_over
-from kwire.cluster.shared.server import listen
-from kwire.cluster.store import StoreError
-from kwire.cluster.zookeeper import link
+from kwire.broker.broker import Broker
+from kwire.cluster.membership import member as membership
+from kwire.cluster.membership.leaving import ShutdownLimits, hand_over
+from kwire.cluster.metadata.changes import Change, SetConfigs
+from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.shared.server import listen
+from kwire.cluster.stores.zookeeper import link
 from kwire.codecs.messages.controlled_shutdown import (
     ControlledShutdownResponse,
     RemainingPartition,
 )
 from kwire.log import LogDirError
-from kwire.metadata.changes import Change, SetConfigs
-from kwire.metadata.image import NO_CONTROLLER, ClusterImage
-from kwire.server import STOP_SIGNALS, _run_until_told, serve
+from kwire.server.server import STOP_SIGNALS, _run_until_told, serve
 from kwire.settings import BrokerConfig, ConfigResourceType, load
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.observing import broker as member_image
 from tests.cluster.sharing import Holder, holding
-from tests.cluster.zookeeper.proxy import proxied
-from tests.cluster.zookeeper.stores import opened
+from tests.cluster.stores.zookeeper.proxy import proxied
+from tests.cluster.stores.zookeeper.stores import opened
 from tests.inside import PATIENCE_S, until
 
 LIMITS = ShutdownLimits(attempts_max=3, backoff_s=5.0, answer_timeout_s=30.0)
@@ -105,7 +105,7 @@ async def controller(config: BrokerConfig, metadata: Path | None = None) -> Asyn
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         broker: Broker = await nursery.start(serve, config, stop, metadata)
-        member = broker.member
+        member = broker.membership
         assert member is not None
         await until(lambda: member.is_controller)
         try:
@@ -149,11 +149,11 @@ async def test_controller_stops_and_another_is_elected_although_its_store_was_pa
         with trio.fail_after(PATIENCE_S):
             async with controller(config, holder.path) as broker:
                 other = await holder.broker(2)
-                assert broker.member is not None
+                assert broker.membership is not None
                 pause = Pause(holder, monkeypatch)
                 change = SetConfigs(ConfigResourceType.BROKER, "", {}, {"num.io.threads": "9"})
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(broker.member.commit, [lambda image: change])
+                    nursery.start_soon(broker.membership.commit, [lambda image: change])
                     await pause.is_asked.wait()
                     nursery.cancel_scope.cancel()
             pause.end()
@@ -183,11 +183,11 @@ async def test_controller_stops_and_another_is_elected_although_zookeeper_was_pa
         with trio.fail_after(PATIENCE_S):
             async with controller(config) as broker:
                 await other.register(member_image(2))
-                assert broker.member is not None
+                assert broker.membership is not None
                 proxy.hold()
                 change = SetConfigs(ConfigResourceType.BROKER, "", {}, {"num.io.threads": "9"})
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(broker.member.commit, [lambda image: change])
+                    nursery.start_soon(broker.membership.commit, [lambda image: change])
                     await proxy.waiting.wait()
                     nursery.cancel_scope.cancel()
             assert other.image.controller_id == broker.node_id

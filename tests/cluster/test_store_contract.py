@@ -12,9 +12,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.store import MetadataStore
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
     PatternType,
@@ -22,7 +20,7 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from kwire.metadata.changes import (
+from kwire.cluster.metadata.changes import (
     AlterPartition,
     Change,
     ChangeAcls,
@@ -32,19 +30,21 @@ from kwire.metadata.changes import (
     SetConfigs,
     apply_all,
 )
-from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.election import is_new, unassigned
-from kwire.metadata.image import (
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.election import is_new, unassigned
+from kwire.cluster.metadata.image import (
     BrokerImage,
     ClusterImage,
     Endpoint,
     PartitionImage,
     TopicImage,
 )
+from kwire.cluster.stores.contract import MetadataStore
+from kwire.cluster.stores.local import LocalStore
 from kwire.testing import ZooKeeperProcess
+from tests.cluster.metadata.histories import change_of
 from tests.cluster.sharing import shared_stores
-from tests.cluster.zookeeper.stores import leading_stores
-from tests.metadata.histories import change_of
+from tests.cluster.stores.zookeeper.stores import leading_stores
 
 OpenStore = Callable[[], MetadataStore]
 

@@ -18,7 +18,7 @@ from kwire.conformance.access.brokers import (
 )
 from kwire.conformance.access.kept import text_of, text_of_scenes
 from kwire.conformance.access.requests import ASKED
-from kwire.routes import CLUSTER_ROUTES, ROUTES, guard_of
+from kwire.requests.routes import CLUSTER_ROUTES, ROUTES, guard_of
 from kwire.testing import ZooKeeperProcess
 
 DATA = Path(__file__).parent / "data"

@@ -19,7 +19,7 @@ from kwire.conformance.hostile.stage import HostileStage
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import Broker, address_of
 from kwire.conformance.wire.peer import frame
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 from kwire.testing import BrokerProcess
 
 KEYS = ("PRODUCE v", "FETCH v", "METADATA v", "OFFSET_COMMIT v", "CREATE_TOPICS v")

@@ -10,7 +10,7 @@ import pytest
 from kwire.codecs.api_keys import ApiKey
 from kwire.conformance.pytest_apache import ApacheKafkaNode
 from kwire.conformance.wire.broker import Broker, address_of
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 BEGIN = "<!-- missing: tests/conformance/test_served.py writes and checks this list -->\n"
@@ -32,4 +32,4 @@ def test_what_is_not_served_yet_is_told(apache_kafka: ApacheKafkaNode, rewrite: 
     if rewrite:
         README.write_text(before + BEGIN + text + END + after)
         return
-    assert found == text, "the README lags behind kwire/routes.py: pytest --rewrite"
+    assert found == text, "the README lags behind kwire/requests/routes.py: pytest --rewrite"

@@ -21,7 +21,7 @@ from kwire.conformance.wire.broker import Broker, address_of
 from kwire.conformance.wire.cases import all_cases, own_cases
 from kwire.conformance.wire.report import Run, WirePart, what_differs
 from kwire.conformance.wire.runner import Runner, State
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 from kwire.testing import BrokerProcess
 
 

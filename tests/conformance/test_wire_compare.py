@@ -27,13 +27,13 @@ from kwire.codecs.messages.produce import (
 )
 from kwire.codecs.primitives import Message
 from kwire.codecs.uuids import uuid_text
-from kwire.comparing.differences import Difference, differences
-from kwire.comparing.normal import Normaliser, Tree
 from kwire.conformance.wire import allowed
 from kwire.conformance.wire.compare import step_differences
 from kwire.conformance.wire.peer import Closed, Outcome, Reply, Silent
 from kwire.conformance.wire.runner import Selection
 from kwire.conformance.wire.stage import Step
+from kwire.testing.comparing.differences import Difference, differences
+from kwire.testing.comparing.normal import Normaliser, Tree
 
 LEFT_ID, RIGHT_ID = bytes([1] * 16), bytes([2] * 16)
 

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.groups.java import partition_for
-from kwire.testing.ending import lives
+from kwire.testing.hosting.ending import lives
 from tests.cli.test_several import WAIT_S, Several
 from tests.polling import until
 

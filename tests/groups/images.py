@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 
 _ONE = PartitionImage(leader=0, leader_epoch=0, partition_epoch=0, replicas=(0,), isr=(0,))
 

@@ -23,9 +23,9 @@ from kwire.codecs.messages.offset_delete import OffsetDeleteResponse
 from kwire.codecs.messages.offset_fetch import OffsetFetchResponse
 from kwire.codecs.messages.sync_group import SyncGroupResponse
 from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kwire.coordinator.driver import AnyEffects
-from kwire.coordinator.effects import TimerKey
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.driver import AnyEffects
+from kwire.coordinators.contract.effects import TimerKey
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups import txn_offsets
 from kwire.groups.classic import join as classic_join
 from kwire.groups.classic.decision import Caller
@@ -36,7 +36,7 @@ from kwire.groups.machine import GroupMachine
 from kwire.groups.offsets import commit_error
 from kwire.groups.surroundings import NOWHERE, Surroundings
 from kwire.groups.timers import RetentionTimer
-from tests.coordinator.simulation import Simulation
+from tests.coordinators.contract.simulation import Simulation
 
 AnyMessage = Any
 """A request or response of any kind."""
@@ -214,7 +214,7 @@ class GroupSimulation(Simulation[GroupMachine, MachineRecord]):
         self.happen(effects, ticket)
 
     def _invalid(self, api: ApiKey, request: AnyMessage) -> object | None:
-        """What kwire.coordinators.groups refuses before it looks for the group."""
+        """What kwire.coordinators.runtime.groups refuses before it looks for the group."""
         if api is ApiKey.JOIN_GROUP:
             return classic_join.invalid(request, self.limits)
         if api not in NAMED_GROUP_ONLY or request.group_id:

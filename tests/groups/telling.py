@@ -8,8 +8,8 @@ from typing import Any
 
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.primitives import Struct
-from kwire.coordinator.machine import MachineRecord
-from tests.coordinator.simulation import START_MS
+from kwire.coordinators.contract.machine import MachineRecord
+from tests.coordinators.contract.simulation import START_MS
 
 TIMES = {
     "assignment_timestamp",

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage, TopicImage
 from kwire.groups import metadata_hash
 from kwire.groups.metadata_hash import MetadataHashes, topic_hash
 from kwire.groups.streams.configuring import Configurations
 from kwire.groups.streams.topology import topology_of
-from kwire.metadata.image import BrokerImage, ClusterImage, TopicImage
 from tests.groups.images import put
 from tests.groups.streams.simulation import copying
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.consumer.following import follow
 from kwire.groups.consumer.group import ConsumerGroup

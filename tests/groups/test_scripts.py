@@ -21,11 +21,11 @@ from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.coordinator.group_metadata import GroupMetadataValue
 from kwire.codecs.messages.coordinator.offset_commit import OffsetCommitValue
 from kwire.conformance.group_script import GroupScript
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.records import GroupMetadata
 from kwire.groups.limits import GroupLimits
 from kwire.groups.records import OffsetCommit
-from tests.coordinator.simulation import START_MS
+from tests.coordinators.contract.simulation import START_MS
 from tests.groups.simulation import GroupSimulation, classic_groups
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.groups.consumer import target as of_consumers
 from kwire.groups.consumer.assignors.spec import Assignment, GroupSpec
 from kwire.groups.consumer.group import ConsumerGroup, ResolvedPattern
@@ -14,7 +15,6 @@ from kwire.groups.share import assignor
 from kwire.groups.share import target as of_shares
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.share.member import ShareMember
-from kwire.metadata.image import ClusterImage
 from tests.groups.images import put
 
 IMAGE, _ = put(ClusterImage(cluster_id="c"), "t", 2)

@@ -30,6 +30,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import streams_group_heartbeat as streams
@@ -41,9 +42,9 @@ from kwire.codecs.messages.coordinator.consumer_group_partition_metadata import 
 from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.codecs.primitives import ZERO_UUID
 from kwire.conformance.group_script import GroupScript
-from kwire.coordinator.driver import AnyEffects
-from kwire.coordinator.effects import TimerKey
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.driver import AnyEffects
+from kwire.coordinators.contract.effects import TimerKey
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.classic.group import ClassicGroup
 from kwire.groups.classic.state import ClassicState
 from kwire.groups.classic.timers import InitialJoinTimer, JoinTimer, SyncTimer
@@ -67,7 +68,6 @@ from kwire.groups.streams import validation as of_streams
 from kwire.groups.streams.timers import InitialDelayTimer
 from kwire.groups.surroundings import FixedSurroundings
 from kwire.groups.timers import SessionTimer
-from kwire.metadata.image import BrokerImage, ClusterImage
 from tests.groups import telling
 from tests.groups.consumer.test_heartbeat import AT_ONCE as CONSUMER
 from tests.groups.images import deleted, put

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.messages import streams_group_heartbeat as streams
 from kwire.codecs.messages.consumer_group_heartbeat import TopicPartitions
-from kwire.metadata.image import ClusterImage
 from tests.groups.streams.simulation import copying, counting
 
 

@@ -11,7 +11,7 @@ from kwire.codecs.messages.request_header import RequestHeader
 from kwire.conformance.hostile.attack import plan
 from kwire.conformance.hostile.mutations import Attack, mutate
 from kwire.conformance.hostile.requests import LEFT_OUT, RequestMaker, Sent
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 
 SERVED = {int(route.api_key): (route.min_version, route.max_version) for route in ROUTES}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kwire.broker import Broker
+from kwire.broker.broker import Broker
 from kwire.codecs.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

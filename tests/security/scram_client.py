@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kwire.codecs.messages.sasl_authenticate import (
@@ -15,7 +16,6 @@ from kwire.codecs.messages.sasl_authenticate import (
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.primitives import Message
 from kwire.conformance.wire.peer import Peer, Reply
-from kwire.metadata.acls import AclOperation
 from kwire.security.sasl.scram import ScramClient
 
 SCRAM: Final = "SCRAM-SHA-256"

@@ -13,8 +13,8 @@ from confluent_kafka.admin import (
 )
 
 from kwire.settings.listener_security import SIGNED_HANDLER
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.security.jwt_dialogues import AUDIENCE, ISSUER, signed, write_keys
 from tests.security.sasl_client import PLAIN_LINE
 from tests.security.tls.authority import Authority

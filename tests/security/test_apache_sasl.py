@@ -17,8 +17,8 @@ from kwire.codecs.messages.alter_user_scram_credentials import (
 )
 from kwire.conformance.apache_kafka import QUICK_JVM, ApacheKafka
 from kwire.security.sasl.scram import salted_password
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security import jwt_dialogues, oauth_dialogues
 from tests.security.dialogues import DIALOGUES

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security import token_play
 from tests.security.talk import Addresses

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kwire.broker import Broker
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    ResourcePattern,
+    ResourceType,
+)
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_acls import (
@@ -27,14 +34,7 @@ from kwire.codecs.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from kwire.context import Context
-from kwire.metadata.acls import (
-    AccessControlEntry,
-    AclOperation,
-    ResourcePattern,
-    ResourceType,
-)
-from kwire.metadata.refusal import Refusal
+from kwire.requests.context import Context
 from kwire.security.authority import OWN_ZOOKEEPER, STANDARD, ZOOKEEPERS, configured
 from kwire.settings import BrokerConfig, ConfigError
 from tests.inside import RawClient, running_broker
@@ -169,7 +169,7 @@ async def end_of(client: RawClient, topic: str = "t") -> tuple[int, int]:
 async def test_what_is_learnt_does_not_outlive_a_right(tmp_path: Path) -> None:
     """The quick way for what is asked again and again is forgotten with each change."""
     async with running_broker(tmp_path, ACCESS) as broker:
-        await broker.create_on_first_use(["t"])
+        await broker.membership.create_on_first_use(["t"])
         alice, bob = await logged_in(broker, "alice"), await logged_in(broker, "bob")
         assert (await end_of(bob))[0] == ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert await create(alice, creation()) == [(0, None)]
@@ -183,7 +183,7 @@ async def test_what_is_learnt_does_not_outlive_a_right(tmp_path: Path) -> None:
 
 async def test_lists_outlive_the_broker(tmp_path: Path) -> None:
     async with running_broker(tmp_path, ACCESS) as broker:
-        await broker.create_on_first_use(["t"])
+        await broker.membership.create_on_first_use(["t"])
         await create(await logged_in(broker, "alice"), creation())
     async with running_broker(tmp_path, ACCESS) as broker:
         assert await end_of(await logged_in(broker, "bob")) == (0, 0)

@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kwire.conformance import java
-from kwire.conformance.class_archive import options
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     AccessControlEntry,
     AclOperation,
     PatternType,
@@ -21,6 +19,8 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from kwire.conformance import java
+from kwire.conformance.class_archive import options
 from kwire.security.authorizer import AclAuthorizer
 
 SOURCE = Path(__file__).with_name("AskAuthorizer.java")

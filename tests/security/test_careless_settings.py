@@ -16,8 +16,8 @@ import pytest
 from kwire.conformance.apache_kafka import ApacheKafka
 from kwire.settings.listener_security import SIGNED_HANDLER
 from kwire.testing import BrokerProcess
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerStartError
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerStartError
 from tests.security.tls.authority import Authority
 
 PATIENCE_S = 120.0

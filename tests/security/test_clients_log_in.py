@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer, KafkaProducer
 
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.sasl_client import PLAIN_LINE
 

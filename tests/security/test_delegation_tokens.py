@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.broker import Broker
+from kwire.broker.broker import Broker
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.create_delegation_token import (
     CreatableRenewers,

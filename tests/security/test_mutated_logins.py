@@ -12,8 +12,7 @@ from kwire.codecs.messages.sasl_authenticate import (
 )
 from kwire.codecs.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.codecs.primitives import DecodeError, Frame, Message
-from kwire.context import CloseConnection
-from kwire.security.authenticator import AuthenticationFailed, Authenticator
+from kwire.requests.context import CloseConnection
 from kwire.security.listener_sasl import Mechanism
 from kwire.security.sasl.exchange import ClientExchange, ServerExchange
 from kwire.security.sasl.oauthbearer import (
@@ -31,6 +30,7 @@ from kwire.security.sasl.scram import (
     credential_of,
     salted_password,
 )
+from kwire.server.network.authenticator import AuthenticationFailed, Authenticator
 
 NOW_MS = 1_800_000_000_000
 SCRAM = "SCRAM-SHA-256"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,21 +11,22 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.cluster.decisions.config_changes import Change
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import read_share_group_state as reading
-from kwire.controller.config_changes import Change
-from kwire.metadata.image import ClusterImage
-from kwire.metadata.refusal import Refusal
+from kwire.requests.guards import share_states
 from kwire.security.checkup.secrets import has_secrets
-from kwire.security.guards import share_states
 from kwire.security.oauth.fetching import TIMEOUT_S, CannotFetch, ask, fetch, path_of
 from kwire.security.sasl.client import client_exchange
 from kwire.security.sasl.exchange import SaslError
 from kwire.security.sasl.oauthbearer import UnsecuredRules
-from kwire.security.store_changes import Host, refuse_bad_stores, to_be_looked_at
+from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
 from kwire.security.tls.making import DevelopmentAuthority, properties_text
 from kwire.security.tls.options import read_options
 from kwire.settings import BrokerConfig, ConfigError, ConfigResourceType
+from kwire.settings.live import LiveSettings
 from tests.security.guards.standing import IDS, Handler, access
 
 # -- a client's login
@@ -161,20 +162,16 @@ class Broker:
     """Of id 1; `looked_at` are the listeners of each look at its certificates."""
 
     def __init__(self, problem: str = "") -> None:
-        self.node_id = 1
         self.image = ClusterImage("").with_configs(ConfigResourceType.BROKER, "1", {"a": "b"})
-        self.static_config = BrokerConfig({"listeners": "PLAINTEXT://h:1"})
+        config = BrokerConfig({"node.id": "1", "listeners": "PLAINTEXT://h:1"})
+        self.settings = LiveSettings(config)
         self.looked_at: list[list[str]] = []
         self._problem = problem
 
-    async def check_stores(self, config: BrokerConfig, listeners: list[str]) -> None:
-        self.looked_at.append(listeners)
+    async def check_stores(self, config: BrokerConfig, listeners: Sequence[str]) -> None:
+        self.looked_at.append(list(listeners))
         if self._problem:
             raise ConfigError(self._problem)
-
-    @property
-    def host(self) -> Host:
-        return cast("Host", self)
 
 
 def change(resource_name: str = "1", kind: int = 4, **settings: str) -> Change:
@@ -203,8 +200,8 @@ async def test_change_is_looked_at_that_gives_this_broker_other_certificates(
     asked: Change, listeners: list[str] | None
 ) -> None:
     broker = Broker()
-    assert to_be_looked_at(broker.host, [asked]) is (listeners is not None)
-    await refuse_bad_stores(broker.host, [asked])
+    assert to_be_looked_at(broker.settings, broker.image, [asked]) is (listeners is not None)
+    await refuse_bad_stores(broker.settings, broker.image, [asked], broker.check_stores)
     assert broker.looked_at == ([] if listeners is None else [listeners])
     assert asked.refusal is None
 
@@ -215,7 +212,9 @@ async def test_certificates_that_cannot_be_served_are_refused_each_by_itself() -
     refused = change(listener_name_in_ssl_keystore_location="/a")
     other = change(log_cleaner_threads="2")
     refused.refusal = before = Refusal(ErrorCode.INVALID_CONFIG, "before")
-    await refuse_bad_stores(broker.host, [other, refused, bad])
+    await refuse_bad_stores(
+        broker.settings, broker.image, [other, refused, bad], broker.check_stores
+    )
     assert bad.refusal is not None
     assert bad.refusal.args == (
         ErrorCode.INVALID_REQUEST,

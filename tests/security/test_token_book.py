@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.tokens import DelegationToken
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import create_delegation_token as creating
 from kwire.codecs.messages import describe_delegation_token as describing
-from kwire.context import ANONYMOUS, Context
-from kwire.metadata.acls import AclOperation, ResourceType
-from kwire.metadata.image import ClusterImage
-from kwire.metadata.tokens import DelegationToken
-from kwire.security import chosen
-from kwire.security.accounts import Accounts
-from kwire.security.guards.tokens import create_delegation_token, describe_delegation_token
-from kwire.security.sasl.scram import salted_password
-from kwire.security.token_requests import (
+from kwire.requests.context import ANONYMOUS, Context
+from kwire.requests.guards.tokens import create_delegation_token, describe_delegation_token
+from kwire.requests.token_requests import (
     creation,
     lifetimes_of,
     may_ask,
@@ -30,12 +27,15 @@ from kwire.security.token_requests import (
     parts,
     refused_creation,
 )
+from kwire.security import chosen
+from kwire.security.accounts import Accounts
+from kwire.security.sasl.scram import salted_password
 from kwire.security.tokens import TokenBook
 from kwire.settings import BrokerConfig
 from tests.security.guards.standing import SENDER, Handler, access, on
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.broker.broker import Broker
 
 TOKEN = DelegationToken("id", "User:alice", "User:r", ("User:b",), 1, 30, 20)
 LISTENERS = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cluster.metadata.credentials import credentials_of
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -18,7 +19,6 @@ from kwire.codecs.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-from kwire.metadata.credentials import credentials_of
 from kwire.security.sasl.scram import Credential
 from tests.inside import RawClient, running_broker
 

@@ -17,7 +17,7 @@ TIMEOUT_S = 1500
 def test_sampled_flights_come_through_as_the_file_gives_them(
     bootstrap: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "kwire.demo", "--every", "100"]
+    command = [sys.executable, "-m", "kwire.pipeline.demo", "--every", "100"]
     command += ["--bootstrap", bootstrap, "--directory", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from kwire.testing import BrokerStartError, Kafka
-from kwire.testing.ending import lives
-from kwire.testing.process import answers
+from kwire.testing.hosting.ending import lives
+from kwire.testing.hosting.process import answers
 from tests.polling import until
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from kwire.client.survey import partitions_of
 from kwire.client.topics import create_topic
 from kwire.testing import BrokerStartError, ClusterProcess, ZooKeeperProcess
 from kwire.testing.cluster import _read_membership, membership
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow

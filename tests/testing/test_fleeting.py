@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from kwire.broker import Broker
+from kwire.broker.broker import Broker
 from kwire.codecs.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
 from kwire.log.directory.files import Files, FleetingFiles
-from kwire.server import serve
+from kwire.server.server import serve
 from kwire.settings import load
 from tests.inside import RawClient
 

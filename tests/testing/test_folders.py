@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.testing.folders import Folder, sweep
+from kwire.testing.hosting.folders import Folder, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def test_a_folder_that_is_in_use_stays(temporary: Path) -> None:
 
 @pytest.mark.slow
 def test_what_a_killed_process_has_left_goes_with_the_next(temporary: Path) -> None:
-    script = "import os; from kwire.testing.folders import Folder; Folder(); os.abort()"
+    script = "import os; from kwire.testing.hosting.folders import Folder; Folder(); os.abort()"
     environ = {"TMPDIR": str(temporary), "PATH": ""}
     subprocess.run([sys.executable, "-c", script], env=environ, check=False)
     (left,) = temporary.iterdir()

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from kwire.client.fetcher import ConsumedRecord
 from kwire.testing import BrokerStartError, Kafka, Record
-from kwire.testing.ending import lives
+from kwire.testing.hosting.ending import lives
 
 pytestmark = pytest.mark.slow  # each starts a process, or uses one that was started
 

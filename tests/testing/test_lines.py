@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kwire.testing.hosting.ports import free_port
 from kwire.testing.lines import HERE, Line, Way, process_of
-from kwire.testing.ports import free_port
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
 

@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages import API_NAMES
-from kwire.control.releases import CHANGES
-from kwire.control.versions import NOT_SERVED, of_release, read_max_versions
-from kwire.faults.rules import BadRule
-from kwire.routes import ROUTES
+from kwire.requests.routes import ROUTES
 from kwire.testing import Kafka
+from kwire.testing.hooks.control.releases import CHANGES
+from kwire.testing.hooks.control.versions import NOT_SERVED, of_release, read_max_versions
+from kwire.testing.hooks.faults.rules import BadRule
 from tests.commands.forked import run_kwire
 
 WAIT_S = 120

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kwire.testing import SharedClusterProcess, ports
+from kwire.testing import SharedClusterProcess
+from kwire.testing.hosting import ports
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no port is held")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kwire.testing import BrokerProcess, Kafka
-from kwire.testing.folders import PREFIX
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.folders import PREFIX
+from kwire.testing.hosting.ports import free_port
 from kwire.testing.topics import Topic
 from tests.commands.forked import run_kwire
 

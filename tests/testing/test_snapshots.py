@@ -24,8 +24,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from kwire.snapshots.kept import SnapshotError
 from kwire.testing import ControlError, Kafka, Record, Snapshot
+from kwire.testing.hooks.snapshots.kept import SnapshotError
 
 pytestmark = pytest.mark.slow
 WAIT_S = 120

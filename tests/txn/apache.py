@@ -21,7 +21,7 @@ from kwire.codecs import batches
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from kwire.txn.records import TransactionRecord
 from tests.txn.broker_target import SETTINGS, BrokerTarget
 

@@ -22,7 +22,7 @@ from kwire.codecs.messages.describe_transactions import DescribeTransactionsResp
 from kwire.codecs.messages.end_txn import EndTxnResponse
 from kwire.codecs.messages.init_producer_id import InitProducerIdResponse
 from kwire.codecs.messages.list_transactions import ListTransactionsResponse
-from kwire.coordinator.pattern import InvalidPattern
+from kwire.coordinators.contract.pattern import InvalidPattern
 from kwire.txn.api_versions import client_transaction_version, told_error
 from kwire.txn.effects import Effects, Markers, ProducerAnswer
 from kwire.txn.end_txn import End
@@ -33,7 +33,7 @@ from kwire.txn.machine import TransactionMachine
 from kwire.txn.producer_ids import ProducerIds
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import Partitions
-from tests.coordinator.simulation import Simulation
+from tests.coordinators.contract.simulation import Simulation
 
 AnyMessage = Any
 """A request or response of any kind."""

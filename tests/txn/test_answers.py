@@ -17,7 +17,7 @@ from kwire.codecs import batches
 from kwire.conformance.txn_script import Target
 from kwire.testing import BrokerProcess
 from kwire.txn.transaction import PREPARED
-from tests.coordinator.simulation import START_MS
+from tests.coordinators.contract.simulation import START_MS
 from tests.txn.apache import ApacheTransactions, now_ms
 from tests.txn.broker_target import SETTINGS, BrokerTarget
 from tests.txn.cases import CASES, records

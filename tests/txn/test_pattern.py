@@ -19,7 +19,7 @@ from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.init_producer_id import InitProducerIdRequest
 from kwire.codecs.messages.list_transactions import ListTransactionsRequest
-from kwire.coordinator.pattern import InvalidPattern, Pattern
+from kwire.coordinators.contract.pattern import InvalidPattern, Pattern
 from tests.txn.apache import ApacheTransactions
 
 PATTERNS = Path(__file__).parent / "patterns.txt"

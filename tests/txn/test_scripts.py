@@ -24,7 +24,7 @@ from kwire.testing import BrokerProcess
 from kwire.txn.limits import TransactionLimits
 from kwire.txn.records import TransactionRecord
 from kwire.txn.transaction import Transaction
-from tests.coordinator.simulation import START_MS
+from tests.coordinators.contract.simulation import START_MS
 from tests.txn.apache import ApacheTransactions
 from tests.txn.broker_target import SETTINGS, BrokerTarget
 from tests.txn.simulation import FIRST_PRODUCER_ID, TransactionSimulation

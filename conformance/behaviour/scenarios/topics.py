@@ -10,7 +10,6 @@ from kwire.codecs.messages.describe_topic_partitions import (
 )
 from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kwire.comparing.normal import Tree
 from kwire.conformance.behaviour.asking import (
     LATEST,
     add_partitions,
@@ -25,6 +24,7 @@ from kwire.conformance.wire.broker import Topic
 from kwire.conformance.wire.cases.alter_partition_reassignments import reassign
 from kwire.conformance.wire.cases.build import UNKNOWN_ID, batch, commit, fetch, fill, produce
 from kwire.conformance.wire.cases.elect_leaders import elect
+from kwire.testing.comparing.normal import Tree
 
 scenario = Scenarios("topics")
 

@@ -11,12 +11,12 @@ import click
 
 from kwire.cli.grammar.bounds import TIMEOUT_S
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import counted, say
+from kwire.cli.text.output import counted, say
 
 if TYPE_CHECKING:
-    from kwire.cluster.zookeeper.adopting import Adoption
+    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.cluster.stores.zookeeper.adopting import Adoption
     from kwire.log import LogDir
-    from kwire.metadata.image import ClusterImage
 
 
 class NotAdopted(Exception):
@@ -83,10 +83,10 @@ def _adopt(directories: Sequence[Path], zookeeper: str, timeout_s: float, *, dry
 @contextmanager
 def _locked(directories: Sequence[Path]) -> Iterator[list[LogDir]]:
     """Nobody serves them meanwhile.  Raises NotAdopted."""
-    from kwire.data_folder.admission import Way, admit
-    from kwire.data_folder.growing import undo_interrupted
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
+    from kwire.storage.data_folder.admission import Way, admit
+    from kwire.storage.data_folder.growing import undo_interrupted
 
     found = [LogDir(path, Files()) for path in directories]
     try:
@@ -122,8 +122,8 @@ def _broker_id(directories: Sequence[LogDir]) -> int:
 
 
 def _metadata(directory: Path) -> ClusterImage:
-    from kwire.cluster.change_log import ChangeLog, DamagedLog
-    from kwire.cluster.local import FILE_NAME
+    from kwire.cluster.stores.change_log import ChangeLog, DamagedLog
+    from kwire.cluster.stores.local import FILE_NAME
 
     path = directory / FILE_NAME
     if not path.exists():
@@ -141,9 +141,9 @@ def _written(
 ) -> Adoption:
     import trio
 
-    from kwire.cluster.store import StoreError
-    from kwire.cluster.zookeeper.adopting import CannotAdopt, adopt
-    from kwire.cluster.zookeeper.config import ZooKeeperConfig
+    from kwire.cluster.stores.contract import StoreError
+    from kwire.cluster.stores.zookeeper.adopting import CannotAdopt, adopt
+    from kwire.cluster.stores.zookeeper.config import ZooKeeperConfig
 
     timeout_ms = int(timeout_s * 1000)
     config = ZooKeeperConfig(zookeeper, connection_timeout_ms=timeout_ms)

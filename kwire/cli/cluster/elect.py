@@ -10,7 +10,7 @@ from kwire.cli.app import connected
 from kwire.cli.cluster.choosing import ALL_OR_SOME, Choice, chosen_partitions
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import counted, json_option, print_json, print_table, say
+from kwire.cli.text.output import counted, json_option, print_json, print_table, say
 from kwire.cli.values import topic_partitions
 
 if TYPE_CHECKING:

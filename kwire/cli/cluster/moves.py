@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import bytes_text, counted, print_json, print_table, say
+from kwire.cli.text.output import bytes_text, counted, print_json, print_table, say
 
 if TYPE_CHECKING:
     from kwire.client.cluster import Cluster, TopicPartition

@@ -15,7 +15,7 @@ from kwire.cli.cluster.moves import ask_for, show_plan, show_under_way, watched
 from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
 from kwire.cli.grammar.bounds import INT32_MAX, REPLICA_COUNT
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import bytes_text, counted, json_option, print_json, say
+from kwire.cli.text.output import bytes_text, counted, json_option, print_json, say
 from kwire.cli.values import size_bytes
 
 if TYPE_CHECKING:

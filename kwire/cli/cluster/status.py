@@ -11,7 +11,7 @@ import click
 from kwire.cli.app import connected_within
 from kwire.cli.grammar.bounds import TIMEOUT_S
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import (
+from kwire.cli.text.output import (
     Cell,
     bytes_text,
     counted,

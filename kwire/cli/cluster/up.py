@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import say
+from kwire.cli.text.output import say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ class Signals:
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
     """Nobody else serves the folder meanwhile, and it is one for this command."""
-    from kwire.data_folder.admission import Way, admit
     from kwire.log import LogDir, LogDirError, LogDirLocked
     from kwire.log.directory.files import Files
+    from kwire.storage.data_folder.admission import Way, admit
 
     directory = LogDir(folder, Files())
     try:

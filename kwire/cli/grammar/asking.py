@@ -14,7 +14,7 @@ import click
 
 from kwire.cli.grammar.commands import renamed_option
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import say
+from kwire.cli.text.output import say
 
 C = TypeVar("C", bound=Callable[..., Any])
 

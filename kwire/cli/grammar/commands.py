@@ -72,7 +72,7 @@ class Commands(click.Group):
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    from kwire.cli.suggestions import did_you_mean
+    from kwire.cli.text.suggestions import did_you_mean
 
     names = f": there are {', '.join(known)}" if len(known) <= LISTED_MAX else "."
     return did_you_mean(name, known) or names

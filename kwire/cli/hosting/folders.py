@@ -11,7 +11,7 @@ def one_if_cluster(settings: Mapping[str, str], data: str) -> int | None:
 
     `data` is the folder where `settings` name no other.
     """
-    from kwire.data_folder.admission import holds_cluster
+    from kwire.storage.data_folder.admission import holds_cluster
 
     folder = settings.get("log.dirs") or settings.get("log.dir") or data
     is_cluster = "zookeeper.connect" not in settings and holds_cluster(Path(folder))

@@ -16,8 +16,8 @@ import trio
 from kwire.cli.hosting.forking import fork
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
-    from kwire.server import Turn
+    from kwire.broker.broker import Broker
+    from kwire.server.server import Turn
 
 
 class Place(NamedTuple):

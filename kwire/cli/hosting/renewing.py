@@ -47,37 +47,37 @@ AT_ONCE: Final = (
     "kwire.server",
     "kwire.cli.advertised",
     "encodings.idna",  # of names of hosts
-    "kwire.handlers.api_versions",
-    "kwire.handlers.metadata",
+    "kwire.requests.handlers.api_versions",
+    "kwire.requests.handlers.metadata",
 )
 """Modules that the first broker waits for."""
 
-OF_CONTROL: Final = ("kwire.control.service", "kwire.control.server")
+OF_CONTROL: Final = ("kwire.testing.hooks.control.service", "kwire.testing.hooks.control.server")
 """Likewise, where it is controlled."""
 
-IN_TIME_OF_CONTROL: Final = ("kwire.network.controlled",)
+IN_TIME_OF_CONTROL: Final = ("kwire.server.network.controlled",)
 
 IN_TIME: Final = (
-    "kwire.metadata_view",
-    "kwire.handlers.produce",
-    "kwire.handlers.fetch",
-    "kwire.handlers.list_offsets",
-    "kwire.handlers.create_topics",
-    "kwire.handlers.init_producer_id",
-    "kwire.handlers.find_coordinator",
-    "kwire.coordinators.groups",
-    "kwire.handlers.join_group",
-    "kwire.handlers.sync_group",
-    "kwire.handlers.heartbeat",
-    "kwire.handlers.leave_group",
-    "kwire.handlers.offset_commit",
-    "kwire.handlers.offset_fetch",
-    "kwire.handlers.delete_topics",
+    "kwire.cluster.metadata.views",
+    "kwire.requests.handlers.produce",
+    "kwire.requests.handlers.fetch",
+    "kwire.requests.handlers.list_offsets",
+    "kwire.requests.handlers.create_topics",
+    "kwire.requests.handlers.init_producer_id",
+    "kwire.requests.handlers.find_coordinator",
+    "kwire.coordinators.runtime.groups",
+    "kwire.requests.handlers.join_group",
+    "kwire.requests.handlers.sync_group",
+    "kwire.requests.handlers.heartbeat",
+    "kwire.requests.handlers.leave_group",
+    "kwire.requests.handlers.offset_commit",
+    "kwire.requests.handlers.offset_fetch",
+    "kwire.requests.handlers.delete_topics",
     "kwire.coordinators.transactions",
-    "kwire.handlers.add_partitions_to_txn",
-    "kwire.handlers.add_offsets_to_txn",
-    "kwire.handlers.txn_offset_commit",
-    "kwire.handlers.end_txn",
+    "kwire.requests.handlers.add_partitions_to_txn",
+    "kwire.requests.handlers.add_offsets_to_txn",
+    "kwire.requests.handlers.txn_offset_commit",
+    "kwire.requests.handlers.end_txn",
 )
 """Modules that brokers import at their first use, in the order that tests come to need them: they
 are imported here while nothing else is asked for, and all later brokers have them."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, batches_options, job
+from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s, size_bytes
 
 if TYPE_CHECKING:

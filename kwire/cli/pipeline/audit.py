@@ -9,7 +9,6 @@ import click
 
 from kwire.cli.grammar.bounds import COUNT, RATIO_MAX, SAMPLE_COUNT, SHARE, Finite
 from kwire.cli.grammar.statuses import checks
-from kwire.cli.output import print_table
 from kwire.cli.pipeline.findings import (
     duration_ms,
     finish,
@@ -18,6 +17,7 @@ from kwire.cli.pipeline.findings import (
     stages,
 )
 from kwire.cli.pipeline.job import Job, job, topics_options
+from kwire.cli.text.output import print_table
 from kwire.cli.values import instant
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import click
 from kwire.cli.app import client_properties
 from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
 from kwire.cli.grammar.statuses import checks
-from kwire.cli.output import print_table
 from kwire.cli.pipeline.findings import finish, print_findings, report_options, stages
 from kwire.cli.pipeline.job import Job, job
+from kwire.cli.text.output import print_table
 
 if TYPE_CHECKING:
     from kwire.pipeline.audit import Comparison

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kwire.cli.output import say
+from kwire.cli.text.output import say
 
 if TYPE_CHECKING:
     from kwire.pipeline.listening import Step

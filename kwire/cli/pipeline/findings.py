@@ -12,8 +12,8 @@ import click
 
 from kwire.cli.grammar.bounds import LISTED_COUNT
 from kwire.cli.grammar.statuses import EXIT_FOUND
-from kwire.cli.output import print_table, say
 from kwire.cli.pipeline.job import Job
+from kwire.cli.text.output import print_table, say
 from kwire.cli.values import duration_s
 
 if TYPE_CHECKING:

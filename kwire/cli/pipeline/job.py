@@ -22,7 +22,7 @@ from kwire.cli.app import (
 )
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.statuses import failure_status
-from kwire.cli.output import print_json, say
+from kwire.cli.text.output import print_json, say
 from kwire.cli.values import duration_s, settings_option
 
 if TYPE_CHECKING:

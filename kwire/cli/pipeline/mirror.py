@@ -11,8 +11,8 @@ import click
 from kwire.cli.app import client_properties
 from kwire.cli.grammar.bounds import REPLICA_COUNT
 from kwire.cli.grammar.other_cluster import CONFIG, KAFKA, SERVER, other_cluster_options
-from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, batches_options, job, topics_options
+from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s
 
 if TYPE_CHECKING:

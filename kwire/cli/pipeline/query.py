@@ -13,10 +13,10 @@ import click
 
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import renamed_option
-from kwire.cli.output import counted, say
 from kwire.cli.pipeline.job import Job, job
 from kwire.cli.pipeline.rows import Rows
 from kwire.cli.streams import OutputFailed, ReaderGone
+from kwire.cli.text.output import counted, say
 from kwire.cli.values import duration_s, instant
 
 if TYPE_CHECKING:

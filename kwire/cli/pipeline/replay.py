@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from kwire.cli.grammar.bounds import RATIO_MAX
-from kwire.cli.output import counted
 from kwire.cli.pipeline.job import Job, job
+from kwire.cli.text.output import counted
 from kwire.cli.values import (
     instant,
     partitions,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.output import Cell, print_table
+from kwire.cli.text.output import Cell, print_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ import click
 from kwire.cli.grammar.bounds import CERTIFICATE_DAYS
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.text.output import json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
     from kwire.security.tls.making import DevelopmentAuthority, Issued

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kwire.cli.grammar.statuses import EXIT_FOUND, checks
-from kwire.cli.output import json_option, print_json, print_table, say
+from kwire.cli.text.output import json_option, print_json, print_table, say
 from kwire.cli.values import settings_option
 
 if TYPE_CHECKING:

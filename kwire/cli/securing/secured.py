@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kwire.cli.securing.client_files import MECHANISM, Login, files
-from kwire.controller.scram_changes import CredentialChange, Upsertion
-from kwire.metadata.credentials import MECHANISMS, credentials_of
+from kwire.cluster.decisions.scram_changes import CredentialChange, Upsertion
+from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of
 from kwire.security.authority import STANDARD
 from kwire.security.sasl.scram import MIN_ITERATIONS, salted_password
 from kwire.security.tls.making import (
@@ -36,7 +36,7 @@ from kwire.security.tls.making import (
 )
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.broker.broker import Broker
 
 USER: Final = "admin"
 PASSWORD_FILE: Final = "password"
@@ -124,7 +124,7 @@ class Secured:
         salt = os.urandom(24)
         salted = salted_password(MECHANISM, self._password(), salt, MIN_ITERATIONS)
         upsertion = Upsertion(number, MIN_ITERATIONS, salt, salted)
-        await broker.commit([CredentialChange(USER, [upsertion]).decide])
+        await broker.membership.commit([CredentialChange(USER, [upsertion]).decide])
 
     def write_client_files(self, bootstrap: str) -> None:
         """How clients log in; only their owner may read it."""

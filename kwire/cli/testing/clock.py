@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import json_option, number_text, print_json
 from kwire.cli.testing.control import controlling
+from kwire.cli.text.output import json_option, number_text, print_json
 from kwire.cli.values import duration_s, iso_time
 from kwire.testing.control import ControlClient
 

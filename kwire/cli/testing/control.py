@@ -10,8 +10,8 @@ import click
 
 from kwire.cli.grammar.bounds import PARTITION
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import printable
 from kwire.cli.serve import PORTS
+from kwire.cli.text.output import printable
 from kwire.testing.control import ControlClient, ControlError
 
 R = TypeVar("R")

@@ -18,8 +18,8 @@ from kwire.cli.grammar.bounds import (
     SHARE,
 )
 from kwire.cli.grammar.commands import Commands
-from kwire.cli.output import json_option, print_json, print_table
 from kwire.cli.testing.control import asked_for, controlling, which_requests
+from kwire.cli.text.output import json_option, print_json, print_table
 from kwire.testing.control import ControlClient, ControlUnanswered
 
 FIRST: Final = ("rule", "matched", "happened", "used_up")

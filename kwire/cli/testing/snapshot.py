@@ -18,15 +18,15 @@ import click
 from kwire.cli.grammar.bounds import POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.statuses import EXIT_FAILURE
-from kwire.cli.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.serve import Hosting
 from kwire.cli.testing.control import controlling
+from kwire.cli.text.output import bytes_text, json_option, print_json, print_table, printable
 from kwire.cli.values import iso_time, settings_option
-from kwire.snapshots.kept import SnapshotError, Snapshots, beside, description_of
-from kwire.snapshots.laying import lay_out
-from kwire.snapshots.laying import restore as restore_files
 from kwire.testing.control import ControlClient, ControlError
-from kwire.testing.folders import Folder
+from kwire.testing.hooks.snapshots.kept import SnapshotError, Snapshots, beside, description_of
+from kwire.testing.hooks.snapshots.laying import lay_out
+from kwire.testing.hooks.snapshots.laying import restore as restore_files
+from kwire.testing.hosting.folders import Folder
 
 R = TypeVar("R")
 
@@ -141,8 +141,8 @@ def restore(control: ControlClient, name: str, data: Path | None) -> None:
 
 def _check_of_one_broker(data: Path) -> None:
     """SnapshotError where the snapshot of one broker would take the place of a cluster's data."""
-    from kwire.data_folder.admission import Way, admit
     from kwire.log import LogDirError
+    from kwire.storage.data_folder.admission import Way, admit
 
     try:
         admit(data, Way.ALONE)

@@ -18,9 +18,9 @@ from kwire.cli.app import connected
 from kwire.cli.grammar.bounds import PAUSE_S, POSITIVE_COUNT
 from kwire.cli.grammar.commands import Commands
 from kwire.cli.grammar.statuses import EXIT_FOUND, checks, failure_status
-from kwire.cli.output import json_option, json_text, number_text, print_json, printable
 from kwire.cli.serve import BROKERS_MAX
 from kwire.cli.testing.control import asked_for, controlling, controls_from, which_requests
+from kwire.cli.text.output import json_option, json_text, number_text, print_json, printable
 from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, ControlError
 from kwire.testing.several.traces import joined

@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from kwire.metadata.image import Endpoint
+from kwire.cluster.metadata.image import Endpoint
 from kwire.security.checkup.finding import TLS, Finding, Grade
 from kwire.security.listener_tls import tls_options
 from kwire.security.tls.error import TlsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kwire.metadata.image import Endpoint
+from kwire.cluster.metadata.image import Endpoint
 from kwire.security.checkup.finding import SASL, TLS, Finding, Grade, is_of_this_machine
 from kwire.security.listener_sasl import OAUTHBEARER, PLAIN, PLAIN_MODULE, login_module, sasl_of
 from kwire.security.listener_tls import tls_options

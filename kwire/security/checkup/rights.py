@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kwire.context import ANONYMOUS
+from kwire.requests.context import ANONYMOUS
 from kwire.security.authority import configured, super_users
 from kwire.security.checkup.finding import SASL, Finding, Grade
 from kwire.security.checkup.listeners import client_auth, plain_users

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from kwire.codecs.errors import error_name
-from kwire.comparing.differences import Difference
-from kwire.comparing.normal import Tree
+from kwire.testing.comparing.differences import Difference
+from kwire.testing.comparing.normal import Tree
 from kwire.testing.replaying.recording import Recorded
 
 SHOWN_VALUE_CHARACTERS_MAX: Final = 200

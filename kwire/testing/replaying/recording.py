@@ -1,6 +1,6 @@
 """A trace's file as requests to send and answers to compare: a line of JSON each.
 
-What the fields say is at the head of kwire.tracing.traces.
+What the fields say is at the head of kwire.testing.hooks.tracing.traces.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from kwire.codecs.messages.fetch import FetchRequest
 from kwire.codecs.messages.metadata import MetadataResponse
 from kwire.codecs.messages.produce import ProduceResponse
 from kwire.codecs.primitives import Message
-from kwire.comparing.differences import Difference, differences
-from kwire.comparing.normal import Normaliser
+from kwire.testing.comparing.differences import Difference, differences
+from kwire.testing.comparing.normal import Normaliser
 from kwire.testing.replaying.brokers import counterparts
 from kwire.testing.replaying.early import (
     NOT_YET,

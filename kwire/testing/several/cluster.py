@@ -21,10 +21,16 @@ from typing import TYPE_CHECKING, Any
 from kwire.testing.clock import Clock
 from kwire.testing.control import ControlClient, said
 from kwire.testing.faults import Faults
-from kwire.testing.folders import Folder
+from kwire.testing.hosting.folders import Folder
+from kwire.testing.hosting.lifetime import Startable
+from kwire.testing.hosting.process import (
+    POLL_S,
+    START_TIMEOUT_S,
+    answers,
+    size_bytes_of,
+    text_since,
+)
 from kwire.testing.kafka import HOST, OF_TESTS, Contents
-from kwire.testing.lifetime import Startable
-from kwire.testing.process import POLL_S, START_TIMEOUT_S, answers, size_bytes_of, text_since
 from kwire.testing.several.faults import SpreadFaults
 from kwire.testing.several.traces import JoinedTrace
 from kwire.testing.sharing import SharedBroker, SharedClusterProcess

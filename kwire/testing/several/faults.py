@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kwire.testing.faults import Fault, Faults, Happened, asserted
-from kwire.testing.lifetime import Removable
+from kwire.testing.hosting.lifetime import Removable
 
 
 class SpreadFault(Removable):

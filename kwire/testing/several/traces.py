@@ -55,7 +55,8 @@ def joined(seen: Iterable[list[Event]]) -> list[Event]:
 
 
 def _answered(event: Event) -> tuple[float, int]:
-    """By the order of all where it was kept (kwire.tracing.traces), else by the clocks."""
+    """By the order of all where it was kept (kwire.testing.hooks.tracing.traces), else by the
+    clocks."""
     if "ended" in event:
         return event["ended"], event["broker"]
     return event["timeMs"] + event["durationMs"], event["broker"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.testing import Kafka
-from kwire.testing.ending import lives
+from kwire.testing.hosting.ending import lives
 from kwire.testing.kafka import Fork
 from tests.polling import until
 

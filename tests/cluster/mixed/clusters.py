@@ -17,7 +17,7 @@ from kwire.client.cluster import Cluster
 from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.conformance.apache_kafka import ZooKeeperBroker
 from kwire.testing import BrokerProcess, ZooKeeperProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.waiting import PATIENCE_S, until, zookeeper_client
 
 SETTINGS = {

@@ -12,10 +12,10 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from kwire.metadata.entities import USER, entity_key
+from kwire.cluster.metadata.entities import USER, entity_key
 from kwire.security.sasl.scram import credential_of, salted_password
 from kwire.testing import ZooKeeperProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.cluster.mixed.clusters import Mixed, mixed
 from tests.security.scram_client import SCRAM, SCRAM_512, rights
 from tests.waiting import zookeeper_client

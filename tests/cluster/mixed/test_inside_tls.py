@@ -12,7 +12,7 @@ import pytest
 from kwire.client.topics import create_topic
 from kwire.settings.listener_security import SIGNED_HANDLER
 from kwire.testing import ZooKeeperProcess
-from kwire.testing.ports import free_port
+from kwire.testing.hosting.ports import free_port
 from tests.cluster.mixed.clusters import APACHE, KWIRE, Mixed, mixed
 from tests.security.jwt_dialogues import AUDIENCE, ISSUER, signed, write_keys
 from tests.security.tls.authority import Authority

@@ -22,7 +22,7 @@ from kwire.client.access.acls import (
 )
 from kwire.client.access.users import set_passwords
 from kwire.client.topics import create_topic
-from kwire.cluster.zookeeper import acl_znodes
+from kwire.cluster.stores.zookeeper import acl_znodes
 from kwire.testing import ZooKeeperProcess
 from tests.cluster.mixed.clusters import APACHE, KWIRE
 from tests.cluster.mixed.secured import NONE, PASSWORD, Secured, secured

@@ -11,10 +11,10 @@ from typing import Any
 
 import trio
 
-from kwire.cluster.local import LocalStore
+from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.stores.local import LocalStore
 from kwire.log.directory.files import Files
-from kwire.metadata.changes import Change
-from kwire.metadata.image import ClusterImage
 
 
 class Write:

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from kwire.metadata.changes import (
+from kwire.cluster.metadata.changes import (
     AddPartitions,
     AlterPartition,
     Change,
@@ -26,12 +26,12 @@ from kwire.metadata.changes import (
     MarkForDeletion,
     SetConfigs,
 )
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
+from tests.cluster.replication.simulation.running import Step
 from tests.cluster.shared_simulation.laws import NUMBER, Write
 from tests.cluster.shared_simulation.network import Pipe
 from tests.cluster.shared_simulation.process import Process
 from tests.cluster.shared_simulation.world import BROKERS, World
-from tests.replication.simulation.running import Step
 
 GROUP_RESOURCE = 32
 TOPICS = 3

@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kwire.metadata.changes import ANYBODYS, Change, Conflict, apply_all
-from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
+from kwire.cluster.metadata.changes import ANYBODYS, Change, Conflict, apply_all
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage
 
 if TYPE_CHECKING:
     from tests.cluster.shared_simulation.process import Process

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
-from kwire.cluster.deciding import commit_decided
-from kwire.cluster.shared.store import SharedStore
-from kwire.cluster.store import (
+from kwire.cluster.metadata.change_records import encode
+from kwire.cluster.metadata.changes import Change, Conflict, Decision
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.stores.contract import (
     ControllerGone,
     Fenced,
     LogDirsFailed,
@@ -19,10 +21,8 @@ from kwire.cluster.store import (
     StoreError,
     StoreEvent,
 )
-from kwire.metadata.change_records import encode
-from kwire.metadata.changes import Change, Conflict, Decision
-from kwire.metadata.delta import ClusterDelta
-from kwire.metadata.image import NO_CONTROLLER, BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.stores.deciding import commit_decided
+from kwire.cluster.stores.shared.store import SharedStore
 from tests.cluster.shared_simulation.laws import Write
 from tests.cluster.shared_simulation.network import Connection
 

@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
-from kwire.cluster import change_log
-from kwire.cluster.shared import server
+from kwire.cluster.stores import change_log
+from kwire.cluster.stores.shared import server
+from tests.cluster.replication.simulation.running import drawn, simulated
 from tests.cluster.shared_simulation.events import simulate
-from tests.replication.simulation.running import drawn, simulated
 
 EXPECTED: set[str] = {
     "conflict",

@@ -15,9 +15,9 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from kwire.cluster.local import LocalStore
-from kwire.cluster.shared.holder import LEAVE_TIMEOUT_S, share
-from kwire.metadata.image import NO_CONTROLLER, ClusterImage
+from kwire.cluster.metadata.image import NO_CONTROLLER, ClusterImage
+from kwire.cluster.stores.local import LocalStore
+from kwire.cluster.stores.shared.holder import LEAVE_TIMEOUT_S, share
 from tests.cluster.shared_simulation.disk import Disk
 from tests.cluster.shared_simulation.laws import Laws
 from tests.cluster.shared_simulation.network import Network
@@ -29,7 +29,8 @@ ROUNDS_MAX = 400
 
 
 class HolderProcess:
-    """As `kwire.cluster.shared.holder.hold` has it, over a disk and a network of the world."""
+    """As `kwire.cluster.stores.shared.holder.hold` has it, over a disk and a network of the
+    world."""
 
     def __init__(self, world: World) -> None:
         self._world = world

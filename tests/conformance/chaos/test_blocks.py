@@ -20,7 +20,7 @@ from kwire.conformance.chaos.blocks import (
     run_blocks,
 )
 from kwire.conformance.chaos.telling import Outcome
-from kwire.testing.ending import lives
+from kwire.testing.hosting.ending import lives
 from tests.polling import until
 
 STUCK = """

@@ -74,7 +74,7 @@ def wrong_generation_accepted() -> None:
 
 @fault
 def high_watermark_one_too_high() -> None:
-    from kwire.partitions.fetching import Fetch
+    from kwire.requests.handlers.fetching.fetch import Fetch
 
     def around(was: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401 - a partition's data
         data = was(*args)
@@ -111,7 +111,7 @@ def throttle_time_missing() -> None:
 @fault
 def earliest_offset_by_another_number() -> None:
     """-2 is looked up as a time."""
-    from kwire.handlers import list_offsets
+    from kwire.requests.handlers import list_offsets
 
     list_offsets.EARLIEST = -99
 
@@ -138,7 +138,7 @@ def large_first_batch_not_given() -> None:
 @fault
 def session_epoch_not_checked() -> None:
     """Any epoch of a fetch session is taken for the next one."""
-    from kwire.partitions.fetch_sessions import FetchSessions
+    from kwire.storage.partitions.fetch_sessions import FetchSessions
 
     def around(
         was: Callable[..., R],
@@ -166,7 +166,7 @@ def another_default() -> None:
 
 @fault
 def long_poll_answers_at_once() -> None:
-    from kwire.partitions.fetching import Fetch
+    from kwire.requests.handlers.fetching.fetch import Fetch
 
     async def respond(fetch: Fetch) -> Any:  # noqa: ANN401 - the response
         return fetch.response()

@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.consumer.decision import ConsumerCaller
 from kwire.groups.consumer.group import ConsumerGroup
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.surroundings import ConsumerSettings, FixedSurroundings
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
-from tests.coordinator.simulation import Simulation
+from tests.coordinators.contract.simulation import Simulation
 
 GROUP_ID = "g"
 REBALANCE_TIMEOUT_MS = 60_000

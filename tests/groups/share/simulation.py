@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.share.decision import HeartbeatReply, Initialization
 from kwire.groups.share.group import ShareGroup
 from kwire.groups.surroundings import FixedSurroundings, ShareSettings
-from kwire.metadata.image import ClusterImage
-from tests.coordinator.simulation import Simulation
+from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
 GROUP_ID = "g"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.cluster.metadata.image import ClusterImage
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages.streams_group_heartbeat import (
     Endpoint,
@@ -15,15 +16,14 @@ from kwire.codecs.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.streams.decision import HeartbeatReply
 from kwire.groups.streams.group import StreamsGroup
 from kwire.groups.streams.tasks import Task
 from kwire.groups.surroundings import FixedSurroundings, StreamsSettings
-from kwire.metadata.image import ClusterImage
-from tests.coordinator.simulation import Simulation
+from tests.coordinators.contract.simulation import Simulation
 from tests.groups.images import deleted, put
 
 GROUP_ID = "g"

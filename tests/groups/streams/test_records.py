@@ -18,7 +18,7 @@ from kwire.codecs.messages.coordinator.streams_group_target_assignment_member im
 from kwire.codecs.messages.coordinator.streams_group_target_assignment_member import (
     TaskIds as TargetTaskIds,
 )
-from kwire.coordinator.machine import MachineRecord
+from kwire.coordinators.contract.machine import MachineRecord
 from kwire.groups.limits import GroupLimits
 from kwire.groups.machine import GroupMachine
 from kwire.groups.record_format import VERSION

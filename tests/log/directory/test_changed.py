@@ -13,7 +13,7 @@ from kwire.log import Log, delete_records, run_all
 from kwire.log.recovery import truncation
 from kwire.log.upkeep import maintenance
 from kwire.log.upkeep.removal import remove_segments
-from kwire.partitions.partition import Partition
+from kwire.storage.partitions.partition import Partition
 from tests.log.configs import log_config
 from tests.log.directory.conftest import NOW_MS, TOPIC_ID, Clock, MakeManager
 

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from kwire.cluster.change_log import ChangeLog
-from kwire.cluster.local import FILE_NAME
+from kwire.cluster.metadata.image import TOPIC_RESOURCE, TopicImage
+from kwire.cluster.stores.change_log import ChangeLog
+from kwire.cluster.stores.local import FILE_NAME
 from kwire.codecs.uuids import uuid_text
 from kwire.conformance.apache_kafka import command
-from kwire.metadata.image import TOPIC_RESOURCE, TopicImage
-from kwire.testing.ending import end
-from kwire.testing.ports import free_port
-from kwire.testing.process import answers
+from kwire.testing.hosting.ending import end
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import answers
 from tests.log.interchange.filling import SETTINGS
 from tests.polling import until
 

@@ -14,8 +14,8 @@ from kwire.log.directory.checkpoints import read_offsets
 from kwire.log.directory.files import Files
 from kwire.log.upkeep import retention
 from kwire.log.upkeep.capture import COPIED_BYTES_MAX, capture
-from kwire.snapshots.kept import Description, describe
-from kwire.snapshots.laying import lay_out
+from kwire.testing.hooks.snapshots.kept import Description, describe
+from kwire.testing.hooks.snapshots.laying import lay_out
 from tests.log.configs import log_config
 from tests.log.conftest import Append, ReadAll
 
@@ -253,7 +253,8 @@ def test_drawn_lives_of_a_log_its_snapshot_and_two_forks(
     opened: Open, append: Append, read_all: ReadAll, tmp_path: Path, rng: random.Random,
     number: int,
 ) -> None:  # fmt: skip
-    """Forks are laid by links as in kwire.snapshots; nobody's steps are seen by others."""
+    """Forks are laid by links as in kwire.testing.hooks.snapshots; nobody's steps are seen by
+    others."""
     manager = opened(tmp_path / "a")
     manager.create("t", TOPIC_ID, 0)
     origin = Life(manager, append, rng)

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kwire import pipeline
-from kwire.demo import flights
 from kwire.pipeline.archiving.directory import ArchiveDirectory
+from kwire.pipeline.demo import flights
 from kwire.pipeline.errors import PipelineError
 from tests.pipeline.archiving.archives import (
     NOON_MS,

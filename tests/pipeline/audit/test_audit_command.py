@@ -20,9 +20,9 @@ from kwire.cli.app import app
 from kwire.cli.grammar.statuses import EXIT_FOUND, EXIT_NOT_CHECKED
 from kwire.cli.pipeline.findings import duration_ms, finish
 from kwire.cli.pipeline.job import Job
-from kwire.demo import flights
 from kwire.pipeline import Kafka, SparkOptions
 from kwire.pipeline.audit.report import Finding, Report
+from kwire.pipeline.demo import flights
 from kwire.testing import BrokerProcess
 from tests.pipeline.audit.planted import Planter, at, records
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from kwire.demo import flights
+from kwire.pipeline.demo import flights
 from tests.pipeline.markers import wait_for_markers
 
 TIMEOUT_S = 120.0

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from kwire import pipeline
-from kwire.demo import flights as flights_data
-from kwire.demo.flights import MISSING, data_file
+from kwire.pipeline.demo import flights as flights_data
+from kwire.pipeline.demo.flights import MISSING, data_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,9 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from kwire.codecs.api_keys import ApiKey
-from kwire.context import Context
-from kwire.metadata.acls import (
+from kwire.cluster.metadata.acls import (
     CLUSTER_NAME,
     AccessControlEntry,
     AclOperation,
@@ -16,14 +14,16 @@ from kwire.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from kwire.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.codecs.api_keys import ApiKey
+from kwire.requests.context import Context
+from kwire.requests.guards.base import Access
 from kwire.security.authority import Authority
 from kwire.security.authorizer import AclAuthorizer
-from kwire.security.guards.base import Access
 from kwire.settings import BrokerConfig
 
 if TYPE_CHECKING:
-    from kwire.broker import Broker
+    from kwire.broker.broker import Broker
 
 SENDER = "User:a"
 GROUP, TOPIC = ResourceType.GROUP, ResourceType.TOPIC

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import alter_share_group_offsets as altering
 from kwire.codecs.messages import consumer_group_describe as consumers
@@ -23,8 +24,7 @@ from kwire.codecs.messages import share_group_describe as sharing
 from kwire.codecs.messages import share_group_heartbeat as share_beating
 from kwire.codecs.messages import streams_group_describe as streaming
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.metadata.acls import AclOperation
-from kwire.security.guards import groups, share_offsets, shares, streams
+from kwire.requests.guards import groups, share_offsets, shares, streams
 from kwire.security.operations import NOT_ASKED
 from tests.security.guards.standing import (
     DELETE,

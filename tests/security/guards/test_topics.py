@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata.acls import AclOperation
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import (
     create_partitions as partitions,
@@ -41,9 +42,8 @@ from kwire.codecs.messages import (
     produce as producing,
 )
 from kwire.codecs.primitives import ZERO_UUID
-from kwire.context import CloseConnection
-from kwire.metadata.acls import AclOperation
-from kwire.security.guards import administration, records, topics, visibility
+from kwire.requests.context import CloseConnection
+from kwire.requests.guards import administration, records, topics, visibility
 from kwire.security.operations import NOT_ASKED
 from tests.security.guards.standing import (
     ALTER,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata.acls import AclOperation, ResourceType
 from kwire.codecs.api_keys import ApiKey
 from kwire.codecs.errors import ErrorCode
 from kwire.codecs.messages import add_offsets_to_txn as with_offsets
@@ -32,9 +33,8 @@ from kwire.codecs.messages import streams_group_heartbeat as streaming
 from kwire.codecs.messages import sync_group as syncing
 from kwire.codecs.messages import txn_offset_commit as committing
 from kwire.codecs.messages import write_txn_markers as marking
-from kwire.metadata.acls import AclOperation, ResourceType
-from kwire.security.guards import configs, share_states, streams, transactions, whole
-from kwire.security.guards.refusals import REFUSALS
+from kwire.requests.guards import configs, share_states, streams, transactions, whole
+from kwire.requests.guards.refusals import REFUSALS
 from kwire.settings import ConfigResourceType
 from tests.security.guards.standing import (
     ALTER,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.tls.authority import Authority, Certificate
 from tests.security.token_play import wait_until_open

@@ -18,8 +18,8 @@ from kwire.codecs.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kwire.conformance.apache_kafka import ApacheKafka
-from kwire.testing.ports import free_port
-from kwire.testing.process import BrokerProcess
+from kwire.testing.hosting.ports import free_port
+from kwire.testing.hosting.process import BrokerProcess
 from tests.conftest import finish
 from tests.security.talk import Talk
 from tests.security.tls.authority import PASSWORD, Authority

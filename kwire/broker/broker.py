@@ -1,0 +1,185 @@
+"""One broker: its node, its services, and what happens when a disk or its cluster is lost.
+
+`Broker` only puts the services together.  Handlers and the server find here what they serve from;
+each service is given what it needs and knows nothing of the broker.  Everything is touched from the
+trio loop alone, so there are no locks.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.broker.live_configs import ConfigFollower
+from kwire.broker.node import Node
+from kwire.broker.timers import Timers
+from kwire.cluster.membership.alone import LoneMembership
+from kwire.cluster.metadata.cache import MetadataCache
+from kwire.coordinators.runtime.coordinators import Coordinators
+from kwire.security import chosen
+from kwire.settings.live import LiveSettings
+from kwire.storage.partitions.fetch_sessions import FetchSessions
+
+if TYPE_CHECKING:
+    from kwire.broker.telemetry.service import ClientTelemetry
+    from kwire.cluster.membership.contract import Membership
+    from kwire.cluster.metadata.delta import ClusterDelta
+    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.cluster.metadata.views import MetadataViews
+    from kwire.cluster.stores.contract import MetadataStore, StoreError
+    from kwire.coordinators.share_partitions.manager import ShareManager
+    from kwire.log import Log, LogManager
+    from kwire.requests.gate import Gate
+    from kwire.security.store_changes import CheckStores
+    from kwire.settings import BrokerConfig
+
+log = logging.getLogger("kwire.broker")
+
+
+class Broker:
+    """See the module.
+
+    node            settings, metadata, hosted partitions, timers, clock, peers
+    membership      this broker's part in its cluster: it commits and creates topics
+    coordinators    of groups, transactions and share groups
+    configs         what configs that change at run time have effect on, quotas among it
+    authorizer      asked before each request is handled; None: everything is allowed
+    tokens          what is known of delegation tokens; None where there cannot be any
+    gate            what every request passes; None: nothing has to know of each request
+    storage_lost    set when the broker cannot go on: no log directory is left, that of the
+                    metadata has failed, or its cluster is gone (`membership_lost` has the reason)
+    """
+
+    def __init__(
+        self, config: BrokerConfig, store: MetadataStore, logs: LogManager, cluster_id: str
+    ) -> None:
+        settings, metadata = LiveSettings(config), MetadataCache(cluster_id)
+        self.node = Node(settings, metadata, logs, store, Timers(), self.now_ms)
+        self.settings = settings
+        self.metadata = metadata
+        self.hosted = self.node.hosted
+        self.logs = logs
+        self.membership: Membership = LoneMembership(self.node)
+        self.coordinators = Coordinators(self.node)
+        self.configs = ConfigFollower(self)
+        self.authorizer = chosen.authorizer(config)
+        self.tokens = chosen.tokens(config)
+        self.gate: Gate | None = None
+        self.on_acls_changed: Callable[[], None] | None = None
+        """Called when what was allowed may not be any longer, or the other way round."""
+        self.check_stores: CheckStores | None = None
+        """Whether listeners could be served with other certificates; None without TLS."""
+        self.storage_lost = trio.Event()
+        self.membership_lost: StoreError | None = None
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            lambda: random.randint(1, 2**31 - 1),
+        )
+        self._telemetry: ClientTelemetry | None = None
+        self._shares: ShareManager | None = None
+        self._views: MetadataViews | None = None
+        logs.dirs.on_dir_offline = self._dir_failed
+        metadata.follow(self._follow)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Be a cluster of one broker: take up what the metadata says, and follow it."""
+        self.node.begin(nursery)
+        membership = LoneMembership(self.node)
+        self.membership = membership
+        await membership.begin(self.node.registration)
+
+    @staticmethod
+    def now_ms() -> int:
+        """Wall clock in ms since the epoch, what Kafka stamps on records."""
+        return time.time_ns() // 1_000_000
+
+    # -- what handlers ask of the node for nearly every request
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings as they are now."""
+        return self.settings.config
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as this broker tells its clients of it."""
+        return self.metadata.image
+
+    # -- services that most brokers never need; each is imported and made when first asked for
+
+    @property
+    def telemetry(self) -> ClientTelemetry:
+        """What clients are asked to push, and have pushed."""
+        if self._telemetry is None:
+            from kwire.broker.telemetry.service import ClientTelemetry
+
+            self._telemetry = ClientTelemetry(self.node, self.membership)
+        return self._telemetry
+
+    @property
+    def telemetry_if_any(self) -> ClientTelemetry | None:
+        """`telemetry`, or None if no client has asked what it is to push."""
+        return self._telemetry
+
+    @property
+    def shares(self) -> ShareManager:
+        """The records that members of share groups read here."""
+        if self._shares is None:
+            from kwire.coordinators.share_partitions.manager import ShareManager
+
+            self._shares = ShareManager(self.node, self.membership, lambda: self.coordinators.share)
+        return self._shares
+
+    @property
+    def metadata_views(self) -> MetadataViews:
+        """What Metadata is answered from."""
+        if self._views is None:
+            from kwire.cluster.metadata.views import MetadataViews
+
+            self._views = MetadataViews(self.node.registration)
+        return self._views
+
+    def disconnected(self, connection_id: str) -> None:
+        """A client's connection is closed."""
+        if self._telemetry is not None:
+            self._telemetry.disconnected(connection_id)
+
+    # -- changes of the metadata, and losses
+
+    def _follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        if self._views is not None:
+            self._views.follow(before, image, delta)
+        if delta.configs:
+            self.configs.apply(delta.configs)
+        if delta.acls and self.authorizer is not None:
+            self.authorizer.follow(delta.acls)
+            if self.on_acls_changed is not None:
+                self.on_acls_changed()
+        if delta.tokens and self.tokens is not None:
+            self.tokens.follow(delta.tokens)
+
+    def _dir_failed(self, path: Path, problem: OSError, lost: list[Log]) -> None:
+        """A log directory is gone: answer everybody who waits for its partitions."""
+        log.error("%d partitions of %s are offline: %s", len(lost), path, problem)
+        partitions = self.hosted.lose(lost)
+        if self.membership.replication is not None:
+            for partition in partitions:
+                self.coordinators.resign(partition)
+        can_go_on = self.membership.logs_lost(path, lost)
+        if not can_go_on or not self.logs.online_dirs:
+            self.storage_lost.set()
+
+    def give_up(self, problem: StoreError) -> None:
+        """Stop: the cluster that this broker is a member of is gone for good."""
+        self.membership_lost = problem
+        self.storage_lost.set()

@@ -1,0 +1,143 @@
+"""`kwire apply`: have a cluster be as a file declares it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kwire.cli.app import connected
+from kwire.cli.grammar.asking import NOT_CHANGED, asking_options, must_agree
+from kwire.cli.grammar.statuses import EXIT_FOUND, does_check, failure_status
+from kwire.cli.text.output import counted, printable, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kwire.cli.declared_state.files import Declaration
+    from kwire.cli.declared_state.plan import Change
+    from kwire.client.cluster import Cluster
+
+NOTHING = "nothing to change"
+
+
+def _checks(_: click.Context, __: click.Parameter, check: bool) -> bool:
+    if check:
+        does_check()
+    return check
+
+
+@click.command("apply")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@asking_options()
+@click.option(
+    "--check", is_flag=True, callback=_checks,
+    help="Exit with 1 where something would change (or, with --yes, has changed), and with 2 where"
+    " that cannot be said.",
+)  # fmt: skip
+@click.option(
+    "--prune", is_flag=True,
+    help="Remove what the file's sections do not name; never topics that are Kafka's own.",
+)  # fmt: skip
+@click.option(
+    "--passwords", is_flag=True,
+    help="Set all passwords anew: whether one is another cannot be seen.",
+)  # fmt: skip
+@connected
+def command(
+    cluster: Cluster,
+    file: Path,
+    yes: bool,
+    dry_run: bool,
+    check: bool,
+    prune: bool,
+    passwords: bool,
+) -> None:
+    """Have a cluster be as FILE declares it: topics and their first records, users, rules of who
+    may do what, quotas, settings of groups and client metrics.
+
+    The plan is shown, and somebody is asked.  What is there already stays as it is, so that a
+    second time changes nothing.  docs/declared-state.md says what the file may hold:
+
+    \b
+      topics:
+        orders:
+          partitions: 6
+          configs: {cleanup.policy: compact}
+          records: [{key: k, value: {fruit: apples}}]
+      users:
+        alice: {password: {env: ALICE_PASSWORD}}
+      acls:
+        - {principal: User:alice, topic: orders, operations: [read, describe]}
+      quotas:
+        - {user: alice, producer_byte_rate: 1048576}
+    \b
+      kwire apply cluster.yaml
+      kwire apply cluster.yaml --dry-run --prune
+      kwire apply cluster.yaml --check          exits with 1 where something would change
+    """
+    from kwire.cli.declared_state.carrying import planned
+
+    declaration = loaded(file)
+    made = planned(cluster, declaration, prune=prune, passwords=passwords)
+    show(made.changes)
+    if made.conflicts:
+        for each in made.conflicts:
+            complain(each)
+        say(NOT_CHANGED)
+        raise SystemExit(failure_status())
+    if not made.changes:
+        say(NOTHING)
+        return
+    if not (dry_run or (check and not yes)):
+        must_agree("Make these changes?", yes=yes)
+        carry_out_all(cluster, made.changes, declaration)
+    if check:
+        raise SystemExit(EXIT_FOUND)
+
+
+def loaded(source: Path) -> Declaration:
+    """What the file declares, or a sentence for each mistake in it, and the end."""
+    from kwire.cli.declared_state.document import DeclarationError
+    from kwire.cli.declared_state.files import load
+
+    try:
+        return load(source)
+    except DeclarationError as problem:
+        for line in str(problem).splitlines():
+            complain(line)
+        raise SystemExit(failure_status()) from None
+
+
+def complain(sentence: str) -> None:
+    """On stderr, so that it can be shown as it is."""
+    click.echo(f"kwire: {printable(sentence)}", err=True)
+
+
+def show(changes: Sequence[Change]) -> None:
+    """The plan, in colours on a terminal."""
+    from kwire.cli.declared_state import words
+
+    colours = {words.NEW: "green", words.CHANGED: "yellow", words.GONE: "red"}
+    for change in changes:
+        sign = words.sign(change)
+        click.secho(printable(f"{sign} {words.title(change)}"), fg=colours[sign])
+        for detail in words.details(change):
+            click.echo(words.INDENT + printable(detail))
+    if changes:
+        say(words.summary(changes))
+
+
+def carry_out_all(cluster: Cluster, changes: Sequence[Change], declaration: Declaration) -> None:
+    """Make the changes; what could not be made is told, and ends with status 1."""
+    from kwire.cli.declared_state.carrying import carry_out
+
+    outcome = carry_out(cluster, changes, declaration.folder)
+    say(f"{counted(len(outcome.done), 'change')} made")
+    if outcome.failures:
+        for each in outcome.failures:
+            complain(each)
+        left = len(changes) - len(outcome.done)
+        say(f"{left} of {counted(len(changes), 'change')} not made")
+        raise SystemExit(failure_status())

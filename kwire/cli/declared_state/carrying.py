@@ -1,0 +1,196 @@
+"""A plan made true, change by change.
+
+Before the first one the brokers check what they can check without doing it: new topics and
+settings.  Then each change is made in the plan's order; one that fails is told, and the others are
+made all the same, but for records of a topic that could not be made.  Where the cluster cannot be
+reached any more it ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kwire.cli.declared_state.document import DeclarationError
+from kwire.cli.declared_state.files import Declaration, password_of, records_of
+from kwire.cli.declared_state.found import look, sections_of
+from kwire.cli.declared_state.plan import (
+    AddAcl,
+    AddPartitions,
+    AlterConfigs,
+    AlterQuotas,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Plan,
+    RemoveAcl,
+    RemovePassword,
+    SeedTopic,
+    SetPassword,
+    plan,
+)
+from kwire.cli.declared_state.state import Acl, Seed
+from kwire.cli.declared_state.words import title
+from kwire.cli.text.suggestions import suggesting_settings
+from kwire.client.access import acls as client_acls
+from kwire.client.access.users import remove_passwords, set_passwords
+from kwire.client.cluster import Cluster
+from kwire.client.configs import Operation, Resource, ResourceType, alter_configs
+from kwire.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
+from kwire.client.producer import Producer
+from kwire.client.quotas import alter_quotas
+from kwire.client.topics import BROKER_DEFAULT, add_partitions, create_topic, delete_topic
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What has been done, and what could not be: a sentence each."""
+
+    done: list[Change] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def planned(
+    cluster: Cluster, declaration: Declaration, *, prune: bool = False, passwords: bool = False
+) -> Plan:
+    """What is to be done here and now; the brokers are asked what they think of it.
+
+    Raises ClientError.
+    """
+    declared = declaration.declared
+    found = look(cluster, sections_of(declared), declared)
+    made = plan(declared, found, prune=prune, passwords=passwords)
+    if not made.conflicts:
+        made.conflicts += _objections(cluster, made.changes, declaration.folder)
+    return made
+
+
+def _objections(cluster: Cluster, changes: Iterable[Change], folder: Path) -> list[str]:
+    """What could not be done, as far as that can be known before."""
+    found = []
+    for change in changes:
+        try:
+            if isinstance(change, CreateTopic):
+                _create(cluster, change, validate_only=True)
+            elif isinstance(change, AlterConfigs):
+                _alter(cluster, change, validate_only=True)
+            elif isinstance(change, SetPassword):
+                password_of(change.password, folder)
+        except (BrokerUnreachable, RequestTimedOut):
+            raise
+        except (ClientError, DeclarationError) as problem:
+            found.append(f"{title(change)}: {problem}")
+    return found
+
+
+def carry_out(
+    cluster: Cluster,
+    changes: Iterable[Change],
+    folder: Path,
+    tell: Callable[[Change], None] = lambda change: None,
+) -> Outcome:
+    """Make the changes, in their order, and `tell` of each that is made; see the module."""
+    outcome = Outcome()
+    missing: set[str] = set()
+    """Topics that could not be made."""
+    for change in changes:
+        if isinstance(change, SeedTopic) and change.name in missing:
+            continue
+        try:
+            _make(cluster, change, folder)
+        except (ClientError, DeclarationError, OSError) as problem:
+            outcome.failures.append(f"{title(change)}: {problem}")
+            if isinstance(change, CreateTopic):
+                missing.add(change.name)
+            if isinstance(problem, BrokerUnreachable | RequestTimedOut):
+                return outcome
+        else:
+            outcome.done.append(change)
+            tell(change)
+    return outcome
+
+
+def _make(cluster: Cluster, change: Change, folder: Path) -> None:
+    match change:
+        case CreateTopic():
+            _create(cluster, change)
+        case AddPartitions(name, _, after):
+            add_partitions(cluster, name, after)
+        case DeleteTopic(name):
+            delete_topic(cluster, name)
+        case AlterConfigs():
+            _alter(cluster, change)
+        case SeedTopic(name, seeds):
+            _seed(cluster, name, seeds, folder)
+        case _:
+            _grant(cluster, change, folder)
+
+
+def _grant(cluster: Cluster, change: Change, folder: Path) -> None:
+    """What is about who may come, do what, and how much."""
+    match change:
+        case SetPassword(name, mechanism, iterations, secret):
+            password = password_of(secret, folder)
+            set_passwords(cluster, {name: password}, mechanism, iterations)
+        case RemovePassword(name, mechanism):
+            remove_passwords(cluster, [name], mechanism)
+        case AddAcl(acl):
+            client_acls.create_acls(cluster, [_rule(acl)])
+        case RemoveAcl(acl):
+            client_acls.delete_acls(cluster, [client_acls.only(_rule(acl))])
+        case AlterQuotas(entity, rates):
+            alter_quotas(cluster, dict(entity), {name: rate for name, (_, rate) in rates.items()})
+
+
+def _create(cluster: Cluster, change: CreateTopic, *, validate_only: bool = False) -> None:
+    with suggesting_settings("topic", change.configs):
+        create_topic(
+            cluster,
+            change.name,
+            partitions=change.partitions or BROKER_DEFAULT,
+            replication_factor=change.replication or BROKER_DEFAULT,
+            configs=change.configs,
+            validate_only=validate_only,
+        )
+
+
+def _alter(cluster: Cluster, change: AlterConfigs, *, validate_only: bool = False) -> None:
+    resource = Resource(ResourceType[change.kind.upper().replace("-", "_")], change.name)
+    operations = {
+        name: (Operation.DELETE, None) if value is None else (Operation.SET, value)
+        for name, (_, value) in change.edits.items()
+    }
+    with suggesting_settings(change.kind, change.edits):
+        alter_configs(cluster, resource, operations, validate_only=validate_only)
+
+
+def _seed(cluster: Cluster, name: str, seeds: Iterable[Seed], folder: Path) -> None:
+    """All records, each acknowledged by all replicas in sync."""
+    producer = Producer(cluster)
+    for seed in seeds:
+        for record in records_of(seed, folder):
+            producer.send(
+                name,
+                record.value,
+                record.key,
+                headers=record.headers,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+    producer.flush()
+
+
+def _rule(acl: Acl) -> client_acls.Acl:
+    def constant(word: str) -> str:
+        return word.upper().replace("-", "_")
+
+    return client_acls.Acl(
+        client_acls.Resource[constant(acl.resource)],
+        client_acls.Pattern[constant(acl.pattern)],
+        acl.name,
+        acl.principal,
+        acl.host,
+        client_acls.Operation[constant(acl.operation)],
+        client_acls.Permission[constant(acl.permission)],
+    )

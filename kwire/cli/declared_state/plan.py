@@ -1,0 +1,325 @@
+"""What has to change for a cluster to have what is declared, in the order it is done.
+
+Topics come first, for records go there and rules name them; then records; rules before the users
+they hold, so that nobody is let in whom a rule was to stop; and quotas last.  What is to go goes in
+the other direction: users, then rules (those that allow before those that deny), quotas, settings
+of groups and subscriptions, and topics at the very end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Final, TypeVar
+
+from kwire.cli.declared_state.state import (
+    ITERATIONS_MIN,
+    Acl,
+    Declared,
+    Entity,
+    Found,
+    FoundTopic,
+    Secret,
+    Seed,
+    Settings,
+    Topic,
+    User,
+    is_kafkas_own,
+)
+
+K = TypeVar("K")
+
+Edits = Mapping[str, tuple[str | None, str | None]]
+"""Setting -> its value before and after; None is none of its own."""
+Rates = Mapping[str, tuple[float | None, float | None]]
+
+TOPIC: Final = "topic"
+GROUP: Final = "group"
+CLIENT_METRICS: Final = "client-metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    name: str
+    partitions: int | None
+    replication: int | None
+    configs: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    name: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    """Of what `kind` has that name, as in `kwire configs`."""
+
+    kind: str
+    name: str
+    edits: Edits
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTopic:
+    name: str
+    seeds: tuple[Seed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPassword:
+    """`is_new`: nobody of that name could log in by that mechanism."""
+
+    name: str
+    mechanism: str
+    iterations: int
+    password: Secret
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePassword:
+    name: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddAcl:
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveAcl:
+    acl: Acl
+
+
+@dataclass(frozen=True, slots=True)
+class AlterQuotas:
+    entity: Entity
+    rates: Rates
+
+
+Change = (
+    CreateTopic
+    | AddPartitions
+    | DeleteTopic
+    | AlterConfigs
+    | SeedTopic
+    | SetPassword
+    | RemovePassword
+    | AddAcl
+    | RemoveAcl
+    | AlterQuotas
+)
+
+
+@dataclass(slots=True)
+class Plan:
+    """`conflicts` are sentences on what cannot come true: with one of them nothing is done."""
+
+    changes: list[Change] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+
+
+def plan(declared: Declared, found: Found, *, prune: bool = False, passwords: bool = False) -> Plan:
+    """What makes `found` what is `declared`.
+
+    `prune`: what the sections of the declaration do not name goes.  `passwords`: each is set
+    anew; else only those of users who have none, for nobody is told what one is.
+    """
+    planning = _Planning(declared, found, prune, passwords)
+    planning.untold()
+    changes = [
+        *planning.topics(),
+        *planning.seeds(),
+        *planning.settings(GROUP, declared.groups, found.groups),
+        *planning.settings(CLIENT_METRICS, declared.client_metrics, found.client_metrics),
+        *planning.new_acls(),
+        *planning.users(),
+        *planning.quotas(),
+    ]
+    if prune:
+        changes += [*planning.removals()]
+    return Plan(changes, planning.conflicts)
+
+
+def same_value(one: str, other: str) -> bool:
+    """Whether two texts are one value of a setting: brokers tell numbers, truths and lists as they
+    have read them."""
+    if one == other:
+        return True
+    if "," in one or "," in other:
+        mine, its = one.split(","), other.split(",")
+        return len(mine) == len(its) and all(map(same_value, mine, its))
+    one, other = one.strip(), other.strip()
+    if one == other or {one.lower(), other.lower()} in ({"true"}, {"false"}):
+        return True
+    try:
+        return Decimal(one) == Decimal(other)
+    except InvalidOperation:
+        return False
+
+
+def edits_of(
+    wanted: Settings, there: Settings, *, prune: bool
+) -> dict[str, tuple[str | None, str | None]]:
+    """What of the settings is to change."""
+    edits: dict[str, tuple[str | None, str | None]] = {}
+    for name, value in wanted.items():
+        if name not in there or not same_value(value, there[name]):
+            edits[name] = (there.get(name), value)
+    if prune:
+        edits |= {name: (there[name], None) for name in there if name not in wanted}
+    return edits
+
+
+class _Planning:
+    """One comparison; the conflicts gather on the way."""
+
+    def __init__(self, declared: Declared, found: Found, prune: bool, passwords: bool) -> None:
+        self._declared = declared
+        self._found = found
+        self._prune = prune
+        self._passwords = passwords
+        self.conflicts: list[str] = []
+
+    def untold(self) -> None:
+        """What the cluster does not tell of cannot be compared."""
+        for section, why in self._found.untold.items():
+            if getattr(self._declared, section.replace("-", "_")) is not None:
+                self.conflicts.append(f"{section}: {why}")
+
+    # -- topics
+
+    def topics(self) -> Iterator[Change]:
+        for name, topic in (self._declared.topics or {}).items():
+            there = self._found.topics.get(name)
+            if there is None:
+                yield CreateTopic(name, topic.partitions, topic.replication, topic.configs)
+            else:
+                yield from self._altered(name, topic, there)
+
+    def _altered(self, name: str, topic: Topic, there: FoundTopic) -> Iterator[Change]:
+        wanted = topic.partitions or there.partitions
+        if wanted < there.partitions:
+            self.conflicts.append(
+                f"topic {name} has {there.partitions} partitions, and {wanted} are declared: they"
+                " can only become more"
+            )
+        elif wanted > there.partitions:
+            yield AddPartitions(name, there.partitions, wanted)
+        if topic.replication not in (None, there.replication):
+            self.conflicts.append(
+                f"topic {name} has {there.replication} replicas of each partition, and"
+                f" {topic.replication} are declared: `kwire cluster reassign` moves replicas"
+            )
+        prune = self._prune and not is_kafkas_own(name, there)
+        if edits := edits_of(topic.configs, there.configs, prune=prune):
+            yield AlterConfigs(TOPIC, name, edits)
+
+    def seeds(self) -> Iterator[Change]:
+        """Records go where there has never been one, so that they come once."""
+        for name, topic in (self._declared.topics or {}).items():
+            there = self._found.topics.get(name)
+            if topic.seeds and (there is None or there.is_empty):
+                yield SeedTopic(name, topic.seeds)
+
+    def settings(
+        self,
+        kind: str,
+        declared: Mapping[str, Settings] | None,
+        found: Mapping[str, Settings],
+    ) -> Iterator[Change]:
+        for name, wanted in (declared or {}).items():
+            if edits := edits_of(wanted, found.get(name, {}), prune=self._prune):
+                yield AlterConfigs(kind, name, edits)
+
+    # -- who may do what, and how much
+
+    def users(self) -> Iterator[Change]:
+        for name, user in (self._declared.users or {}).items():
+            there = self._found.users.get(name, {})
+            for mechanism, iterations in user.mechanisms.items():
+                has = there.get(mechanism)
+                wanted = iterations or has or ITERATIONS_MIN
+                yield from self._password(name, user, mechanism, has, wanted)
+
+    def _password(
+        self, name: str, user: User, mechanism: str, there: int | None, iterations: int
+    ) -> Iterator[Change]:
+        if iterations == there and not (self._passwords and user.password is not None):
+            return
+        if user.password is None:
+            has = f"has {there} iterations" if there is not None else "has none"
+            self.conflicts.append(
+                f"user {name} is declared without a password, and for {mechanism} {has}: say"
+                " `password: {env: VARIABLE}` or `password: {file: NAME}`"
+            )
+            return
+        yield SetPassword(name, mechanism, iterations, user.password, there is None)
+
+    def new_acls(self) -> Iterator[Change]:
+        new = (self._declared.acls or frozenset()) - self._found.acls
+        yield from (AddAcl(acl) for acl in sorted(new, key=_denying_first))
+
+    def quotas(self) -> Iterator[Change]:
+        for entity, wanted in (self._declared.quotas or {}).items():
+            there = self._found.quotas.get(entity, {})
+            rates: dict[str, tuple[float | None, float | None]] = {
+                name: (there.get(name), rate)
+                for name, rate in wanted.items()
+                if there.get(name) != rate
+            }
+            if self._prune:
+                rates |= {name: (there[name], None) for name in there if name not in wanted}
+            if rates:
+                yield AlterQuotas(entity, rates)
+
+    # -- what is to go
+
+    def removals(self) -> Iterator[Change]:
+        declared, found = self._declared, self._found
+        if declared.users is not None:
+            for name, mechanisms in sorted(found.users.items()):
+                kept = declared.users[name].mechanisms if name in declared.users else {}
+                yield from (RemovePassword(name, m) for m in sorted(mechanisms) if m not in kept)
+        if declared.acls is not None:
+            gone = sorted(found.acls - declared.acls, key=_denying_first, reverse=True)
+            yield from map(RemoveAcl, gone)
+        if declared.quotas is not None:
+            for entity in _missing(found.quotas, declared.quotas):
+                rates = {name: (rate, None) for name, rate in found.quotas[entity].items()}
+                yield AlterQuotas(entity, rates)
+        yield from _cleared(GROUP, declared.groups, found.groups)
+        yield from _cleared(CLIENT_METRICS, declared.client_metrics, found.client_metrics)
+        if declared.topics is not None:
+            for name in _missing(found.topics, declared.topics):
+                if not is_kafkas_own(name, found.topics[name]):
+                    yield DeleteTopic(name)
+
+
+def _denying_first(acl: Acl) -> tuple[bool, Acl]:
+    return acl.permission != "deny", acl
+
+
+def _cleared(
+    kind: str, declared: Mapping[str, Settings] | None, found: Mapping[str, Settings]
+) -> Iterator[Change]:
+    if declared is None:
+        return
+    for name in _missing(found, declared):
+        if found[name]:
+            yield AlterConfigs(kind, name, {each: (was, None) for each, was in found[name].items()})
+
+
+def _missing(found: Mapping[K, object], declared: Mapping[K, object]) -> list[K]:
+    """What is there and not declared, in the order that a repeated run has, too."""
+    return sorted(found.keys() - declared.keys(), key=str)

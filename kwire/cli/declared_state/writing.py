@@ -1,0 +1,126 @@
+"""The way back: a file's text of what a cluster has, which applied to an empty one makes the same.
+
+No password is in it, for nobody is told one: where it is to come from is written instead, a
+variable of the environment for each user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from kwire.cli.declared_state.document import RESOLVED, TAG
+from kwire.cli.declared_state.state import Acl, Found, FoundTopic, is_kafkas_own
+
+WIDTH: Final = 100
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what any reader might take for something else than text, this one among them."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 - a copy of PyYAML's
+        first: list(known) for first, known in yaml.SafeDumper.yaml_implicit_resolvers.items()
+    }
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+for _name, _pattern, _first in RESOLVED:
+    _Dumper.add_implicit_resolver(TAG + _name, re.compile(f"(?:{_pattern})\\Z"), _first)
+
+
+def text_of(found: Found, records: Mapping[str, str] | None = None) -> str:
+    """The file's text; `records` are the files that topics' records are in, by topic."""
+    notes = [f"# {section}: not told, {why}\n" for section, why in found.untold.items()]
+    if found.users:
+        notes.append(
+            "# Brokers tell nobody a password: each is read from the variable named here.\n"
+        )
+    return "".join(notes) + yaml.dump(
+        content_of(found, records or {}),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=WIDTH,
+    )
+
+
+def content_of(found: Found, records: Mapping[str, str]) -> dict[str, object]:
+    """What the file says.  A section is there unless the cluster did not tell of it."""
+    sections: dict[str, object] = {
+        "topics": {
+            name: _topic(topic, records.get(name))
+            for name, topic in sorted(found.topics.items())
+            if not is_kafkas_own(name, topic)
+        },
+        "users": _users(found.users),
+        "acls": _acls(found.acls),
+        "quotas": [
+            {**dict(entity), **{name: _short(rate) for name, rate in sorted(rates.items())}}
+            for entity, rates in sorted(found.quotas.items(), key=str)
+        ],
+        "groups": _settings(found.groups),
+        "client-metrics": _settings(found.client_metrics),
+    }
+    return {name: content for name, content in sections.items() if name not in found.untold}
+
+
+def _topic(topic: FoundTopic, records: str | None) -> dict[str, object]:
+    told: dict[str, object] = {"partitions": topic.partitions, "replication": topic.replication}
+    if topic.configs:
+        told["configs"] = dict(sorted(topic.configs.items()))
+    if records is not None:
+        told["records"] = {"file": records, "format": "records"}
+    return told
+
+
+def _users(users: Mapping[str, Mapping[str, int]]) -> dict[str, object]:
+    told: dict[str, object] = {}
+    taken: set[str] = set()
+    for name, mechanisms in sorted(users.items()):
+        told[name] = {
+            "password": {"env": variable_of(name, taken)},
+            "mechanisms": dict(sorted(mechanisms.items())),
+        }
+    return told
+
+
+def variable_of(user: str, taken: set[str]) -> str:
+    """A variable's name for the user, which none of those that are `taken` has; it is then."""
+    plain = "PASSWORD_OF_" + re.sub(r"[^A-Z0-9]", "_", user.upper())
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}_{number}"
+    taken.add(name)
+    return name
+
+
+def _acls(acls: frozenset[Acl]) -> list[dict[str, object]]:
+    """Rules that differ in the operation alone are told together."""
+    together: dict[Acl, list[str]] = {}
+    for acl in sorted(acls):
+        together.setdefault(acl._replace(operation=""), []).append(acl.operation)
+    return [
+        {
+            "principal": acl.principal,
+            acl.resource: True if acl.resource == "cluster" else acl.name,
+            "pattern": acl.pattern,
+            "operations": operations,
+            "host": acl.host,
+            "permission": acl.permission,
+        }
+        for acl, operations in together.items()
+    ]
+
+
+def _settings(found: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+    return {name: dict(sorted(settings.items())) for name, settings in sorted(found.items())}
+
+
+def _short(rate: float) -> float | int:
+    return int(rate) if rate.is_integer() else rate

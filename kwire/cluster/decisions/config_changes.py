@@ -1,0 +1,175 @@
+"""Changing what is set on resources: the part that AlterConfigs and its successor share.
+
+Each resource is changed whole or not at all, and one that cannot be changed does not keep the
+others from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kwire.cluster.decisions.new_cluster import refuse_min_isr
+from kwire.cluster.metadata.changes import Decision, SetConfigs
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.cluster.metadata.topic_names import why_invalid
+from kwire.codecs.errors import ErrorCode
+from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
+from kwire.settings.check import check_broker, check_client_metrics, check_group, check_topic
+from kwire.settings.live import LiveSettings
+
+EditConfigs = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""From what is set on a resource to what is to be set on it.  Raises Refusal."""
+
+
+_KINDS = frozenset(
+    {
+        ConfigResourceType.TOPIC,
+        ConfigResourceType.BROKER,
+        ConfigResourceType.GROUP,
+        ConfigResourceType.CLIENT_METRICS,
+    }
+)
+
+
+_NO_CLIENT_METRICS = (
+    "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+)
+"""Apache Kafka 3.9 says so in clusters on ZooKeeper, of which it may be a member."""
+
+
+@dataclass(slots=True)
+class Change:
+    """What is asked of one resource, and how that went."""
+
+    resource_type: int
+    resource_name: str
+    edit: EditConfigs
+    named: Collection[str] = ()
+    """The configs that the request names."""
+    refusal: Refusal | None = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.resource_type, self.resource_name
+
+
+def refuse_repeated(changes: Sequence[Change]) -> None:
+    """Two changes of one resource have no order: neither is made."""
+    times = Counter(change.key for change in changes)
+    for change in changes:
+        if times[change.key] > 1:
+            change.refusal = Refusal(
+                ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            )
+
+
+def refuse_unclear(names: Sequence[str], nulls: Iterable[str]) -> None:
+    """Raises Refusal for configs that have no value, or two."""
+    if len(set(names)) < len(names):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    without_value = ", ".join(nulls)
+    if without_value:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {without_value}")
+
+
+def decisions(settings: LiveSettings, changes: Iterable[Change]) -> list[Decision]:
+    """Of the changes that are not refused yet; one that cannot be made gets its `refusal`."""
+    return [partial(_decide, settings, change) for change in changes if change.refusal is None]
+
+
+def _decide(settings: LiveSettings, change: Change, image: ClusterImage) -> SetConfigs | None:
+    before = image.configs_of(*change.key)
+    try:
+        # In Kafka's order: what is asked must be clear, then right, before it is asked of what.
+        after = change.edit(before)
+        check_resource(settings, change.resource_type, change.resource_name)
+        _check(settings, image, change, after)
+        _check_exists(image, change)
+        if change.resource_type == ConfigResourceType.BROKER and not _is_on_zookeeper(settings):
+            refuse_min_isr(image, change.resource_name, change.named, after)
+    except Refusal as refusal:
+        change.refusal = refusal
+        return None
+    change.refusal = None
+    return SetConfigs(*change.key, before, after) if after != before else None
+
+
+def check_resource(settings: LiveSettings, kind: int, name: str) -> None:
+    """Raises Refusal if the resource's configs cannot be changed, whatever the change."""
+    if kind == ConfigResourceType.TOPIC:
+        _check_topic_name(name)
+    elif kind == ConfigResourceType.BROKER:
+        if name != CLUSTER_DEFAULT:
+            check_node_id(settings, name, "Unexpected broker id, expected {0}, but received {1}")
+    elif kind == ConfigResourceType.GROUP:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif kind == ConfigResourceType.CLIENT_METRICS:
+        if _is_on_zookeeper(settings):
+            raise Refusal(ErrorCode.INVALID_REQUEST, _NO_CLIENT_METRICS)
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    else:
+        check_kind(kind)
+
+
+def _is_on_zookeeper(settings: LiveSettings) -> bool:
+    return settings.static_config.zookeeper_connect is not None
+
+
+def check_kind(kind: int) -> None:
+    """Raises Refusal if nothing of this kind has configs that a cluster keeps."""
+    if kind not in _KINDS:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _check_topic_name(name: str) -> None:
+    if not name:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    reason = why_invalid(name)
+    if reason is not None:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+
+
+def _check_exists(image: ClusterImage, change: Change) -> None:
+    kind, name = change.key
+    if kind == ConfigResourceType.TOPIC and name not in image.topics:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def check_node_id(settings: LiveSettings, name: str, sentence: str) -> None:
+    """A broker changes only its own configs; `sentence` has its id and the one asked for."""
+    try:
+        node_id = int(name)
+    except ValueError:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+        ) from None
+    if node_id != settings.node_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST, sentence.format(settings.node_id, node_id))
+
+
+def _check(
+    settings: LiveSettings, image: ClusterImage, change: Change, configs: Mapping[str, str]
+) -> None:
+    """Raises Refusal if these configs cannot be set."""
+    kind, name = change.key
+    if kind == ConfigResourceType.TOPIC:
+        check_topic(settings.config, configs)
+    elif kind == ConfigResourceType.GROUP:
+        check_group(settings.config, configs)
+    elif kind == ConfigResourceType.CLIENT_METRICS:
+        check_client_metrics(configs)
+    else:
+        own = ConfigResourceType.BROKER, str(settings.node_id)
+        everyone = ConfigResourceType.BROKER, CLUSTER_DEFAULT
+        check_broker(
+            settings.static_config,
+            configs if name == CLUSTER_DEFAULT else image.configs_of(*everyone),
+            image.configs_of(*own) if name == CLUSTER_DEFAULT else configs,
+            name,
+        )

@@ -1,0 +1,99 @@
+"""Changes of single settings: what is not named stays as it is (KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import NamedTuple
+
+from kwire.cluster.decisions.config_changes import EditConfigs, check_kind, refuse_unclear
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.settings import ConfigResourceType
+from kwire.settings.broker import definition_of
+from kwire.settings.definition import Definition
+from kwire.settings.topic_settings import TopicSettings
+from kwire.settings.values import ConfigType
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+_OPERATIONS = frozenset(Operation)
+
+
+class Edit(NamedTuple):
+    """What is to be done with one setting, as a client said it; `operation` may be none of ours."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def edited_by(kind: int, edits: Sequence[Edit]) -> EditConfigs:
+    """How `edits` change what is set on a resource of this kind."""
+    return partial(_edited, kind, edits)
+
+
+def _edited(kind: int, edits: Sequence[Edit], before: Mapping[str, str]) -> dict[str, str]:
+    refuse_unclear_edits(edits)
+    check_kind(kind)
+    after = dict(before)
+    for edit in edits:
+        name, value = edit.name, edit.value or ""
+        if edit.operation == Operation.DELETE:
+            after.pop(name, None)
+        elif edit.operation == Operation.SET:
+            after[name] = value
+        else:
+            operation = Operation(edit.operation)
+            definition = _list_definition(kind, name, operation)
+            have = after.get(name, definition.default_text or "")
+            after[name] = _joined(have, value, operation)
+    return after
+
+
+def refuse_unclear_edits(edits: Sequence[Edit]) -> None:
+    """Raises Refusal for edits that have no value, two, or an operation that there is not."""
+    nulls = [
+        edit.name for edit in edits if edit.value is None and edit.operation != Operation.DELETE
+    ]
+    refuse_unclear([edit.name for edit in edits], nulls)
+    for edit in edits:
+        if edit.operation not in _OPERATIONS:
+            raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown config operation {edit.operation}")
+
+
+def _definition(kind: int, name: str) -> Definition | None:
+    if kind == ConfigResourceType.TOPIC:
+        return TopicSettings.DEFINITIONS.get(name)
+    return definition_of(name) if kind == ConfigResourceType.BROKER else None
+
+
+def _list_definition(kind: int, name: str, operation: Operation) -> Definition:
+    """What is not set begins with Kafka's default, whatever the broker's file says."""
+    definition = _definition(kind, name)
+    if definition is not None and definition.kind is ConfigType.LIST:
+        return definition
+    if kind != ConfigResourceType.BROKER:
+        sentence = f"Can't {operation.name} to key {name} because its type is not LIST."
+    elif definition is None:
+        sentence = f"Unknown config name: {name}"
+    else:
+        sentence = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+    raise Refusal(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def _joined(have: str, value: str, operation: Operation) -> str:
+    parts = [part.strip() for part in have.split(",") if part.strip()]
+    edited = [part.strip() for part in value.split(",") if part.strip()]
+    if operation is Operation.APPEND:
+        parts.extend(part for part in edited if part not in parts)
+    else:
+        parts = [part for part in parts if part not in edited]
+    return ",".join(parts)

@@ -1,0 +1,176 @@
+"""At which levels the features of a cluster are: what an administrator may set, and what members
+of several kinds can agree on.
+
+A level goes down as soon as a member is there that does not know it.  It goes up again only when
+each broker that has replicas is there as well, and knows it: one that is only away for a moment
+would take it down again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kwire.cluster.metadata.changes import SetFeatures
+from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED, Levels
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+"""FeatureUpdate.UpgradeType of Kafka's Admin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an administrator wants of one feature."""
+
+    feature: str
+    level: int
+    upgrade_type: int
+
+
+def update(image: ClusterImage, updates: Sequence[Update], node_id: int) -> SetFeatures | None:
+    """All of them or none.  Raises Refusal; `node_id` is the broker that decides."""
+    features = image.features
+    epoch = _next_epoch(image)
+    after = features
+    for each in updates:
+        reason = _refused(image, each, node_id)
+        if reason is not None:
+            raise Refusal(
+                ErrorCode.INVALID_UPDATE_VERSION,
+                "The update failed for all features since the following feature had an error: "
+                + reason,
+            )
+        after = after.with_level(each.feature, each.level, epoch)
+    return SetFeatures(features.epoch, after) if after != features else None
+
+
+def _refused(image: ClusterImage, wanted: Update, node_id: int) -> str | None:
+    """Why the level of a feature cannot be as wanted, in Apache Kafka's words."""
+    current = image.features.level(wanted.feature)
+    reason = _invalid(wanted) or _unsupported(image, wanted, node_id)
+    reason = reason or _wrong_way(wanted, current)
+    if reason is not None:
+        return f"Invalid update version {wanted.level} for feature {wanted.feature}. {reason}"
+    if wanted.feature == METADATA_VERSION and wanted.level < current:
+        return _no_way_back(wanted, current)
+    return None
+
+
+def _invalid(wanted: Update) -> str | None:
+    if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if wanted.level < 0:
+        return "A feature version cannot be less than 0."
+    return None
+
+
+def _unsupported(image: ClusterImage, wanted: Update, node_id: int) -> str | None:
+    name, level = wanted.feature, wanted.level
+    if name not in SUPPORTED:
+        if level:
+            return f"Local controller {node_id} does not support this feature."
+        return f"Feature {name} not found."
+    lacking = _lack(SUPPORTED, name, level)
+    if lacking:
+        return f"Local controller {node_id} {lacking}"
+    for broker in image.brokers.values():
+        if level and (lacking := _lack(broker.features, name, level)):
+            return f"Broker {broker.id} {lacking}"
+    return None
+
+
+def _lack(supported: Levels, name: str, level: int) -> str:
+    """What keeps a broker from working at a level of a feature; nothing if it can."""
+    if name not in supported:
+        return "does not support this feature."
+    low, high = supported[name]
+    return "" if low <= level <= high else f"only supports versions {low}-{high}"
+
+
+def _wrong_way(wanted: Update, current: int) -> str | None:
+    is_upgrade = wanted.upgrade_type == UPGRADE
+    if wanted.level < current and is_upgrade:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to"
+            " either safe or unsafe downgrade."
+        )
+    if wanted.level > current and not is_upgrade:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _no_way_back(wanted: Update, current: int) -> str:
+    why = (
+        "Refusing to perform the requested downgrade because it might delete metadata information."
+        if wanted.upgrade_type == SAFE_DOWNGRADE
+        else "Unsafe metadata downgrade is not supported in this version."
+    )
+    return f"Unsupported metadata.version downgrade from {current} to {wanted.level}. {why}"
+
+
+# -- what the members can agree on
+
+
+def lower(image: ClusterImage) -> SetFeatures | None:
+    """What is in force and not every member knows is in force no longer; any member's to commit."""
+    agreed = image.features.agreed
+    if not agreed:
+        return None
+    best = _best(image)
+    kept = {name: min(level, best.get(name, 0)) for name, level in agreed.items()}
+    return _agreed(image, {name: level for name, level in kept.items() if level})
+
+
+def settle(image: ClusterImage) -> SetFeatures | None:
+    """The levels that all can work at; the controller's to commit, which knows all replicas."""
+    agreed = image.features.agreed
+    if agreed is None:
+        return None
+    best = _best(image)
+    rises = any(level > agreed.get(name, 0) for name, level in best.items())
+    return _agreed(image, best) if rises and _all_there(image) else lower(image)
+
+
+def is_open(image: ClusterImage) -> bool:
+    """Whether the members could agree on other levels, should nobody be away."""
+    agreed = image.features.agreed
+    return agreed is not None and agreed != _best(image)
+
+
+def _best(image: ClusterImage) -> dict[str, int]:
+    """The highest level of each feature that each member knows and the administrator wants."""
+    best = {}
+    for name, (_, high) in SUPPORTED.items():
+        level = min(image.features.asked.get(name, high), _highest(name, image.brokers.values()))
+        if level and not any(_lack(each.features, name, level) for each in image.brokers.values()):
+            best[name] = level
+    return best
+
+
+def _highest(name: str, brokers: Iterable[BrokerImage]) -> int:
+    return min((each.features.get(name, (0, 0))[1] for each in brokers), default=0)
+
+
+def _all_there(image: ClusterImage) -> bool:
+    """Whether nobody is away who has replicas: it may be of another kind."""
+    return all(
+        broker_id in image.brokers
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        for broker_id in partition.replicas
+    )
+
+
+def _agreed(image: ClusterImage, levels: Mapping[str, int]) -> SetFeatures | None:
+    features = image.features
+    if features.agreed == levels:
+        return None
+    return SetFeatures(features.epoch, replace(features, agreed=levels, epoch=_next_epoch(image)))
+
+
+def _next_epoch(image: ClusterImage) -> int:
+    """Later than any that a client was told: it was the image's version once."""
+    return max(image.version, image.features.epoch) + 1

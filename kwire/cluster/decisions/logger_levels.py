@@ -1,0 +1,51 @@
+"""Levels of the broker's own loggers (KIP-412): no image holds them, they last as the process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kwire.cluster.decisions.config_changes import check_node_id
+from kwire.cluster.decisions.config_edits import Edit, Operation, refuse_unclear_edits
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.settings.entries import LOG_LEVELS, ROOT_LOGGER
+from kwire.settings.live import LiveSettings
+
+NOT_SET = 0  # logging.NOTSET: a logger takes its parent's level
+
+
+def levels(
+    settings: LiveSettings, resource_name: str, edits: Sequence[Edit], known: Collection[str]
+) -> dict[str, int]:
+    """The level that each logger is to have, of those `known`.  Raises Refusal."""
+    refuse_unclear_edits(edits)
+    check_node_id(settings, resource_name, "Unexpected node id. Expected {0}, but received {1}")
+    for edit in edits:
+        _check(edit, known)
+    return {
+        edit.name: NOT_SET if edit.operation == Operation.DELETE else LOG_LEVELS[edit.value or ""]
+        for edit in edits
+    }
+
+
+def _check(edit: Edit, known: Collection[str]) -> None:
+    operation = Operation(edit.operation)
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST,
+            f"{operation.name} operation is not allowed for the BROKER_LOGGER resource",
+        )
+    if edit.name not in known:
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"Logger {edit.name} does not exist!")
+    if operation is Operation.DELETE:
+        if edit.name == ROOT_LOGGER:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "Removing the log level of the root logger is not allowed",
+            )
+    elif edit.value not in LOG_LEVELS:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {edit.name} to {edit.value} as it is not a supported log "
+            f"level. Valid log levels are {', '.join(sorted(LOG_LEVELS))}",
+        )

@@ -1,0 +1,56 @@
+"""What came of the things that one request asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from kwire.cluster.metadata.changes import Change
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+
+C = TypeVar("C", bound=Change)
+T = TypeVar("T")
+
+
+class Outcome(Generic[C]):
+    """A `Decision` that keeps what was decided last: `change`, or the `refusal`.
+
+    `decide` raises Refusal where nothing may be changed, and returns None where nothing need be.
+    """
+
+    __slots__ = ("_decide", "change", "charge", "image", "refusal")
+
+    def __init__(self, decide: Callable[[ClusterImage], C | None]) -> None:
+        self._decide = decide
+        self.change: C | None = None
+        self.refusal: Refusal | None = None
+        self.image: ClusterImage | None = None
+        """By which it was decided."""
+        self.charge: Callable[[C], None] | None = None
+        """What its client pays for the change, once; raises Refusal where the client cannot."""
+
+    def __call__(self, image: ClusterImage) -> C | None:
+        self.change = self.refusal = None
+        self.image = image
+        try:
+            change = self._decide(image)
+            if change is not None and self.charge is not None:
+                self.charge(change)
+                self.charge = None
+        except Refusal as refusal:
+            self.refusal = refusal
+            return None
+        self.change = change
+        return change
+
+
+def named_once(
+    wanted: Iterable[T], name_of: Callable[[T], str]
+) -> tuple[Sequence[T], Sequence[str]]:
+    """What is asked for under a name of its own, and the names that stand more than once."""
+    given = list(wanted)
+    times = Counter(name_of(each) for each in given)
+    once = [each for each in given if times[name_of(each)] == 1]
+    return once, [name for name in times if times[name] > 1]

@@ -1,0 +1,64 @@
+"""Changing quotas: what AlterClientQuotas may set, decided for each entity by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.metadata.changes import SetConfigs
+from kwire.cluster.metadata.entities import Entity, entity_key
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.security.quotas.kinds import check_entity, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """What is asked of one entity: a value by quota, None where it is to be removed."""
+
+    entity: Entity
+    values: Sequence[tuple[str, float | None]]
+    refusal: Refusal | None = None
+    """Of its address, where there is none of that name."""
+
+
+def quota_outcomes(changes: Iterable[QuotaChange]) -> list[Outcome[SetConfigs]]:
+    """A decision for each."""
+    return [Outcome(_Deciding(change)) for change in changes]
+
+
+class _Deciding:
+    """What becomes of an entity's configs; `decide` raises Refusal."""
+
+    __slots__ = ("_change",)
+
+    def __init__(self, change: QuotaChange) -> None:
+        self._change = change
+
+    def __call__(self, image: ClusterImage) -> SetConfigs | None:
+        entity = self._change.entity
+        check_entity(entity)
+        key = entity_key(entity)
+        before = image.configs_of(*key)
+        if self._change.refusal is not None:
+            raise self._change.refusal
+        after = dict(before)
+        for quota, value in self._change.values:
+            if value is None:
+                after.pop(quota, None)
+            else:
+                after[quota] = text_of(entity, quota, value)
+        return SetConfigs(*key, before, after) if after != before else None
+
+
+def repeated(entity: Entity) -> Refusal:
+    """What is said of an entity that a request names twice, or of a quota twice for one."""
+    said = ", ".join(
+        f"{kind}={'null' if name is None else name}" for kind, name in sorted(entity.items())
+    )
+    return Refusal(
+        ErrorCode.INVALID_REQUEST,
+        f"Ignoring duplicate entity ClientQuotaEntity(entries={{{said}}})",
+    )

@@ -1,0 +1,90 @@
+"""Changing SCRAM credentials (KIP-554): one credential of a user in a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kwire.cluster.metadata.changes import SetConfigs
+from kwire.cluster.metadata.credentials import MECHANISMS, user_key
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, credential_of
+
+_TWICE: Final = "A user credential cannot be altered twice in the same request"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A credential to take away; `mechanism` is a number, and may be none of Kafka's."""
+
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upsertion:
+    """A credential to set."""
+
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"<Upsertion of {self.iterations} iterations>"  # the rest is secret
+
+
+@dataclass(slots=True)
+class CredentialChange:
+    """All that one request asks of one user, deletions first; `decide` makes it a `Decision`.
+
+    Apache Kafka takes one thing a user and request.
+    """
+
+    user: str
+    asked: list[Deletion | Upsertion] = field(default_factory=list)
+
+    def decide(self, image: ClusterImage) -> SetConfigs | None:
+        key = user_key(self.user)
+        before = image.configs_of(*key)
+        after = dict(before)
+        first = self.asked[0]
+        mechanism = self._mechanism(first.mechanism)
+        if isinstance(first, Upsertion):
+            after[mechanism] = _credential(mechanism, first)
+        elif after.pop(mechanism, None) is None:
+            raise Refusal(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                "Attempt to delete a user credential that does not exist",
+            )
+        if len(self.asked) > 1:
+            raise Refusal(ErrorCode.DUPLICATE_RESOURCE, _TWICE)
+        return SetConfigs(*key, before, after) if after != before else None
+
+    def _mechanism(self, number: int) -> str:
+        if not self.user:
+            raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        mechanism = MECHANISMS.get(number)
+        if mechanism is None:
+            raise Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        return mechanism
+
+
+def _credential(mechanism: str, wanted: Upsertion) -> str:
+    if wanted.iterations < MIN_ITERATIONS:
+        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if wanted.iterations > MAX_ITERATIONS:
+        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not wanted.salted_password:
+        raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+    return credential_of(mechanism, wanted.salted_password, wanted.salt, wanted.iterations).text
+
+
+def by_user(asked: Iterable[tuple[str, Deletion | Upsertion]]) -> list[CredentialChange]:
+    """What is asked of each user, in the order of their first mention."""
+    changes: dict[str, CredentialChange] = {}
+    for user, each in asked:
+        changes.setdefault(user, CredentialChange(user)).asked.append(each)
+    return list(changes.values())

@@ -1,0 +1,270 @@
+"""Making topics: by a client's CreateTopics, on first use, and those of the coordinators.
+
+Internal topics take their shape from the settings of their coordinator.  Their replication factor
+is 3 by default, as in Kafka; where that was not set explicitly it gives way to the number of
+brokers, so that a single broker works without any settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from kwire.cluster.decisions.outcome import Outcome
+from kwire.cluster.metadata.changes import CreateTopic, Decision
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.placement import check_manual, new_partition, place
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.cluster.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TELEMETRY_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    why_invalid,
+)
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.uuids import random_uuid
+from kwire.settings import BrokerConfig
+from kwire.settings.check import check_new_topic_configs
+from kwire.settings.live import LiveSettings
+
+PARTITIONS_MAX = 10_000
+"""New partitions in one request; Kafka's bound on the records of one controller operation."""
+
+DEFAULT = -1
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """A topic that is asked for; `assignments` are (partition, replicas) as a client gave them."""
+
+    name: str
+    num_partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    assignments: list[tuple[int, list[int]]] = field(default_factory=list)
+    configs: dict[str, str | None] = field(default_factory=dict)
+
+    def partition_count(self, config: BrokerConfig) -> int:
+        if self.assignments:
+            return len(self.assignments)
+        return config.num_partitions if self.num_partitions == DEFAULT else self.num_partitions
+
+
+def too_many_partitions() -> Refusal:
+    return Refusal(
+        ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+    )
+
+
+def check_size(config: BrokerConfig, wanted: Iterable[NewTopic]) -> None:
+    """Raises Refusal for more partitions than one request may ask for."""
+    if sum(topic.partition_count(config) for topic in wanted) > PARTITIONS_MAX:
+        raise too_many_partitions()
+
+
+def creation(
+    image: ClusterImage, config: BrokerConfig, wanted: NewTopic, like: Sequence[str]
+) -> CreateTopic:
+    """The change that makes a new topic.  Raises Refusal.
+
+    `like` are the topics of whose names its own differs by `.` and `_` alone, which is refused:
+    in Kafka's metric names these are one character.
+    """
+    name = wanted.name
+    if name == CLUSTER_METADATA_TOPIC:
+        raise Refusal(
+            ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+        )
+    reason = why_invalid(name)
+    if reason is not None:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name in image.topics:
+        raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if like:
+        raise Refusal(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{name}' collides with existing topic: {like[0]}",
+        )
+    configs = check_new_topic_configs(config, wanted.configs)
+    partitions = _partitions(image, config, wanted)
+    return CreateTopic(TopicImage(name, random_uuid(os.urandom), tuple(partitions)), configs)
+
+
+def _partitions(
+    image: ClusterImage, config: BrokerConfig, wanted: NewTopic
+) -> list[PartitionImage]:
+    if wanted.assignments:
+        return _assigned(image, wanted)
+    factor = wanted.replication_factor
+    if factor < DEFAULT or factor == 0:
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wanted.num_partitions < DEFAULT or wanted.num_partitions == 0:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if factor == DEFAULT:
+        factor = config.default_replication_factor
+    start, shift = _drawn(wanted.name, max(1, len(image.brokers)))
+    count = wanted.partition_count(config)
+    return place(image.brokers, count, factor, start=start, shift=shift)
+
+
+def _drawn(name: str, size: int) -> tuple[int, int]:
+    """Where its round of `size` brokers begins, and its shift: see `assign`.
+
+    Apache Kafka draws them by chance.  By the name they are spread as evenly, and a cluster that is
+    set up anew has each topic where the one before had it: so a trace of one can be replayed.
+    """
+    digest = hashlib.sha256(name.encode()).digest()
+    return int.from_bytes(digest[:8]) % size, int.from_bytes(digest[8:16]) % size
+
+
+def _assigned(image: ClusterImage, wanted: NewTopic) -> list[PartitionImage]:
+    """The partitions of a manual assignment."""
+    for given, what in (
+        (wanted.replication_factor, "replication factor"),
+        (wanted.num_partitions, "numPartitions"),
+    ):
+        if given != DEFAULT:
+            raise Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    replicas_of: dict[int, list[int]] = {}
+    size = 0
+    for index, replicas in wanted.assignments:
+        if index in replicas_of:
+            raise Refusal(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        check_manual(replicas, image.brokers, size)
+        size = len(replicas)
+        replicas_of[index] = replicas
+    if set(replicas_of) != set(range(len(replicas_of))):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [new_partition(replicas_of[index]) for index in range(len(replicas_of))]
+
+
+def creations(settings: LiveSettings, wanted: Iterable[NewTopic]) -> list[Outcome[CreateTopic]]:
+    """What comes of each of a request's topics.
+
+    As in Kafka, a name may be like those of its neighbours.
+    """
+    made: set[str] = set()
+
+    def create(topic: NewTopic, image: ClusterImage) -> CreateTopic:
+        made.discard(topic.name)
+        like = [other for other in image.names_like(topic.name) if other not in made]
+        change = creation(image, settings.config, topic, like)
+        made.add(topic.name)
+        return change
+
+    return [Outcome(partial(create, topic)) for topic in wanted]
+
+
+def on_first_use(settings: LiveSettings, name: str) -> Decision:
+    """Create a topic that does not exist and can be made; nobody is told of the others."""
+
+    def decide(image: ClusterImage) -> CreateTopic | None:
+        if name in image.topics:
+            return None
+        wanted = by_default(settings.config, name, len(image.brokers))
+        try:
+            return creation(image, settings.config, wanted, image.names_like(name))
+        except Refusal:
+            return None
+
+    return decide
+
+
+def internal_topic(settings: LiveSettings, name: str) -> Decision:
+    """Create a topic of the broker's own that does not exist.  Raises Refusal when it is asked."""
+    assert name in INTERNAL_TOPICS or name == TELEMETRY_TOPIC, name
+
+    def decide(image: ClusterImage) -> CreateTopic | None:
+        if name in image.topics:
+            return None
+        wanted = by_default(settings.config, name, len(image.brokers))
+        return creation(image, settings.config, wanted, ())
+
+    return decide
+
+
+def by_default(config: BrokerConfig, name: str, brokers_count: int) -> NewTopic:
+    """What a topic is when nobody said: an internal one's shape, else all defaults."""
+    if name == GROUP_METADATA_TOPIC:
+        return NewTopic(
+            name,
+            config.offsets_topic_num_partitions,
+            _factor(config, "offsets.topic.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
+        )
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config.transaction_state_log_num_partitions,
+            _factor(config, "transaction.state.log.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return NewTopic(
+            name,
+            config.share_coordinator_state_topic_num_partitions,
+            _factor(config, "share.coordinator.state.topic.replication.factor", brokers_count),
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "retention.ms": "-1",
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            },
+        )
+    if name == TELEMETRY_TOPIC:
+        return NewTopic(name, 1, configs=_of_telemetry(config.telemetry_max_bytes))
+    return NewTopic(name)
+
+
+TELEMETRY_KEPT_BYTES = 100 * 1024 * 1024
+"""A week of some 10 clients that push 5 kB each 5 minutes, or a day of 70; what is older goes, in
+tenths.  Who wants more sets retention.bytes."""
+
+_BATCH_OVERHEAD_BYTES = 64 * 1024
+
+
+def _of_telemetry(payload_bytes_max: int) -> dict[str, str | None]:
+    size_bytes = min(payload_bytes_max + _BATCH_OVERHEAD_BYTES, 2**31 - 1)
+    return {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(size_bytes),
+        "retention.bytes": str(TELEMETRY_KEPT_BYTES),
+        "segment.bytes": str(TELEMETRY_KEPT_BYTES // 10),
+    }
+
+
+def _factor(config: BrokerConfig, setting: str, brokers_count: int) -> int:
+    """An internal topic's replication factor; only an explicit one can be out of reach."""
+    value: int = getattr(config, setting.replace(".", "_"))
+    return value if setting in config.explicit else max(1, min(value, brokers_count))

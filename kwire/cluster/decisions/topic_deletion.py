@@ -1,0 +1,94 @@
+"""Topics that go, named by name or by id.
+
+Which of a request's topics are there is decided once, by the image that it comes upon: what is made
+under one of their names while the others are deleted was not meant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kwire.cluster.metadata.changes import DeleteTopic
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.primitives import ZERO_UUID
+
+_UNKNOWN_NAME = "This server does not host this topic-partition."
+_UNKNOWN_ID = "This server does not host this topic ID."
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One topic to delete, and why it is not; a name, or an id, or (a mistake) both or neither.
+
+    As a `Decision` it is that on a topic that was there when the request came.
+    """
+
+    name: str | None
+    topic_id: bytes = ZERO_UUID
+    refusal: Refusal | None = None
+
+    def __call__(self, image: ClusterImage) -> DeleteTopic | None:
+        topic = image.topic_by_id(self.topic_id)
+        if topic is None:
+            self.refusal = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)
+            return None
+        return DeleteTopic(topic.name, topic.id)
+
+
+def deletions(image: ClusterImage, asked: Sequence[Deletion]) -> list[Deletion]:
+    """What is answered of the topics asked for; those without a refusal are to be deleted."""
+    results: list[Deletion] = []
+    known: dict[str, Deletion] = {}
+    by_name = Counter(topic.name for topic in asked if topic.name is not None)
+    by_id = Counter(topic.topic_id for topic in asked if topic.name is None)
+    told: set[str | bytes] = set()
+    for topic in asked:
+        mistake = _mistake(topic, by_name, by_id)
+        if mistake is not None:
+            key = topic.topic_id if topic.name is None else topic.name
+            if key not in told or not mistake.startswith("Duplicate"):
+                results.append(_refused(topic, ErrorCode.INVALID_REQUEST, mistake))
+            told.add(key)
+            continue
+        result = _looked_up(image, topic)
+        name = result.name
+        if result.refusal is None and name is not None:
+            if name in known:
+                known[name].refusal = Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
+                continue
+            known[name] = result
+        results.append(result)
+    return results
+
+
+def _refused(topic: Deletion, error: ErrorCode, message: str) -> Deletion:
+    return Deletion(topic.name, topic.topic_id, Refusal(error, message))
+
+
+def _mistake(topic: Deletion, by_name: Counter[str], by_id: Counter[bytes]) -> str | None:
+    if topic.name is None:
+        if topic.topic_id == ZERO_UUID:
+            return "Neither topic name nor id were specified."
+        return "Duplicate topic id." if by_id[topic.topic_id] > 1 else None
+    if topic.topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    return "Duplicate topic name." if by_name[topic.name] > 1 else None
+
+
+def _looked_up(image: ClusterImage, topic: Deletion) -> Deletion:
+    if topic.name is None:
+        known = image.topic_by_id(topic.topic_id)
+        if known is None:
+            return _refused(topic, ErrorCode.UNKNOWN_TOPIC_ID, _UNKNOWN_ID)
+    else:
+        known = image.topics.get(topic.name)
+        if known is None:
+            return _refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_NAME)
+    return Deletion(known.name, known.id)

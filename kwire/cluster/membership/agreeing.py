@@ -1,0 +1,64 @@
+"""Having the features of a cluster follow who its members are."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from kwire.cluster.decisions.feature_updates import is_open, lower, settle
+from kwire.cluster.metadata.changes import SetFeatures
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.stores.contract import ClusterStore, StoreError
+from kwire.cluster.stores.deciding import commit_decided
+
+log = logging.getLogger("kwire.cluster")
+
+RETRY_S = 0.5
+
+
+class Agreement:
+    """What one member does for it: each takes down what not all know, for the controller may be of
+    another kind; only the controller has it rise.
+    """
+
+    def __init__(self, store: ClusterStore, nursery: trio.Nursery) -> None:
+        self._store = store
+        self._nursery = nursery
+        self._image: ClusterImage | None = None
+        self._knows_topics = False
+        self._is_open = False
+        """Whether something may come of any change, also of topics alone."""
+        self._is_at_work = False
+
+    def follow(self, image: ClusterImage, *, knows_topics: bool) -> None:
+        """`image` is the cluster as of now; with all its topics, where this is the controller."""
+        before, self._image, self._knows_topics = self._image, image, knows_topics
+        if (
+            before is None
+            or before.brokers is not image.brokers
+            or before.features is not image.features
+        ):
+            self._is_open = is_open(image)
+        if self._is_open and not self._is_at_work and self._decide(image) is not None:
+            self._is_at_work = True
+            self._nursery.start_soon(self._agree)
+
+    def _decide(self, image: ClusterImage) -> SetFeatures | None:
+        return settle(image) if self._knows_topics else lower(image)
+
+    def _latest(self) -> ClusterImage:
+        assert self._image is not None, "there is something to do for an image"
+        return self._image
+
+    async def _agree(self) -> None:
+        """Until it is so, or no longer to be so; others may be faster."""
+        try:
+            while self._decide(self._latest()) is not None:
+                try:
+                    await commit_decided(self._store, self._latest, [self._decide])
+                except StoreError as problem:
+                    log.info("the features of the cluster are set again: %s", problem)
+                    await trio.sleep(RETRY_S)
+        finally:
+            self._is_at_work = False

@@ -1,0 +1,233 @@
+"""The membership of a broker that is a cluster by itself.
+
+Its metadata lie beside its logs.  It hosts what they say, and it is its own controller: each
+question is answered by a controller machine made for that question, for nobody else has to be told
+what it decides and nothing of it goes on once it has answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kwire.cluster.decisions.topic_creation import internal_topic, on_first_use
+from kwire.cluster.metadata.delta import ClusterDelta, between
+from kwire.cluster.metadata.election import offline_decisions
+from kwire.cluster.stores.contract import NotController, StoreError
+from kwire.cluster.stores.deciding import commit_decided
+from kwire.codecs.primitives import ZERO_UUID
+from kwire.log import Log, LogError
+
+if TYPE_CHECKING:
+    from kwire.broker.node import Node
+    from kwire.cluster.controller.effects import Effects
+    from kwire.cluster.controller.machine import ClusterController
+    from kwire.cluster.decisions.topic_creation import NewTopic
+    from kwire.cluster.metadata.changes import Decision
+    from kwire.cluster.metadata.image import (
+        BrokerImage,
+        ClusterImage,
+        PartitionImage,
+        ResourceKey,
+        TopicImage,
+    )
+    from kwire.cluster.replication.manager import ReplicaManager
+    from kwire.codecs.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+    from kwire.storage.partitions.hosted import PartitionKey
+    from kwire.storage.partitions.partition import Partition
+
+log = logging.getLogger("kwire.broker")
+
+
+class LoneMembership:
+    """See the module, and `contract.Membership`."""
+
+    replication: ReplicaManager | None = None
+    is_controller = True
+    is_told = True
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._hosted = node.hosted
+        self._known_at_start: set[str] = set()
+        """Topics that may own a log without a topic id.  A topic created later does not."""
+        self._unopened: set[str] = set()
+        """Topics some of whose partitions could not be opened for lack of room."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._node.image
+
+    async def begin(self, registration: BrokerImage) -> None:
+        """Host what the metadata say, follow them, and register.  Raises StoreError."""
+        store = self._node.store
+        image = await store.load()
+        self._note_absent(image)
+        self._known_at_start = set(image.topics)
+        self.apply(image, between(self.image, image))
+        store.watch(self.apply)
+        await store.register(registration)
+        await self._report_offline()
+
+    def apply(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Have what this broker knows and hosts follow `image`, to which `delta` leads.
+
+        Partitions are opened, changed and dropped; this costs what the delta is long.
+        """
+        for name in delta.deleted:
+            self._drop_topic(name)
+        self._node.metadata.apply(image, delta)
+        for topic in delta.topics.values():
+            self._host_topic(topic, delta.partitions[topic.name])
+
+    # -- partitions
+
+    def _note_absent(self, image: ClusterImage) -> None:
+        """Remember the partitions whose logs may lie in a log directory that is offline."""
+        node_id, logs = self._node.node_id, self._hosted.logs
+        if not logs.offline_dirs:
+            return
+        self._hosted.absent = {
+            (name, index)
+            for name, topic in image.topics.items()
+            for index, state in enumerate(topic.partitions)
+            if node_id in state.replicas and not self._is_surely_here(name, index)
+        }
+        log.error("%d partitions are in log directories that are offline", len(self._hosted.absent))
+
+    def _is_surely_here(self, topic: str, index: int) -> bool:
+        """Whether a log with a topic id is there: one without may be a deleted topic's."""
+        found = self._hosted.logs.logs.get((topic, index))
+        return found is not None and found.topic_id != ZERO_UUID
+
+    def _host_topic(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            state = topic.partitions[index]
+            is_absent = (topic.name, index) in self._hosted.absent
+            if is_absent or self._node.node_id not in state.replicas:
+                continue
+            try:
+                self._host_partition(topic, index, state)
+            except LogError as problem:
+                log.error("cannot open %s-%d: %s", topic.name, index, problem)
+                self._unopened.add(topic.name)
+
+    def _host_partition(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        partition = self._hosted.get(topic.name, index)
+        if partition is None:
+            partition = self._open(topic, index)
+        was_leader = partition.is_leader
+        partition.follow(state)
+        if partition.is_leader != was_leader:
+            self._hosted.on_leadership_change(partition)
+
+    def _open(self, topic: TopicImage, index: int) -> Partition:
+        """Open the partition; a log of another topic with that name is set aside.
+
+        A log without a topic id is of a topic that was there at the start: the id was lost, or the
+        log is older than topic ids.
+        """
+        logs, key = self._hosted.logs, (topic.name, index)
+        found = logs.logs.get(key)
+        if found is not None and found.topic_id != topic.id:
+            may_be_its_own = topic.name in self._known_at_start
+            if found.topic_id != ZERO_UUID or not may_be_its_own:
+                logs.set_aside(key)
+        return self._hosted.open(topic.name, topic.id, index)
+
+    def open_missing(self) -> None:
+        """Try again to open the partitions for which the disk had no room."""
+        names, self._unopened = self._unopened, set()
+        for name in sorted(names):
+            topic = self.image.topics.get(name)
+            if topic is not None and self._hosted.logs.online_dirs:
+                self._host_topic(topic, range(len(topic.partitions)))
+
+    def _drop_topic(self, name: str) -> None:
+        self._hosted.absent = {key for key in self._hosted.absent if key[0] != name}
+        self._known_at_start.discard(name)
+        for index in list(self._hosted.by_topic.get(name, ())):
+            self._hosted.drop(name, index)
+
+    # -- disks
+
+    def logs_lost(self, path: Path, lost: list[Log]) -> bool:
+        """Report the partitions as offline; False if the metadata lay on that directory too."""
+        if self._node.nursery is not None:
+            self._node.nursery.start_soon(self._report_offline)
+        return path != Path(self._node.config.log_dirs[0])
+
+    async def _report_offline(self) -> None:
+        """Take the leader from partitions whose disk failed, give one to those that are back."""
+        decisions = offline_decisions(self.image, self._node.node_id, self._offline())
+        try:
+            await self.commit(decisions)
+        except StoreError as problem:
+            log.error("which partitions are offline is told to nobody: %s", problem)
+
+    def _offline(self) -> set[PartitionKey]:
+        failed = {(each.topic, each.index) for each in self._hosted if each.log.offline}
+        return failed | self._hosted.absent
+
+    # -- decisions
+
+    async def commit(self, decisions: Sequence[Decision]) -> None:
+        await commit_decided(self._node.store, lambda: self.image, decisions)
+
+    async def ask(self, question: Callable[[ClusterController], Effects]) -> Any:  # noqa: ANN401 - any reply
+        """The machine's reply, once what it decided is committed.  Raises StoreError."""
+        effects = question(self._controller())
+        while effects.decisions or effects.then is not None:
+            await self.commit(effects.decisions)
+            if effects.then is None:
+                break
+            effects = effects.then()
+        return effects.reply
+
+    def _controller(self) -> ClusterController:
+        from kwire.cluster.controller.machine import ClusterController
+
+        image = self.image
+        machine = ClusterController(self._node.settings, image)
+        machine.state.members = {each.id: each.epoch for each in image.brokers.values()}
+        for name, topic in image.topics.items():
+            for index, known in enumerate(topic.partitions):
+                for broker_id in known.offline:
+                    machine.state.offline.setdefault(broker_id, set()).add((name, index))
+                if known.adding or known.removing:
+                    machine.state.index((name, index), known)
+        return machine
+
+    async def create_internal_topic(self, name: str) -> None:
+        await self.commit([internal_topic(self._node.settings, name)])
+
+    async def create_on_first_use(self, names: Sequence[str]) -> None:
+        await self.commit([on_first_use(self._node.settings, name) for name in names])
+
+    async def ask_for_topics(self, wanted: Sequence[NewTopic]) -> Mapping[str, str | None]:
+        raise NotController("a broker that is alone has no other controller to ask")
+
+    # -- what a broker alone has no part in
+
+    async def until(self, seen: Callable[[ClusterImage], bool], timeout_ms: int) -> bool:
+        """True: what is committed here is applied by then."""
+        return True
+
+    def when(self, seen: Callable[[ClusterImage], bool], then: Callable[[], None]) -> None:
+        then()
+
+    async def told(self, timeout_ms: int) -> None:
+        return
+
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, version: int
+    ) -> LeaderAndIsrResponse:
+        raise AssertionError("a broker that is alone serves no requests between brokers")
+
+    def configs_changed(self, changed: Collection[ResourceKey]) -> None:
+        return
+
+    async def leave(self) -> None:
+        return

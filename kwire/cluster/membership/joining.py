@@ -1,0 +1,44 @@
+"""Which store a member of a cluster shares with the others, opened and closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from kwire.cluster.stores.contract import ClusterStore
+    from kwire.settings import BrokerConfig
+
+
+@asynccontextmanager
+async def open_store(config: BrokerConfig, metadata: Path | None) -> AsyncIterator[ClusterStore]:
+    """The store behind the Unix socket `metadata`, without it that of `zookeeper.connect`.
+
+    It has been loaded.  Raises StoreError, ConfigError.
+    """
+    async with trio.open_nursery() as nursery:
+        store = await _opened(config, metadata, nursery)
+        try:
+            yield store
+        finally:
+            store.close()
+            nursery.cancel_scope.cancel()
+
+
+async def _opened(
+    config: BrokerConfig, metadata: Path | None, nursery: trio.Nursery
+) -> ClusterStore:
+    if metadata is not None:
+        from kwire.cluster.stores.shared.store import SharedStore
+
+        return await SharedStore.connect(metadata, nursery)
+    from kwire.cluster.stores.zookeeper.config import zookeeper_config
+    from kwire.cluster.stores.zookeeper.store import ZooKeeperStore
+
+    store = ZooKeeperStore(zookeeper_config(config), config.node_id)
+    await nursery.start(store.run)
+    return store

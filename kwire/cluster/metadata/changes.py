@@ -1,0 +1,309 @@
+"""All that can happen to the cluster's metadata, each as one value with its precondition.
+
+A change is the unit that a store makes atomic: a few znodes written in one operation, or the
+records of a KRaft log that belong together.  It says what it was decided by (a topic's id, a
+partition's epoch, the configs that were set), and where that is no longer so, it is a `Conflict`:
+whoever decided decides anew.  `apply` is the only place where an image becomes the next one, live
+and when a log is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.cluster.metadata.features import FinalizedFeatures
+from kwire.cluster.metadata.image import (
+    NOTHING_SET,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from kwire.cluster.metadata.tokens import DelegationToken
+from kwire.codecs.uuids import uuid_text
+
+
+class Conflict(Exception):
+    """The metadata is not what a change was decided by; decide again.
+
+    Of the changes that were committed together with it, the first `made` have been made.
+    """
+
+    def __init__(self, reason: str, made: int = 0) -> None:
+        super().__init__(reason)
+        self.made = made
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """A topic that does not exist, with what is set on it from its first moment."""
+
+    topic: TopicImage
+    configs: Mapping[str, str] = field(default_factory=lambda: NOTHING_SET)
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if self.topic.name in image.topics:
+            raise Conflict(f"there is a topic {self.topic.name}")
+        if self.topic.id in image.names_by_id:
+            raise Conflict(f"there is a topic with id {uuid_text(self.topic.id)}")
+        image = image.with_topics([self.topic])
+        return image.with_configs(TOPIC_RESOURCE, self.topic.name, self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """More partitions for a topic that has `first` of them."""
+
+    topic: str
+    topic_id: bytes
+    first: int
+    partitions: tuple[PartitionImage, ...]
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        topic = _known(image, self.topic, self.topic_id)
+        if len(topic.partitions) != self.first:
+            raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")
+        grown = replace(topic, partitions=(*topic.partitions, *self.partitions))
+        return image.with_topics([grown])
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """Another state of a partition that is at `partition_epoch`; the new one's is larger."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+    partition_epoch: int
+    state: PartitionImage
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        topic = _known(image, self.topic, self.topic_id)
+        if self.index >= len(topic.partitions):
+            raise Conflict(f"{self.topic} has {len(topic.partitions)} partitions")
+        epoch = topic.partitions[self.index].partition_epoch
+        if epoch != self.partition_epoch or self.state.partition_epoch <= epoch:
+            raise Conflict(f"{self.topic}-{self.index} is at partition epoch {epoch}")
+        before, after = topic.partitions[: self.index], topic.partitions[self.index + 1 :]
+        return image.with_topics([replace(topic, partitions=(*before, self.state, *after))])
+
+
+@dataclass(frozen=True, slots=True)
+class MarkForDeletion:
+    """A topic is to go: its replicas first, for a broker that is down has not heard of it yet."""
+
+    topic: str
+    topic_id: bytes
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        _known(image, self.topic, self.topic_id)
+        return image.with_deleting(self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """A topic goes, with what was set on it."""
+
+    topic: str
+    topic_id: bytes
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        _known(image, self.topic, self.topic_id)
+        return image.without_topics([self.topic])
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfigs:
+    """All that is set on a resource, where `expected` was."""
+
+    resource: int
+    name: str
+    expected: Mapping[str, str]
+    configs: Mapping[str, str]
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if self.resource == TOPIC_RESOURCE and self.name not in image.topics:
+            raise Conflict(f"there is no topic {self.name}")
+        if image.configs_of(self.resource, self.name) != self.expected:
+            raise Conflict(f"other configs are set on {self.name!r}")
+        return image.with_configs(self.resource, self.name, self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A broker is there, or is there again with other addresses."""
+
+    broker: BrokerImage
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        return image.with_broker(self.broker)
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    """A broker is gone."""
+
+    broker_id: int
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if self.broker_id not in image.brokers:
+            raise Conflict(f"broker {self.broker_id} is not registered")
+        return image.without_broker(self.broker_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SetController:
+    """Another controller than `expected`, in an epoch that is not smaller."""
+
+    expected: int
+    controller_id: int
+    controller_epoch: int = 0
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if image.controller_id != self.expected or image.controller_epoch > self.controller_epoch:
+            raise Conflict(
+                f"the controller is {image.controller_id}, in epoch {image.controller_epoch}"
+            )
+        return image.with_controller(self.controller_id, self.controller_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeProducerIds:
+    """The producer ids from `first` up to before `end` are somebody's."""
+
+    first: int
+    end: int
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if image.next_producer_id != self.first or self.end < self.first:
+            raise Conflict(f"the next producer id is {image.next_producer_id}")
+        return image.with_next_producer_id(self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAcls:
+    """Entries that come to a resource pattern, which lacks them, and entries that go, which it has.
+
+    Each by itself and not the whole: a pattern for all topics may have thousands.
+    """
+
+    pattern: ResourcePattern
+    added: tuple[AccessControlEntry, ...] = ()
+    removed: tuple[AccessControlEntry, ...] = ()
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        before = image.acls_on(self.pattern)
+        if not before.isdisjoint(self.added) or not before.issuperset(self.removed):
+            raise Conflict(f"there are other access control entries on {self.pattern}")
+        return image.with_acls(self.pattern, before.difference(self.removed).union(self.added))
+
+
+@dataclass(frozen=True, slots=True)
+class SetToken:
+    """A delegation token that comes, lasts longer or shorter than `expected`, or goes (None)."""
+
+    token_id: str
+    expected: DelegationToken | None
+    token: DelegationToken | None
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        if image.tokens.get(self.token_id) != self.expected:
+            raise Conflict(f"delegation token {self.token_id} is another by now")
+        return image.with_token(self.token_id, self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class SetFeatures:
+    """Other features than those of `expected_epoch`, in a later epoch."""
+
+    expected_epoch: int
+    features: FinalizedFeatures
+
+    def apply_to(self, image: ClusterImage) -> ClusterImage:
+        epoch = image.features.epoch
+        if epoch != self.expected_epoch or self.features.epoch <= epoch:
+            raise Conflict(f"the features are those of epoch {epoch}")
+        return image.with_features(self.features)
+
+
+Change = (
+    CreateTopic
+    | AddPartitions
+    | AlterPartition
+    | MarkForDeletion
+    | DeleteTopic
+    | SetConfigs
+    | ChangeAcls
+    | SetToken
+    | RegisterBroker
+    | UnregisterBroker
+    | SetController
+    | TakeProducerIds
+    | SetFeatures
+)
+
+
+ANYBODYS = (SetConfigs, ChangeAcls, SetToken, SetFeatures)
+"""Changes that every broker of a cluster may make; all others are the controller's."""
+
+
+def _known(image: ClusterImage, name: str, topic_id: bytes) -> TopicImage:
+    topic = image.topics.get(name)
+    if topic is None or topic.id != topic_id:
+        raise Conflict(f"there is no topic {name} with id {uuid_text(topic_id)}")
+    return topic
+
+
+def apply(image: ClusterImage, change: Change) -> ClusterImage:
+    """The image after `change`, with the same version.  Raises Conflict."""
+    return change.apply_to(image)
+
+
+def apply_all(image: ClusterImage, changes: Iterable[Change]) -> ClusterImage:
+    """The image after all of `changes`, in their order.  Raises Conflict."""
+    for kind, run in groupby(changes, type):
+        if kind is CreateTopic:
+            image = _create_all(
+                image, [change for change in run if isinstance(change, CreateTopic)]
+            )
+        else:
+            for change in run:
+                image = change.apply_to(image)
+    return image
+
+
+def _create_all(image: ClusterImage, creations: Sequence[CreateTopic]) -> ClusterImage:
+    """As one after the other, for a fifth of the time: a start creates all topics there are."""
+    after = image.with_topics(creation.topic for creation in creations)
+    count = len(image.topics) + len(creations)
+    if len(after.topics) == len(after.names_by_id) == count:
+        set_at_first = (each for each in creations if each.configs)
+        return after.with_all_configs(
+            ((TOPIC_RESOURCE, each.topic.name), each.configs) for each in set_at_first
+        )
+    for creation in creations:  # one of them is in the way of another, or was there before
+        image = creation.apply_to(image)
+    return image
+
+
+Decision = Callable[[ClusterImage], Change | None]
+"""What is to be changed by the image it is given, if anything; asked anew after a conflict."""
+
+
+def decide_all(
+    image: ClusterImage, decisions: Sequence[Decision]
+) -> tuple[list[Change], list[int]]:
+    """What each decision changes, given what those before it did, and which decisions these are."""
+    changes: list[Change] = []
+    deciders: list[int] = []
+    for at, decide in enumerate(decisions):
+        change = decide(image)
+        if change is not None:
+            image = change.apply_to(image)
+            changes.append(change)
+            deciders.append(at)
+    return changes, deciders

@@ -1,0 +1,39 @@
+"""The SCRAM credentials of users, where the metadata keeps them: among a user's configs.
+
+`SCRAM-SHA-256` -> `salt=…,stored_key=…,server_key=…,iterations=…`, as Apache Kafka 3.9 has them in
+ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from kwire.cluster.metadata.entities import ENTITY_RESOURCE, USER, entity_key, entity_of
+from kwire.cluster.metadata.image import ClusterImage, ResourceKey
+
+MECHANISMS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""By the number that Kafka's requests and records have for each."""
+
+
+def user_key(user: str) -> ResourceKey:
+    """Where what is set on a user is kept."""
+    return entity_key({USER: user})
+
+
+def credentials_of(image: ClusterImage, user: str) -> dict[str, str]:
+    """A user's credentials, by mechanism."""
+    configs = image.configs_of(*user_key(user))
+    return {each: configs[each] for each in MECHANISMS.values() if each in configs}
+
+
+def users_with_credentials(image: ClusterImage) -> Iterator[str]:
+    """All users that may log in by SCRAM."""
+    for key, configs in image.configs.items():
+        if key[0] != ENTITY_RESOURCE or configs.keys().isdisjoint(MECHANISMS.values()):
+            continue
+        entity = entity_of(key)
+        if entity is not None and entity.keys() == {USER}:
+            user = entity[USER]
+            if user is not None:
+                yield user

@@ -1,0 +1,250 @@
+"""What changes made of an image: all that whoever follows the cluster has to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.cluster.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    ChangeAcls,
+    CreateTopic,
+    DeleteTopic,
+    MarkForDeletion,
+    RegisterBroker,
+    SetConfigs,
+    SetController,
+    SetFeatures,
+    SetToken,
+    TakeProducerIds,
+    UnregisterBroker,
+)
+from kwire.cluster.metadata.features import FinalizedFeatures
+from kwire.cluster.metadata.image import (
+    NO_CONTROLLER,
+    NOTHING_SET,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    ResourceKey,
+    TopicImage,
+)
+from kwire.cluster.metadata.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDelta:
+    """The difference of two images; what did not change is not in it.
+
+    A topic that was deleted and made again is in `deleted`, by its old id, and in `topics`.
+    """
+
+    deleted: Mapping[str, bytes] = field(default_factory=dict)
+    """Topics that are gone: name and id."""
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    """Topics that are new or changed, as they are now."""
+    partitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each of `topics` the partitions that are new or changed."""
+    configs: Mapping[ResourceKey, Mapping[str, str]] = field(default_factory=dict)
+    """All that is set now on resources whose configs changed."""
+    brokers: Mapping[int, BrokerImage | None] = field(default_factory=dict)
+    """Brokers that came or changed; None for those that went."""
+    deleting: frozenset[str] = frozenset()
+    """All topics that are to go, also those of which that was known."""
+    controller_id: int = NO_CONTROLLER
+    controller_epoch: int = 0
+    next_producer_id: int = 0
+    version: int = 0
+    acls: Mapping[ResourcePattern, frozenset[AccessControlEntry]] = field(default_factory=dict)
+    """All entries that there are now on resources whose entries changed."""
+    features: FinalizedFeatures | None = None
+    """Where they changed, all of them as they are now."""
+    tokens: Tokens = field(default_factory=dict)
+    """Delegation tokens that came or changed; None for those that went."""
+
+    def applied_to(self, before: ClusterImage) -> ClusterImage:
+        """The image that this is the way to from `before`."""
+        image = before.without_topics(self.deleted).with_topics(self.topics.values())
+        for (resource, name), configs in self.configs.items():
+            image = image.with_configs(resource, name, configs)
+        for pattern, entries in self.acls.items():
+            image = image.with_acls(pattern, entries)
+        for token_id, token in self.tokens.items():
+            image = image.with_token(token_id, token)
+        for broker_id in self.brokers:
+            image = image.without_broker(broker_id)
+        for broker in filter(None, self.brokers.values()):
+            image = image.with_broker(broker)
+        return replace(
+            image,
+            deleting=self.deleting,
+            controller_id=self.controller_id,
+            controller_epoch=self.controller_epoch,
+            next_producer_id=self.next_producer_id,
+            version=self.version,
+            features=image.features if self.features is None else self.features,
+        )
+
+
+def delta_of(before: ClusterImage, after: ClusterImage, changes: Iterable[Change]) -> ClusterDelta:
+    """What `changes` made of `before`, which is `after` now; costs as much as they are long."""
+    topics: dict[str, None] = {}
+    configs: dict[ResourceKey, None] = {}
+    brokers: dict[int, None] = {}
+    acls: dict[ResourcePattern, None] = {}
+    tokens: dict[str, None] = {}
+    for change in changes:
+        match change:
+            case CreateTopic(topic):
+                topics[topic.name] = configs[TOPIC_RESOURCE, topic.name] = None
+            case DeleteTopic(name):
+                topics[name] = configs[TOPIC_RESOURCE, name] = None
+            case AddPartitions(name) | AlterPartition(name):
+                topics[name] = None
+            case SetConfigs(resource, name):
+                configs[resource, name] = None
+            case ChangeAcls(pattern):
+                acls[pattern] = None
+            case SetToken(token_id):
+                tokens[token_id] = None
+            case RegisterBroker(broker):
+                brokers[broker.id] = None
+            case UnregisterBroker(broker_id):
+                brokers[broker_id] = None
+    return _difference(before, after, topics, configs, brokers, acls, tokens)
+
+
+def between(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+    """The same by comparing everything: where there is an image and nothing that led to it."""
+    return _difference(
+        before,
+        after,
+        dict.fromkeys(before.topics) | dict.fromkeys(after.topics),
+        dict.fromkeys(before.configs) | dict.fromkeys(after.configs),
+        dict.fromkeys(before.brokers) | dict.fromkeys(after.brokers),
+        dict.fromkeys(before.acls) | dict.fromkeys(after.acls),
+        dict.fromkeys(before.tokens) | dict.fromkeys(after.tokens),
+    )
+
+
+def _difference(
+    before: ClusterImage,
+    after: ClusterImage,
+    topics: Iterable[str],
+    configs: Iterable[ResourceKey],
+    brokers: Iterable[int],
+    acls: Iterable[ResourcePattern],
+    tokens: Iterable[str],
+) -> ClusterDelta:
+    """Of what may have changed, what did."""
+    deleted: dict[str, bytes] = {}
+    changed: dict[str, TopicImage] = {}
+    partitions: dict[str, tuple[int, ...]] = {}
+    for name in topics:
+        old, new = before.topics.get(name), after.topics.get(name)
+        if old is not None and (new is None or new.id != old.id):
+            deleted[name] = old.id
+            old = None
+        if new is not None and new != old:
+            changed[name] = new
+            partitions[name] = _changed_partitions(old, new)
+    return ClusterDelta(
+        deleted,
+        changed,
+        partitions,
+        {
+            key: after.configs_of(*key)
+            for key in configs
+            if after.configs_of(*key) != before.configs_of(*key)
+        },
+        {
+            broker_id: after.brokers.get(broker_id)
+            for broker_id in brokers
+            if after.brokers.get(broker_id) != before.brokers.get(broker_id)
+        },
+        after.deleting,
+        after.controller_id,
+        after.controller_epoch,
+        after.next_producer_id,
+        after.version,
+        {
+            pattern: after.acls_on(pattern)
+            for pattern in acls
+            if after.acls_on(pattern) != before.acls_on(pattern)
+        },
+        after.features if after.features != before.features else None,
+        {
+            token_id: after.tokens.get(token_id)
+            for token_id in tokens
+            if after.tokens.get(token_id) != before.tokens.get(token_id)
+        },
+    )
+
+
+def _changed_partitions(old: TopicImage | None, new: TopicImage) -> tuple[int, ...]:
+    have = () if old is None else old.partitions
+    return tuple(
+        index
+        for index, state in enumerate(new.partitions)
+        if index >= len(have) or (have[index] is not state and have[index] != state)
+    )
+
+
+def retold(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    """Changes that lead where `delta` does, for who has `before` and is to be told.
+
+    They are as few as `delta` is long, not those that were committed; the version is not theirs.
+    """
+    for name, topic_id in delta.deleted.items():
+        yield DeleteTopic(name, topic_id)
+    for name, topic in delta.topics.items():
+        old = None if name in delta.deleted else before.topics.get(name)
+        if old is None:
+            yield CreateTopic(topic, delta.configs.get((TOPIC_RESOURCE, name), NOTHING_SET))
+        else:
+            yield from _changed_states(old, topic, delta.partitions[name])
+    yield from _changed_configs(before, delta)
+    for pattern, entries in delta.acls.items():
+        known = before.acls_on(pattern)
+        yield ChangeAcls(pattern, (*sorted(entries - known),), (*sorted(known - entries),))
+    for token_id, token in delta.tokens.items():
+        yield SetToken(token_id, before.tokens.get(token_id), token)
+    yield from _changed_members(before, delta)
+    for name in sorted(delta.deleting - (before.deleting - delta.deleted.keys())):
+        topic = delta.topics.get(name) or before.topics[name]
+        yield MarkForDeletion(name, topic.id)
+
+
+def _changed_members(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    """Who is there, who decides, and what they have agreed on or taken."""
+    for broker_id, broker in delta.brokers.items():
+        yield UnregisterBroker(broker_id) if broker is None else RegisterBroker(broker)
+    if (delta.controller_id, delta.controller_epoch) != (
+        before.controller_id,
+        before.controller_epoch,
+    ):
+        yield SetController(before.controller_id, delta.controller_id, delta.controller_epoch)
+    if delta.next_producer_id != before.next_producer_id:
+        yield TakeProducerIds(before.next_producer_id, delta.next_producer_id)
+    if delta.features is not None:
+        yield SetFeatures(before.features.epoch, delta.features)
+
+
+def _changed_configs(before: ClusterImage, delta: ClusterDelta) -> Iterator[Change]:
+    for (resource, name), configs in delta.configs.items():
+        is_new = resource == TOPIC_RESOURCE and (name in delta.deleted or name not in before.topics)
+        if not is_new:  # those of a topic came or went with it
+            yield SetConfigs(resource, name, before.configs_of(resource, name), configs)
+
+
+def _changed_states(old: TopicImage, new: TopicImage, changed: Iterable[int]) -> Iterator[Change]:
+    first = len(old.partitions)
+    for index in changed:
+        if index < first:
+            epoch = old.partitions[index].partition_epoch
+            yield AlterPartition(new.name, new.id, index, epoch, new.partitions[index])
+    if len(new.partitions) > first:
+        yield AddPartitions(new.name, new.id, first, new.partitions[first:])

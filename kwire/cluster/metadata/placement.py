@@ -1,0 +1,153 @@
+"""Which brokers a new partition's replicas go to."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from itertools import count as count_from
+
+from kwire.cluster.metadata.image import BrokerImage, PartitionImage
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+
+
+def new_partition(replicas: Sequence[int]) -> PartitionImage:
+    """A partition that has just been made: the first replica leads, all are in sync."""
+    return PartitionImage(
+        leader=replicas[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=tuple(replicas),
+        isr=tuple(replicas),
+    )
+
+
+def place(
+    brokers: Mapping[int, BrokerImage],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    shift: int,
+    first: int = 0,
+) -> list[PartitionImage]:
+    """Spread `count` partitions over the brokers; see `assign`.
+
+    Raises Refusal if there are not enough brokers.
+    """
+    if replication_factor > len(brokers):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replication_factor} time(s): The target "
+            f"replication factor of {replication_factor} cannot be reached because only "
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
+        )
+    assigned = assign(brokers, count, replication_factor, start=start, shift=shift, first=first)
+    return [new_partition(replicas) for replicas in assigned]
+
+
+def place_more(
+    brokers: Mapping[int, BrokerImage], count: int, partitions: Sequence[PartitionImage]
+) -> list[PartitionImage]:
+    """`count` more for a topic that has `partitions`: its round goes on from the first's leader.
+
+    Raises Refusal if there are not enough brokers.
+    """
+    replicas = partitions[0].replicas
+    start = next((at for at, each in enumerate(sorted(brokers)) if each >= replicas[0]), 0)
+    return place(brokers, count, len(replicas), start=start, shift=start, first=len(partitions))
+
+
+def assign(
+    brokers: Mapping[int, BrokerImage],
+    count: int,
+    replication_factor: int,
+    *,
+    start: int,
+    shift: int,
+    first: int = 0,
+) -> list[list[int]]:
+    """The replicas of `count` partitions from number `first` on, as Kafka's AdminUtils has them.
+
+    Leaders go round from the broker at `start`, else all small topics would be led by the same
+    one.  The second replica is `shift` brokers further on than the next; one more in each round, so
+    that the load of a broker that fails goes to all others.  Where brokers have racks, no rack has
+    a second replica before all have one.  There are as many brokers as replicas at least.
+    """
+    ring = _alternating_racks(brokers.values())
+    racks = {broker.rack for broker in brokers.values()}
+    step = len(racks) if racks != {None} else 1  # from rack to rack, or from broker to broker
+    size = len(ring)
+    found = []
+    for index in range(first, first + count):
+        if index > 0 and index % size == 0:
+            shift += 1
+        preferred = _from(ring, (index + start) % size, shift * step)
+        found.append(_spread(preferred, brokers, len(racks), replication_factor))
+    return found
+
+
+def _from(ring: Sequence[int], leader: int, shift: int) -> Iterator[int]:
+    """The broker at `leader`, then all others round and round, from `shift` behind the next on."""
+    yield ring[leader]
+    size = len(ring)
+    for turn in count_from(shift):
+        yield ring[(leader + 1 + turn % (size - 1)) % size]
+
+
+def _spread(
+    preferred: Iterator[int],
+    brokers: Mapping[int, BrokerImage],
+    racks_count: int,
+    replication_factor: int,
+) -> list[int]:
+    """Of the brokers in their order the first ones, each of another rack as far as that goes."""
+    chosen: list[int] = []
+    racks: set[str | None] = set()
+    while len(chosen) < replication_factor:
+        broker_id = next(preferred)
+        rack = brokers[broker_id].rack
+        if broker_id not in chosen and (rack not in racks or len(racks) == racks_count):
+            chosen.append(broker_id)
+            racks.add(rack)
+    return chosen
+
+
+def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[int]:
+    """All broker ids, neighbours in different racks as far as that goes.
+
+    A broker without a rack is in one of its own kind, where others have racks.  (Apache Kafka
+    places nothing then.)
+    """
+    racks: dict[str, list[int]] = {}
+    for broker in sorted(brokers, key=lambda broker: (broker.rack or "", broker.id)):
+        racks.setdefault(broker.rack or "", []).append(broker.id)
+    rounds = zip_longest(*racks.values())
+    return [broker_id for broker_id in chain.from_iterable(rounds) if broker_id is not None]
+
+
+def check_manual(replicas: Sequence[int], brokers: Container[int], size: int = 0) -> None:
+    """Refuse a manual assignment that cannot be; `size` is the replication factor, 0 for any."""
+
+    def refusal(reason: str) -> Refusal:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+
+    if not replicas:
+        raise refusal("The manual partition assignment includes an empty replica list.")
+    for broker_id in sorted(set(replicas)):
+        if broker_id not in brokers:
+            raise refusal(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker "
+                "is registered."
+            )
+        if replicas.count(broker_id) > 1:
+            raise refusal(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+    if size and len(replicas) != size:
+        raise refusal(
+            f"The manual partition assignment includes a partition with {len(replicas)} "
+            f"replica(s), but this is not consistent with previous partitions, which have {size} "
+            "replica(s)."
+        )

@@ -1,0 +1,159 @@
+"""The cluster as clients of one listener see it: what Metadata and its kin answer from.
+
+Topics are turned into response objects when they are first asked for, and kept until they change,
+since Metadata is the request that every client repeats.  What is kept is shared between responses:
+nobody may change it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.metadata import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+
+def leader_seen(
+    image: ClusterImage, partition: PartitionImage, listener: str
+) -> tuple[ErrorCode, int]:
+    """The leader that clients of `listener` are told, and the error if they cannot reach it."""
+    broker = image.brokers.get(partition.leader)
+    if broker is None:
+        return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    if broker.endpoint(listener) is None:
+        return ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+    return ErrorCode.NONE, partition.leader
+
+
+def offline_replicas(image: ClusterImage, partition: PartitionImage) -> list[int]:
+    """Replicas that cannot serve: their broker is not there, or its disk failed."""
+    return [
+        replica
+        for replica in partition.replicas
+        if replica not in image.brokers or replica in partition.offline
+    ]
+
+
+class MetadataView:
+    """One image, told to one listener's clients in the terms of one range of Metadata versions.
+
+    Before v6 there is no LISTENER_NOT_FOUND: such a leader is just not available.  While the image
+    knows no broker, as before the controller of a cluster has told of any, it is `own` that is
+    told: librdkafka gives up all brokers that an answer does not have, and after an empty one has
+    nobody left to ask.
+    """
+
+    __slots__ = ("_knows_listeners", "_names", "_topics", "brokers", "image", "listener")
+
+    def __init__(
+        self, image: ClusterImage, listener: str, knows_listeners: bool, own: BrokerImage
+    ) -> None:
+        self.image = image
+        self.listener = listener
+        self._knows_listeners = knows_listeners
+        self._topics: dict[str, MetadataResponseTopic] = {}
+        self._names: list[str] | None = None
+        self.brokers = [
+            MetadataResponseBroker(broker.id, endpoint.host, endpoint.port, broker.rack)
+            for broker in image.brokers.values() or (own,)
+            if (endpoint := broker.endpoint(listener)) is not None
+        ]
+
+    def topic(self, name: str) -> MetadataResponseTopic | None:
+        """The topic as a response has it, None if it does not exist."""
+        found = self._topics.get(name)
+        if found is None:
+            topic = self.image.topics.get(name)
+            if topic is None:
+                return None
+            found = self._topics[name] = self._told(topic)
+        return found
+
+    @property
+    def told_count(self) -> int:
+        """How many topics have been turned into response objects."""
+        return len(self._topics)
+
+    def names(self) -> list[str]:
+        """All topics, in the order of their names; not to be changed."""
+        if self._names is None:
+            self._names = sorted(self.image.topics)
+        return self._names
+
+    def follow(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        """Be a view of `image`, to which `delta` led; its brokers are the same."""
+        assert not delta.brokers
+        before, self.image = self.image, image
+        for name in delta.deleted.keys() | delta.topics.keys():
+            self._topics.pop(name, None)
+            if self._names is not None:
+                _correct(self._names, name, name in before.topics, name in image.topics)
+
+    def _told(self, topic: TopicImage) -> MetadataResponseTopic:
+        partitions = [
+            self._partition(index, partition)
+            for index, partition in enumerate(topic.partitions)
+            if partition.replicas  # else the controller has yet to tell of it, or deletes it
+        ]
+        return MetadataResponseTopic(
+            ErrorCode.NONE, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions
+        )
+
+    def _partition(self, index: int, partition: PartitionImage) -> MetadataResponsePartition:
+        error, leader = leader_seen(self.image, partition, self.listener)
+        if error == ErrorCode.LISTENER_NOT_FOUND and not self._knows_listeners:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        return MetadataResponsePartition(
+            error,
+            index,
+            leader,
+            partition.leader_epoch,
+            list(partition.replicas),
+            list(partition.isr),
+            offline_replicas(self.image, partition),
+        )
+
+
+def _correct(names: list[str], name: str, was_there: bool, is_there: bool) -> None:
+    """Have a sorted list follow one topic."""
+    if was_there and not is_there:
+        del names[bisect_left(names, name)]
+    elif is_there and not was_there:
+        insort(names, name)
+
+
+class MetadataViews:
+    """The latest view of each kind; a broker has a handful of listeners, so they stay few."""
+
+    def __init__(self, own: BrokerImage) -> None:
+        self._own = own
+        self._views: dict[tuple[str, bool], MetadataView] = {}
+
+    def of(self, image: ClusterImage, listener: str, knows_listeners: bool) -> MetadataView:
+        """The view of `image`, made once for all requests that ask the same way."""
+        key = listener, knows_listeners
+        view = self._views.get(key)
+        if view is None or view.image is not image:
+            view = self._views[key] = MetadataView(image, listener, knows_listeners, self._own)
+        return view
+
+    def follow(self, before: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        """`delta` led from `before` to `image`: what it does not name stays as it was told."""
+        for key, view in list(self._views.items()):
+            if delta.brokers or view.image is not before:
+                del self._views[key]
+            else:
+                view.follow(image, delta)

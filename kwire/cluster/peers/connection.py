@@ -1,0 +1,283 @@
+"""One TCP connection to another broker: requests go out in order, and so do replies come back.
+
+No task of its own: of those who wait for a reply one reads for all, until its own has come, then
+the next does.  So a lone caller, as a fetcher is, costs no switch between tasks.  A caller that is
+cancelled leaves its place in the line: its reply is read by whoever comes next, and dropped.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from kwire.client.connection import (
+    CLIENT_SOFTWARE_NAME,
+    CLIENT_SOFTWARE_VERSION,
+    REPLY_SIZE_BYTES_MAX,
+    Request,
+    api_key_of,
+    decode_api_versions,
+    reason_of,
+)
+from kwire.cluster.peers.error import PeerError
+from kwire.codecs.api_keys import ApiKey, request_header_version, response_header_version
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages import response_class
+from kwire.codecs.messages.api_versions import ApiVersionsRequest
+from kwire.codecs.messages.request_header import RequestHeader
+from kwire.codecs.messages.response_header import ResponseHeader
+from kwire.codecs.primitives import DecodeError, EncodeError
+
+if TYPE_CHECKING:
+    from kwire.server.tls.transport import TlsTransport
+
+_SIZE = Struct(">i")
+_BUFFER_BYTES: Final = 64 * 1024
+"""Read at once; what a larger reply has beyond is read to where it stays."""
+
+
+class _Pending:
+    """A request on its way; `reply` is there once it has been read."""
+
+    __slots__ = ("api_key", "correlation_id", "reply", "turn", "version")
+
+    def __init__(self, correlation_id: int, api_key: int, version: int) -> None:
+        self.correlation_id = correlation_id
+        self.api_key = api_key
+        self.version = version
+        self.reply: Any = None
+        self.turn: trio.Event | None = None
+        """Set when the reply is there, or when its caller is to read."""
+
+
+_ABORT: Final = Struct("ii").pack(1, 0)
+"""SO_LINGER: what the other side has not acknowledged yet is sent no more (RST)."""
+
+
+class PeerConnection:
+    """See the module.  Any failure closes it, and then all who wait are told the same."""
+
+    def __init__(self, client: socket.socket | TlsTransport, whom: str, client_id: str) -> None:
+        self.whom = whom
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.failure: PeerError | None = None
+        self._socket = client
+        self._client_id = client_id
+        self._sending = trio.Lock()
+        self._reading = False
+        self._pending: deque[_Pending] = deque()
+        self._next_correlation_id = 0
+        self._buffer = bytearray(_BUFFER_BYTES)
+        self._filled = 0
+        self._large: memoryview | None = None
+        self._large_filled = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for a reply."""
+        return not self._pending
+
+    def version_for(self, request: Request, version_max: int | None) -> int:
+        """The highest version that both know, not above `version_max`.  Raises PeerError."""
+        api_key = api_key_of(request)
+        low, high = self.versions.get(api_key, (0, -1))
+        high = min(high, request.MAX_VERSION)
+        if version_max is not None:
+            high = min(high, version_max)
+        if high < max(low, request.MIN_VERSION):
+            raise PeerError(self.whom, f"no version of {ApiKey(api_key).name} is known to both")
+        return high
+
+    async def negotiate(self) -> None:
+        """Ask what the other side serves; an older one says what of ApiVersions it knows."""
+        request = ApiVersionsRequest(
+            client_software_name=CLIENT_SOFTWARE_NAME,
+            client_software_version=CLIENT_SOFTWARE_VERSION,
+        )
+        version = ApiVersionsRequest.MAX_VERSION
+        while True:
+            reply = await self.call(request, version)
+            ranges = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
+            if reply.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
+                version = min(version - 1, ranges.get(ApiKey.API_VERSIONS, (0, 0))[1])
+                continue
+            if reply.error_code:
+                raise self.fail(f"ApiVersions was refused ({reply.error_code})")
+            self.versions = ranges
+            return
+
+    async def call(self, request: Request, version: int) -> Any:  # noqa: ANN401 - the request's
+        """The reply to `request`.  Raises PeerError."""
+        async with self._sending:
+            pending = await self._send(request, version)
+        try:
+            while self._reading and pending.reply is None and self.failure is None:
+                pending.turn = trio.Event()
+                await pending.turn.wait()
+            if pending.reply is None:
+                await self._read_until(pending)
+        finally:
+            pending.turn = None  # it may have been this one's turn to read, and it was cancelled
+            if self._pending and not self._reading:
+                self._pass_on()
+        return pending.reply
+
+    def fail(self, why: str) -> PeerError:
+        """Close it: all who wait, and whoever comes, are told `why`.  Gives that error."""
+        if self.failure is None:
+            self.failure = PeerError(self.whom, why)
+            trio.lowlevel.notify_closing(self._socket)  # who waits for it wakes up
+            if self._pending:
+                # What was not answered is asked again on another connection.  It must not come
+                # here as well, later, when what has been asked since is done.
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
+            self._socket.close()
+            pending, self._pending = self._pending, deque()
+            for each in pending:
+                if each.turn is not None:
+                    each.turn.set()
+        return self.failure
+
+    # -- sending
+
+    async def _send(self, request: Request, version: int) -> _Pending:
+        if self.failure is not None:
+            raise self.failure
+        api_key = api_key_of(request)
+        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        header = RequestHeader(
+            request_api_key=api_key,
+            request_api_version=version,
+            correlation_id=self._next_correlation_id,
+            client_id=self._client_id,
+        ).encode(request_header_version(api_key, version))
+        try:
+            body = request.encode(version)
+        except EncodeError as error:  # nothing has gone out: the connection stays
+            raise PeerError(self.whom, str(error)) from error
+        frame = b"".join((_SIZE.pack(len(header) + len(body)), header, body))
+        pending = _Pending(self._next_correlation_id, api_key, version)
+        self._pending.append(pending)
+        try:
+            await self._send_all(frame)
+        except trio.Cancelled:
+            self.fail("a request was broken off while it was sent")
+            raise
+        except OSError as error:
+            raise self.fail(reason_of(error)) from error
+        return pending
+
+    async def _send_all(self, frame: bytes) -> None:
+        sent = 0
+        while True:
+            try:
+                sent += self._socket.send(memoryview(frame)[sent:], 0)
+            except BlockingIOError:
+                await self._until(trio.lowlevel.wait_writable)
+            if sent == len(frame):
+                return
+
+    # -- receiving
+
+    async def _read_until(self, wanted: _Pending) -> None:
+        """Read replies for all who wait, until that of `wanted` is there."""
+        self._check_open()
+        self._reading = True
+        try:
+            while wanted.reply is None:
+                self._check_open()
+                frame = self._next_frame()
+                if frame is not None:
+                    self._settle(frame)
+                else:
+                    await self._receive()
+        except OSError as error:
+            raise self.fail(reason_of(error)) from error
+        except DecodeError as error:
+            raise self.fail(f"it does not reply as Kafka does ({error})") from error
+        finally:
+            self._reading = False
+
+    async def _receive(self) -> None:
+        if self._large is not None:
+            into = self._large[self._large_filled :]
+        else:
+            into = memoryview(self._buffer)[self._filled :]
+        while True:
+            try:
+                count = self._socket.recv_into(into)
+                break
+            except BlockingIOError:
+                await self._until(trio.lowlevel.wait_readable)
+        if count == 0:
+            raise ConnectionResetError("the connection was closed at the other end")
+        if self._large is not None:
+            self._large_filled += count
+        else:
+            self._filled += count
+
+    def _next_frame(self) -> memoryview | None:
+        """The next whole reply without its size; None where more has to come."""
+        large = self._large
+        if large is not None:
+            if self._large_filled < len(large):
+                return None
+            self._large = None
+            return large
+        filled = self._filled
+        if filled < 4:
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer)
+        if not 4 <= size <= REPLY_SIZE_BYTES_MAX:
+            raise DecodeError(f"a reply of {size} bytes")
+        if filled >= 4 + size:
+            frame = self._buffer[4 : 4 + size]
+            rest = self._buffer[4 + size : filled]
+            self._buffer[: len(rest)] = rest
+            self._filled = len(rest)
+            return memoryview(frame)
+        if 4 + size > _BUFFER_BYTES:
+            self._large = memoryview(bytearray(size))
+            self._large[: filled - 4] = memoryview(self._buffer)[4:filled]
+            self._large_filled, self._filled = filled - 4, 0
+        return None
+
+    def _settle(self, frame: memoryview) -> None:
+        if not self._pending:
+            raise DecodeError("a reply to nothing")
+        pending = self._pending.popleft()
+        api_key, version = pending.api_key, pending.version
+        header, position = ResponseHeader.read(frame, response_header_version(api_key, version), 0)
+        if header.correlation_id != pending.correlation_id:
+            raise DecodeError("the reply to another request")
+        if api_key == ApiKey.API_VERSIONS:
+            pending.reply = decode_api_versions(bytearray(frame), version, position)
+        else:
+            pending.reply = response_class(api_key).decode(frame, version, position)
+        if pending.turn is not None:
+            pending.turn.set()
+
+    def _pass_on(self) -> None:
+        """Have one of those that still wait read on."""
+        for pending in self._pending:
+            if pending.turn is not None:
+                pending.turn.set()
+                return
+
+    async def _until(
+        self, ready: Callable[[socket.socket | TlsTransport], Awaitable[None]]
+    ) -> None:
+        """Wait for the socket.  Raises PeerError where it is closed meanwhile."""
+        with suppress(trio.ClosedResourceError):  # `failure` says why
+            await ready(self._socket)
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self.failure is not None:
+            raise self.failure

@@ -1,0 +1,207 @@
+"""Another broker: `await peer.call(request)` gives its reply, or says why there is none.
+
+It connects when there is something to say, asks for the versions that the other side serves, and
+after a failure waits a little before it connects again (`reconnect.backoff.ms`, doubled up to
+`reconnect.backoff.max.ms`; Kafka's clients' defaults).  A request that is not answered in time
+closes the connection, as Kafka's own client does, for its replies come in order.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kwire.client.connection import reason_of
+from kwire.cluster.peers.connection import PeerConnection
+from kwire.cluster.peers.error import PeerError
+
+if TYPE_CHECKING:
+    from kwire.client.connection import Request
+    from kwire.cluster.metadata.image import Endpoint
+    from kwire.cluster.peers.tls import PeerTls
+    from kwire.server.tls.transport import TlsTransport
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLimits:
+    """What a peer waits for, and how much waits for a peer."""
+
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    """socket.connection.setup.timeout.ms."""
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    calls_max: int = 100
+    """What is called at once: a broker that hangs must not gather requests without end (Kafka's
+    sender of transaction markers has as many in flight)."""
+    receive_buffer_bytes: int = -1
+    """SO_RCVBUF; -1 leaves it to the system."""
+
+
+LogIn = Callable[[PeerConnection], Awaitable[float]]
+
+
+class Peer:
+    """One connection to one broker, made anew when it is lost or the broker has moved."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        address: Callable[[], Endpoint | None],
+        *,
+        client_id: str,
+        limits: PeerLimits | None = None,
+        tls: PeerTls | None = None,
+        log_in: LogIn | None = None,
+    ) -> None:
+        """`address` is asked for each call; None where the broker is not alive.
+
+        `log_in` comes before the first request, and says until when the connection may be used.
+        """
+        self._tls = tls
+        self._log_in = log_in
+        self._ends_s = math.inf
+        self.broker_id = broker_id
+        self.client_id = client_id
+        self._address = address
+        self._limits = limits or PeerLimits()
+        self._connecting = trio.Lock()
+        self._connection: PeerConnection | None = None
+        self._connected_to: Endpoint | None = None
+        self._calls = 0
+        self._failures = 0
+        self._attempts = 0
+        self._last_failure: PeerError | None = None
+        self._not_before = 0.0
+
+    def __repr__(self) -> str:
+        return f"Peer({self.broker_id}, {self.client_id!r})"
+
+    @property
+    def waiting(self) -> int:
+        """How many calls have no answer yet."""
+        return self._calls
+
+    async def call(
+        self, request: Request, *, version_max: int | None = None, timeout_ms: int | None = None
+    ) -> Any:  # noqa: ANN401 - the response class belongs to the request
+        """The reply to `request`, in the highest version both know.  Raises PeerError."""
+        limits = self._limits
+        if self._calls >= limits.calls_max:
+            raise PeerError(self._whom(), f"{limits.calls_max} requests wait for it already")
+        if timeout_ms is None:
+            timeout_ms = limits.request_timeout_ms
+        self._calls += 1
+        try:
+            connection = self._live() or await self._connect()
+            version = connection.version_for(request, version_max)
+            with trio.move_on_after(timeout_ms / 1000):
+                return await connection.call(request, version)
+            raise connection.fail(f"no answer within {timeout_ms} ms")
+        finally:
+            self._calls -= 1
+
+    async def version_for(self, request: Request) -> int:
+        """The version that `call` would send `request` in.  Raises PeerError."""
+        connection = self._live() or await self._connect()
+        return connection.version_for(request, None)
+
+    def close(self) -> None:
+        """Who waits is told so; the next call connects anew."""
+        if self._connection is not None:
+            self._connection.fail("the connection is not needed any longer")
+            self._connection = None
+
+    def _live(self) -> PeerConnection | None:
+        connection = self._connection
+        if connection is None or connection.failure is not None:
+            return None
+        if self._address() != self._connected_to:
+            connection.fail("it has another address by now")
+            return None
+        if self._ends_s <= trio.current_time() and connection.idle:
+            connection.fail("its login ends soon")
+            return None
+        return connection
+
+    async def _connect(self) -> PeerConnection:
+        """A connection that is ready; who waited for an attempt that failed is told so."""
+        attempts = self._attempts
+        async with self._connecting:
+            connection = self._live()
+            if connection is not None:
+                return connection
+            if self._attempts != attempts and self._last_failure is not None:
+                raise self._last_failure
+            await trio.sleep_until(self._not_before)
+            endpoint = self._address()
+            try:
+                connection = await self._open(endpoint)
+            except PeerError as failure:
+                self._note_failure(failure)
+                raise
+            self._connection, self._connected_to = connection, endpoint
+            self._failures, self._last_failure = 0, None
+            return connection
+
+    def _note_failure(self, failure: PeerError) -> None:
+        limits = self._limits
+        pause_ms = limits.reconnect_backoff_ms * 2 ** min(self._failures, 16)
+        pause_ms = min(pause_ms, limits.reconnect_backoff_max_ms)
+        self._not_before = trio.current_time() + pause_ms / 1000
+        self._failures += 1
+        self._attempts += 1
+        self._last_failure = failure
+
+    async def _open(self, endpoint: Endpoint | None) -> PeerConnection:
+        if endpoint is None:
+            raise PeerError(self._whom(), "it is not a live broker of this cluster")
+        whom = f"{self._whom()} at {endpoint.host}:{endpoint.port}"
+        try:
+            with trio.fail_after(self._limits.connect_timeout_ms / 1000):
+                client: socket.socket | TlsTransport
+                client = plain = await self._socket_to(endpoint)
+                if self._tls is not None:
+                    client = await self._inside(self._tls, plain, endpoint.host)
+        except trio.TooSlowError:
+            raise PeerError(whom, "no connection in time") from None
+        except OSError as error:
+            raise PeerError(whom, reason_of(error)) from error
+        connection = PeerConnection(client, whom, self.client_id)
+        try:
+            with trio.move_on_after(self._limits.request_timeout_ms / 1000) as scope:
+                await connection.negotiate()
+                if self._log_in is not None:
+                    self._ends_s = await self._log_in(connection)
+        except trio.Cancelled:
+            connection.fail("nobody waits for it any longer")
+            raise
+        if scope.cancelled_caught:
+            raise connection.fail("no answer in time to ApiVersions, or to a login")
+        return connection
+
+    async def _socket_to(self, endpoint: Endpoint) -> socket.socket:
+        """Connected, non-blocking.  OSError."""
+        stream = await trio.open_tcp_stream(endpoint.host, endpoint.port)
+        client = socket.socket(fileno=stream.socket.detach())
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._limits.receive_buffer_bytes > 0:
+            size_bytes = self._limits.receive_buffer_bytes
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
+        return client
+
+    async def _inside(self, tls: PeerTls, client: socket.socket, host: str) -> TlsTransport:
+        try:
+            return await tls.begin(client, host)
+        except BaseException:  # also where it takes too long
+            client.close()
+            raise
+
+    def _whom(self) -> str:
+        return f"broker {self.broker_id}"

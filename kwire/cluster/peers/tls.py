@@ -1,0 +1,68 @@
+"""Connections to other brokers inside TLS, where the listener between brokers has it."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.security.listener_tls import tls_options
+from kwire.security.tls.context import client_context
+from kwire.security.tls.error import TlsError, reason_of
+from kwire.server.tls.handshake import push_all
+from kwire.server.tls.transport import TlsTransport
+from kwire.settings import ConfigError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from kwire.settings import BrokerConfig
+
+
+class PeerTls:
+    """By the keystore and truststore of the listener between brokers, as they are by then."""
+
+    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
+        """Raises ConfigError where the settings or the files that they name do not work."""
+        self._config = config
+        self._context()
+
+    def _context(self) -> ssl.SSLContext:
+        config = self._config()
+        listener = config.inter_broker_listener
+        try:
+            return client_context(tls_options(config, listener, "SSL"))
+        except TlsError as problem:
+            raise ConfigError(f"listener {listener}: {problem}") from None
+
+    async def begin(self, client: socket.socket, host: str) -> TlsTransport:
+        """Shake hands over a connected, non-blocking socket.  Raises OSError."""
+        try:
+            context = await trio.to_thread.run_sync(self._context)
+            transport = TlsTransport(client, context, host)
+            await _shake_hands(transport)
+        except ConfigError as problem:
+            raise ConnectionAbortedError(None, str(problem)) from None
+        except ssl.SSLError as problem:
+            reason = reason_of(problem, "the broker's")
+            raise ConnectionAbortedError(None, f"SSL handshake failed: {reason}") from None
+        return transport
+
+
+async def _shake_hands(transport: TlsTransport) -> None:
+    while not transport.more:
+        try:
+            await trio.to_thread.run_sync(transport.tls.do_handshake)
+        except ssl.SSLWantReadError:
+            await push_all(transport)
+            await trio.lowlevel.wait_readable(transport)
+            if not transport.take_in():
+                raise ConnectionResetError("it went away during the SSL handshake") from None
+        except ssl.SSLError:
+            transport.push()  # why, as far as TLS can say it
+            raise
+        else:
+            transport.more = True  # what came with its last words
+    await push_all(transport)

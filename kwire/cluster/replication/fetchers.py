@@ -1,0 +1,82 @@
+"""All fetchers of this broker: `num.replica.fetchers` for each leader that it follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.cluster.peers.peers import Role
+from kwire.cluster.replication.fetcher import Fetcher
+from kwire.groups.java import string_hash
+
+if TYPE_CHECKING:
+    from kwire.cluster.replication.context import ReplicationContext
+    from kwire.storage.partitions.partition import Partition
+    from kwire.storage.partitions.replication_quota import ReplicationQuota
+
+
+class Fetchers:
+    """Tasks come with the first partition of a leader, and go with the last."""
+
+    def __init__(
+        self, host: ReplicationContext, nursery: trio.Nursery, quota: ReplicationQuota
+    ) -> None:
+        self._host = host
+        self._quota = quota
+        self._nursery = nursery
+        self._fetchers: dict[tuple[int, int], tuple[Fetcher, trio.CancelScope]] = {}
+        self._by_partition: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch it from its leader, in its leader epoch; whoever did before does no longer."""
+        self.forget(partition.topic, partition.index)
+        place = partition.leader, self._number_of(partition.topic, partition.index)
+        fetcher = self._fetcher(*place)
+        self._by_partition[partition.topic, partition.index] = place
+        fetcher.add(partition)
+
+    def forget(self, topic: str, index: int) -> None:
+        """Fetch it no longer."""
+        place = self._by_partition.pop((topic, index), None)
+        if place is not None:
+            self._fetchers[place][0].remove(topic, index)
+
+    def end_idle(self) -> None:
+        """End the fetchers that have nothing to fetch; asked once all is told."""
+        for place in [place for place, (each, _) in self._fetchers.items() if not len(each)]:
+            _, scope = self._fetchers.pop(place)
+            scope.cancel()
+            self._host.release_peer(place[0], Role.FETCHER, place[1])
+
+    def rearrange(self) -> None:
+        """`num.replica.fetchers` is another: whoever is fetched elsewhere now, is."""
+        for topic, index in list(self._by_partition):
+            partition = self._host.hosted.by_topic[topic][index]
+            place = partition.leader, self._number_of(topic, index)
+            if self._by_partition[topic, index] != place:
+                self.follow(partition)
+        self.end_idle()
+
+    def _number_of(self, topic: str, index: int) -> int:
+        """As Apache Kafka spreads them."""
+        mixed = _as_int32(31 * string_hash(topic) + index)
+        return (0 if mixed == -(2**31) else abs(mixed)) % self._host.config.num_replica_fetchers
+
+    def _fetcher(self, leader: int, number: int) -> Fetcher:
+        found = self._fetchers.get((leader, number))
+        if found is None:
+            fetcher = Fetcher(self._host, leader, number, self._quota)
+            scope = trio.CancelScope()
+            found = self._fetchers[leader, number] = fetcher, scope
+            self._nursery.start_soon(_run_within, fetcher, scope)
+        return found[0]
+
+
+async def _run_within(fetcher: Fetcher, scope: trio.CancelScope) -> None:
+    with scope:
+        await fetcher.run()
+
+
+def _as_int32(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31

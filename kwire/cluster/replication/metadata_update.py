@@ -1,0 +1,141 @@
+"""UpdateMetadata: what the controller tells all brokers of topics and live brokers; no I/O.
+
+The live brokers are all there are.  Of partitions those are told that are new or changed; one whose
+leader is -2 is being deleted.  As Apache Kafka 3.9's metadata cache takes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from kwire.cluster.metadata.delta import ClusterDelta
+from kwire.cluster.metadata.image import (
+    NO_CONTROLLER,
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+from kwire.codecs.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kwire.codecs.messages.update_metadata import (
+        UpdateMetadataBroker,
+        UpdateMetadataPartitionState,
+        UpdateMetadataRequest,
+    )
+
+LEADER_DURING_DELETE: Final = -2
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_UNTOLD: Final = PartitionImage(NO_LEADER, -1, -1, (), ())
+"""In the place of a partition that was not told yet while one with a higher number was."""
+
+States = dict[int, "UpdateMetadataPartitionState"]
+
+
+def delta_of_update(image: ClusterImage, request: UpdateMetadataRequest) -> ClusterDelta:
+    """What `request` changes of `image`."""
+    brokers = {each.id: _broker(image, each) for each in request.live_brokers}
+    changed_brokers: dict[int, BrokerImage | None] = {
+        broker_id: broker
+        for broker_id, broker in brokers.items()
+        if image.brokers.get(broker_id) != broker
+    }
+    changed_brokers |= dict.fromkeys(image.brokers.keys() - brokers.keys())
+    deleted: dict[str, bytes] = {}
+    topics: dict[str, TopicImage] = {}
+    partitions: dict[str, tuple[int, ...]] = {}
+    for name, topic_id, states in _by_topic(request):
+        old = image.topics.get(name)
+        new = _topic(old, name, topic_id, states)
+        if old is not None and (new is None or new.id != old.id):
+            deleted[name] = old.id
+        if new is not None and new != old:
+            topics[name] = new
+            partitions[name] = tuple(
+                index for index in sorted(states) if index < len(new.partitions)
+            )
+    return ClusterDelta(
+        deleted,
+        topics,
+        partitions,
+        {},
+        changed_brokers,
+        image.deleting,
+        request.controller_id if request.controller_id >= 0 else NO_CONTROLLER,
+        request.controller_epoch,
+        image.next_producer_id,
+        image.version + 1,
+    )
+
+
+def _by_topic(request: UpdateMetadataRequest) -> Iterator[tuple[str, bytes, States]]:
+    for topic in request.topic_states:
+        yield topic.topic_name, topic.topic_id, _by_index(topic.partition_states)
+    named: dict[str, list[UpdateMetadataPartitionState]] = {}
+    for state in request.ungrouped_partition_states:
+        named.setdefault(state.topic_name, []).append(state)
+    for name, states in named.items():
+        yield name, ZERO_UUID, _by_index(states)
+
+
+def _by_index(states: Iterable[UpdateMetadataPartitionState]) -> States:
+    return {state.partition_index: state for state in states}
+
+
+def _topic(old: TopicImage | None, name: str, topic_id: bytes, states: States) -> TopicImage | None:
+    """The topic as it is now; None where none of its partitions is left."""
+    if topic_id == ZERO_UUID and old is not None:
+        topic_id = old.id
+    known = () if old is None or old.id != topic_id else old.partitions
+    size = max(len(known), max(states, default=-1) + 1)
+    partitions = [*known, *[_UNTOLD] * (size - len(known))]
+    for index, state in states.items():
+        if index >= 0:
+            partitions[index] = _partition(state)
+    while partitions and partitions[-1] is _UNTOLD:
+        partitions.pop()
+    if not any(each is not _UNTOLD for each in partitions):
+        return None
+    return TopicImage(name, topic_id, tuple(partitions))
+
+
+def _partition(state: UpdateMetadataPartitionState) -> PartitionImage:
+    if state.leader == LEADER_DURING_DELETE:
+        return _UNTOLD
+    return PartitionImage(
+        state.leader,
+        state.leader_epoch,
+        state.zk_version,
+        tuple(state.replicas),
+        tuple(state.isr),
+        tuple(state.offline_replicas),
+        controller_epoch=state.controller_epoch,
+    )
+
+
+def _broker(image: ClusterImage, told: UpdateMetadataBroker) -> BrokerImage:
+    """What is known of a broker besides (its epoch, its features) stays."""
+    endpoints = tuple(
+        Endpoint(
+            each.listener or _protocol(each.security_protocol),
+            each.host,
+            each.port,
+            _protocol(each.security_protocol),
+        )
+        for each in told.endpoints
+    )
+    if not endpoints and told.v0_host:
+        endpoints = (Endpoint("PLAINTEXT", told.v0_host, told.v0_port),)
+    known = image.brokers.get(told.id)
+    if known is None:
+        return BrokerImage(told.id, endpoints, told.rack)
+    return replace(known, endpoints=endpoints, rack=told.rack)
+
+
+def _protocol(number: int) -> str:
+    return _PROTOCOLS[number] if 0 <= number < len(_PROTOCOLS) else str(number)

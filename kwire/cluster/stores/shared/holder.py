@@ -1,0 +1,101 @@
+"""The process that holds the metadata of a cluster of one machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from kwire.cluster.metadata.changes import Change
+from kwire.cluster.stores.local import FILE_NAME, LocalStore
+from kwire.cluster.stores.shared.server import StoreServer
+from kwire.log import LogDir
+from kwire.log.directory.files import Files
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LEAVE_TIMEOUT_S = 30
+"""For the brokers to leave, once their common parent has died."""
+
+
+def hold(
+    folder: Path,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    first: Sequence[Change] = (),
+) -> None:
+    """Share the metadata in `folder` with who connects to `listening`.
+
+    `first` are the changes that it begins with where there is none.
+
+    It ends by SIGTERM, or at the end of standard input once all brokers have left.
+    The folder is locked meanwhile.  Raises LogDirLocked, StoreError, OSError.
+    """
+    directory = LogDir(folder, Files())
+    directory.open()
+    try:
+        trio.run(_hold, folder, listening, on_ready, first)
+    finally:
+        directory.unlock()
+
+
+async def _hold(
+    folder: Path,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    first: Sequence[Change],
+) -> None:
+    store = LocalStore(folder / FILE_NAME, first=first)
+    try:
+        with trio.socket.from_stdlib_socket(listening) as accepting:
+            listener = trio.SocketListener(accepting)
+            await share(store, listener, on_ready, _stop_signal, _end_of_standard_input)
+    finally:
+        store.close()
+
+
+async def share(
+    store: LocalStore,
+    listener: trio.abc.Listener[Any],
+    on_ready: Callable[[], None],
+    stop_signal: Callable[[], Awaitable[None]],
+    parent_gone: Callable[[], Awaitable[None]],
+) -> None:
+    """Share `store` with who connects to `listener`, until `stop_signal` returns.
+
+    It also ends once `parent_gone` has returned and all brokers have left, LEAVE_TIMEOUT_S later
+    at the latest.
+    """
+    server = StoreServer(store, await store.load())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(server.serve_on, listener)
+        on_ready()
+        nursery.start_soon(_end_after, stop_signal, nursery.cancel_scope)
+        await parent_gone()
+        # The brokers see that their parent is gone, too: they need the metadata to go in order.
+        with trio.move_on_after(LEAVE_TIMEOUT_S):
+            await server.everybody_gone()
+        nursery.cancel_scope.cancel()
+
+
+async def _end_after(signal: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await signal()
+    scope.cancel()
+
+
+async def _stop_signal() -> None:
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        await anext(aiter(signals))
+
+
+async def _end_of_standard_input() -> None:
+    await trio.to_thread.run_sync(_read_to_the_end, abandon_on_cancel=True)
+
+
+def _read_to_the_end() -> None:
+    while os.read(0, 4096):
+        pass

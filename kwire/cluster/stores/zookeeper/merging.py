@@ -1,0 +1,100 @@
+"""What was read becomes the next image: without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kwire.cluster.metadata.acls import Acls
+from kwire.cluster.metadata.changes import (
+    Change,
+    ChangeAcls,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    SetToken,
+)
+from kwire.cluster.metadata.image import ClusterImage, ResourceKey, TopicImage
+from kwire.cluster.metadata.tokens import Tokens
+from kwire.cluster.stores.contract import Place
+
+
+def with_topics(
+    image: ClusterImage, read: Mapping[str, TopicImage | None]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with topics as they were read, and changes of the same topics."""
+    changes: list[Change] = []
+    present = []
+    for name, topic in read.items():
+        known = image.topics.get(name)
+        if topic is None:
+            if known is not None:
+                changes.append(DeleteTopic(name, known.id))
+            continue
+        if known is not None and known.id != topic.id:
+            changes.append(DeleteTopic(name, known.id))
+        elif known is not None:
+            topic = _with_offline(topic, known)
+        if topic != known:
+            changes.append(CreateTopic(topic))
+            present.append(topic)
+    image = image.without_topics([each.topic for each in changes if isinstance(each, DeleteTopic)])
+    return image.with_topics(present), changes
+
+
+def with_configs(
+    image: ClusterImage, found: Mapping[ResourceKey, Mapping[str, str]]
+) -> tuple[ClusterImage, list[Change]]:
+    """The image with what is set now on these, and the changes that make it."""
+    changes: list[Change] = []
+    for (resource, name), configs in found.items():
+        before = image.configs_of(resource, name)
+        if before != configs:
+            changes.append(SetConfigs(resource, name, before, configs))
+            image = image.with_configs(resource, name, configs)
+    return image, changes
+
+
+def with_acls(image: ClusterImage, found: Acls) -> tuple[ClusterImage, list[Change]]:
+    """The same of access control lists."""
+    changes: list[Change] = []
+    for pattern, entries in found.items():
+        before = image.acls_on(pattern)
+        if before != entries:
+            coming, going = sorted(entries - before), sorted(before - entries)
+            changes.append(ChangeAcls(pattern, (*coming,), (*going,)))
+            image = image.with_acls(pattern, entries)
+    return image, changes
+
+
+def with_tokens(image: ClusterImage, found: Tokens) -> tuple[ClusterImage, list[Change]]:
+    """The same of delegation tokens."""
+    changes: list[Change] = []
+    for token_id, token in found.items():
+        before = image.tokens.get(token_id)
+        if before != token:
+            changes.append(SetToken(token_id, before, token))
+            image = image.with_token(token_id, token)
+    return image, changes
+
+
+def _with_offline(topic: TopicImage, known: TopicImage) -> TopicImage:
+    """Who is offline is the controller's own knowledge: no znode has it."""
+    kept = [
+        replace(state, offline=before.offline)
+        for state, before in zip(topic.partitions, known.partitions, strict=False)
+    ]
+    return replace(topic, partitions=(*kept, *topic.partitions[len(kept) :]))
+
+
+def is_settled(image: ClusterImage, place: Place, replicas: tuple[int, ...]) -> bool:
+    """Whether a reassignment that was asked for is under way, done, or of nothing.
+
+    One that is under way is in the topic's znode, by which the next controller goes on.
+    """
+    name, index = place
+    topic = image.topics.get(name)
+    if topic is None or name in image.deleting or index >= len(topic.partitions):
+        return True
+    state = topic.partitions[index]
+    return bool(state.adding or state.removing) or state.replicas == replicas

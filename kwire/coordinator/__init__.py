@@ -1,4 +1,0 @@
-"""The contract of all coordinators: what a decision comes to, and how it comes true.
-
-Pure: no clock, no task, no file.  kwire.coordinators drives machines of this kind on a broker.
-"""

@@ -1,0 +1,130 @@
+"""The coordinators of one broker, each by the topic that keeps its records.
+
+    __consumer_offsets     groups of all kinds and their offsets
+    __transaction_state    transactions
+    __share_group_state    what was done with the records that share groups read
+
+A coordinator is imported and made when it is first needed: by a request, or by a partition of its
+topic that this broker leads.  Most brokers serve no transactions and no share groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from kwire.cluster.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+
+if TYPE_CHECKING:
+    from kwire.broker.node import Node
+    from kwire.cluster.metadata.delta import ClusterDelta
+    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.coordinators.runtime.groups import GroupCoordinator
+    from kwire.coordinators.runtime.share import ShareCoordinator
+    from kwire.coordinators.runtime.transactions import TransactionCoordinator
+    from kwire.storage.partitions.partition import Partition
+
+Coordinator: TypeAlias = "GroupCoordinator | TransactionCoordinator | ShareCoordinator"
+
+UNKNOWN: Final = 0
+"""How many partitions `__consumer_offsets` has, while a member of a cluster was not told of it."""
+
+
+class Coordinators:
+    """See the module.  Follows the node's partitions and metadata from the start."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._groups: GroupCoordinator | None = None
+        self._transactions: TransactionCoordinator | None = None
+        self._share: ShareCoordinator | None = None
+        self._by_topic: dict[str, Callable[[], Coordinator]] = {
+            GROUP_METADATA_TOPIC: lambda: self.groups,
+            TRANSACTION_STATE_TOPIC: lambda: self.transactions,
+            SHARE_GROUP_STATE_TOPIC: lambda: self.share,
+        }
+        node.hosted.on_leadership_change = self.leadership_changed
+        node.metadata.follow(self._follow)
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        if self._groups is None:
+            from kwire.coordinators.runtime.groups import GroupCoordinator
+            from kwire.coordinators.runtime.surroundings import BrokerSurroundings
+
+            node = self._node
+            self._groups = GroupCoordinator.configured(
+                node.config,
+                partitions=self._offsets_partitions(),
+                timers=node.timers,
+                now_ms=node.now_ms,
+                surroundings=BrokerSurroundings(node.settings, node.metadata),
+            )
+            if node.nursery is not None:
+                self._groups.start(node.nursery)
+        return self._groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        if self._transactions is None:
+            from kwire.coordinators.runtime.transactions import TransactionCoordinator
+
+            self._transactions = TransactionCoordinator(self._node, lambda: self.groups)
+            if self._node.nursery is not None:
+                self._transactions.start(self._node.nursery)
+        return self._transactions
+
+    @property
+    def share(self) -> ShareCoordinator:
+        if self._share is None:
+            from kwire.coordinators.runtime.share import ShareCoordinator
+
+            self._share = ShareCoordinator(self._node)
+        return self._share
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Have the coordinator whose records it keeps serve the partition, or stop serving it."""
+        coordinator_of = self._by_topic.get(partition.topic)
+        if coordinator_of is None:
+            return
+        if partition.is_leader:
+            coordinator_of().lead(partition)
+        else:
+            coordinator_of().resign(partition.index)
+
+    def resign(self, partition: Partition) -> None:
+        """Stop coordinating what lives in the partition: another broker will lead it.
+
+        For partitions whose disk has failed here.  The controller sends no request about that: this
+        broker answers its requests with KAFKA_STORAGE_ERROR.
+        """
+        coordinator_of = self._by_topic.get(partition.topic)
+        if coordinator_of is not None:
+            coordinator_of().resign(partition.index)
+
+    def _follow(self, _: ClusterImage, image: ClusterImage, delta: ClusterDelta) -> None:
+        deleted = [*delta.deleted.items()]
+        if deleted and self._groups is not None:
+            self._groups.topics_deleted(deleted)
+        if deleted and self._share is not None:
+            self._share.topics_deleted(deleted)
+        is_changed = GROUP_METADATA_TOPIC in delta.topics or GROUP_METADATA_TOPIC in delta.deleted
+        if is_changed and self._groups is not None:
+            self._groups.partitions = self._offsets_partitions()
+
+    def _offsets_partitions(self) -> int:
+        """How many partitions `__consumer_offsets` has, by which groups find theirs.
+
+        UNKNOWN while a member of a cluster was not told of the topic.  It may lead some of its
+        partitions by then, for LeaderAndIsr comes before UpdateMetadata, and whoever created the
+        topic may go by another `offsets.topic.num.partitions`.  A broker alone creates it itself.
+        """
+        topic = self._node.image.topics.get(GROUP_METADATA_TOPIC)
+        if topic is not None:
+            return len(topic.partitions)
+        is_alone = self._node.peers is None
+        return self._node.config.offsets_topic_num_partitions if is_alone else UNKNOWN

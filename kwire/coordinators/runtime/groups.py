@@ -1,0 +1,464 @@
+"""The group coordinator of this broker: which partition a group lives in, and its operations.
+
+A group lives in the partition of `__consumer_offsets` that its id hashes to, and is served by that
+partition's leader.  Each operation gives its response, or a promise of it where it must wait: for
+other members (JoinGroup, SyncGroup) or for its records to be committed.  What a request is told
+before it reaches its group is decided here:
+
+    the partition is led by another broker, or does not exist    NOT_COORDINATOR
+    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+                                                                 (a heartbeat: NONE, as it cannot
+                                                                 be told whether it is in time)
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from kwire.broker.timers import Timers
+from kwire.codecs.batches import Compression
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from kwire.codecs.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kwire.codecs.messages.describe_groups import DescribedGroup
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.codecs.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kwire.codecs.messages.list_groups import ListedGroup
+from kwire.codecs.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kwire.codecs.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kwire.codecs.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.codecs.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kwire.codecs.uuids import uuid_text
+from kwire.coordinators.runtime.promise import Promise
+from kwire.coordinators.runtime.runtime import CoordinatorRuntime
+from kwire.groups import txn_offsets
+from kwire.groups.classic import join as classic_join
+from kwire.groups.classic.decision import Caller, join_error, sync_error
+from kwire.groups.effects import Effects
+from kwire.groups.java import partition_for
+from kwire.groups.limits import GroupLimits, MigrationPolicy
+from kwire.groups.machine import GroupMachine
+from kwire.groups.offsets import commit_error
+from kwire.groups.surroundings import NOWHERE, Surroundings
+from kwire.log import LogError, Verification
+from kwire.storage.partitions.partition import Partition
+
+if TYPE_CHECKING:
+    from kwire.cluster.membership.contract import Membership
+    from kwire.codecs.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+    from kwire.codecs.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+    from kwire.codecs.messages.streams_group_describe import (
+        DescribedGroup as DescribedStreamsGroup,
+    )
+    from kwire.codecs.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+    from kwire.coordinators.contract.effects import Ticket
+    from kwire.coordinators.runtime.streams_topics import StreamsTopics
+    from kwire.groups.consumer.decision import ConsumerCaller
+    from kwire.groups.share.decision import HeartbeatReply
+    from kwire.groups.share.initializing import Topics
+    from kwire.groups.streams.decision import HeartbeatReply as StreamsReply
+    from kwire.settings import BrokerConfig
+    from kwire.settings.live import LiveSettings
+
+T = TypeVar("T")
+
+SHARE_TYPE = "share"
+
+
+def limits_of(config: BrokerConfig) -> GroupLimits:
+    return GroupLimits(
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        group_share_initialize_retry_interval_ms=config.group_share_initialize_retry_interval_ms,
+        group_share_max_size=config.group_share_max_size,
+        group_streams_max_size=config.group_streams_max_size,
+        group_consumer_migration_policy=MigrationPolicy[
+            config.group_consumer_migration_policy.upper()
+        ],
+    )
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def new_kafka_uuid() -> str:
+    """As Kafka's Uuid.randomUuid is written; none begins with a dash."""
+    while (text := uuid_text(uuid.uuid4().bytes)).startswith("-"):
+        pass
+    return text
+
+
+class GroupCoordinator:
+    """See the module."""
+
+    def __init__(
+        self,
+        limits: GroupLimits,
+        *,
+        partitions: int,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        commit_timeout_ms: int = 5_000,
+        compression: Compression = Compression.NONE,
+        new_id: Callable[[], str] = new_uuid,
+        surroundings: Surroundings = NOWHERE,
+    ) -> None:
+        """`partitions`: of `__consumer_offsets`, 0 while that is not known; `new_id` makes what
+        member ids end with."""
+        self.limits = limits
+        self.partitions = partitions
+        self._new_id = new_id
+        self._nursery: trio.Nursery | None = None
+        self._streams_topics: StreamsTopics | None = None
+        self.runtime = CoordinatorRuntime(
+            lambda: GroupMachine(limits, surroundings),
+            timers=timers,
+            now_ms=now_ms,
+            commit_timeout_ms=commit_timeout_ms,
+            compression=compression,
+        )
+
+    @classmethod
+    def configured(
+        cls,
+        config: BrokerConfig,
+        *,
+        partitions: int,
+        timers: Timers,
+        now_ms: Callable[[], int],
+        surroundings: Surroundings,
+    ) -> GroupCoordinator:
+        return cls(
+            limits_of(config),
+            partitions=partitions,
+            timers=timers,
+            now_ms=now_ms,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            compression=Compression(config.offsets_topic_compression_codec),
+            surroundings=surroundings,
+        )
+
+    # -- which partitions are led here
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Partitions led from now on are loaded by tasks of `nursery`."""
+        self._nursery = nursery
+
+    def start_soon(self, work: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """Have something done behind a reply."""
+        assert self._nursery is not None, "start() comes first"
+        self._nursery.start_soon(work, *arguments)
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of `__consumer_offsets`: replay and serve it."""
+        shard = self.runtime.lead(partition)
+        if shard is not None:
+            assert self._nursery is not None, "start() comes first"
+            self._nursery.start_soon(shard.load)
+
+    def resign(self, index: int) -> None:
+        """This broker does not lead that partition any longer."""
+        self.runtime.resign(index)
+
+    def topics_deleted(self, deleted: Sequence[tuple[str, bytes]]) -> None:
+        """Forget the offsets of topics (name, id) that are no more."""
+        self.runtime.topics_deleted(deleted)
+
+    def partition_for(self, group_id: str) -> int:
+        """Where the group lives; -1 while `partitions` is not known: requests for any group are
+        told NOT_COORDINATOR then."""
+        return partition_for(group_id, self.partitions) if self.partitions else -1
+
+    # -- membership
+
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller
+    ) -> JoinGroupResponse | Promise[JoinGroupResponse]:
+        invalid = classic_join.invalid(request, self.limits)
+        if invalid is not None:
+            return invalid
+        prefix = request.group_instance_id
+        new_member_id = f"{caller.client_id if prefix is None else prefix}-{self._new_id()}"
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.classic.join(
+                request,
+                caller,
+                new_kafka_uuid() if machine.classic.is_hosted(request.group_id) else new_member_id,
+                ticket,
+                now_ms,
+            ),
+            join_error,
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest
+    ) -> SyncGroupResponse | Promise[SyncGroupResponse]:
+        if not request.group_id:
+            return sync_error(ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.classic.sync(request, ticket, now_ms),
+            sync_error,
+        )
+
+    def heartbeat(
+        self, request: HeartbeatRequest
+    ) -> HeartbeatResponse | Promise[HeartbeatResponse]:
+        if not request.group_id:
+            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.classic.heartbeat(request, ticket, now_ms),
+            _heartbeat_error,
+        )
+
+    def leave_group(
+        self, request: LeaveGroupRequest
+    ) -> LeaveGroupResponse | Promise[LeaveGroupResponse]:
+        if not request.group_id:
+            return _leave_error(ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.classic.leave(request, ticket, now_ms),
+            _leave_error,
+        )
+
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: ConsumerCaller
+    ) -> ConsumerGroupHeartbeatResponse | Promise[ConsumerGroupHeartbeatResponse]:
+        """Of a request that was found valid."""
+        new_member_id = "" if request.member_id else new_kafka_uuid()
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.consumer.heartbeat(
+                request, caller, new_member_id, ticket, now_ms
+            ),
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
+        )
+
+    # -- share groups
+
+    def share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str
+    ) -> HeartbeatReply | Promise[HeartbeatReply]:
+        """Of a request that was found valid."""
+        from kwire.groups.share.decision import HeartbeatReply, Refusal
+
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.share.heartbeat(
+                request, client_id, client_host, ticket, now_ms
+            ),
+            lambda error: HeartbeatReply(Refusal(error, None).response()),
+        )
+
+    def share_initialized(
+        self, group_id: str, topics: Topics, *, well: bool
+    ) -> Promise[None] | None:
+        """The share coordinator has been told of what a group reads, or could not be."""
+
+        def decide(machine: GroupMachine, ticket: Ticket, now_ms: int) -> Effects:
+            say = machine.share.initialized if well else machine.share.not_initialized
+            return say(group_id, topics, ticket)
+
+        return self.runtime.submit(self.partition_for(group_id), decide, lambda _: None)
+
+    def share_state_topics(self, group_id: str) -> Topics | None:
+        """What the share coordinator is to forget before a share group is deleted; None: nothing.
+
+        A group with members is not deleted.
+        """
+        shard = self.runtime.shards.get(self.partition_for(group_id))
+        group = None if shard is None else shard.machine.groups.get(group_id)
+        if shard is None or group is None or group.type_name != SHARE_TYPE:
+            return None
+        return shard.machine.share.state_to_forget(group_id)
+
+    def describe_share_group(
+        self, group_id: str
+    ) -> DescribedShareGroup | Promise[DescribedShareGroup]:
+        from kwire.codecs.messages.share_group_describe import DescribedGroup
+
+        if not group_id:
+            return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.share.describe(group_id)),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    # -- streams groups
+
+    def streams_group_heartbeat(
+        self, request: StreamsGroupHeartbeatRequest, client_id: str, client_host: str
+    ) -> StreamsReply | Promise[StreamsReply]:
+        """Of a request that was found valid."""
+        from kwire.groups.streams.decision import HeartbeatReply, Refusal
+
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.streams.heartbeat(
+                request, client_id, client_host, ticket, now_ms
+            ),
+            lambda error: HeartbeatReply(Refusal(error, None).response()),
+        )
+
+    def streams_topics(self, settings: LiveSettings, membership: Membership) -> StreamsTopics:
+        """The topics of streams applications; made when first needed."""
+        from kwire.coordinators.runtime.streams_topics import StreamsTopics
+
+        if self._streams_topics is None:
+            self._streams_topics = StreamsTopics(settings, membership, self.start_soon)
+        return self._streams_topics
+
+    def describe_streams_group(
+        self, group_id: str
+    ) -> DescribedStreamsGroup | Promise[DescribedStreamsGroup]:
+        from kwire.codecs.messages.streams_group_describe import DescribedGroup
+
+        if not group_id:
+            return DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.streams.describe(group_id)),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    # -- offsets
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, api_version: int
+    ) -> OffsetCommitResponse | Promise[OffsetCommitResponse]:
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.commit_offsets(
+                request, api_version, ticket, now_ms
+            ),
+            lambda error: commit_error(request, error),
+        )
+
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, verification: Verification | None
+    ) -> TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]:
+        """`verification` proves that the transaction knows of the group's partition."""
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.commit_transactional_offsets(
+                request, ticket, now_ms
+            ),
+            lambda error: txn_offsets.commit_error(request, error),
+            verification,
+        )
+
+    def end_transaction(
+        self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
+    ) -> None:
+        """Append a marker to a partition led here, and have its producer's offsets follow.
+
+        LogError NOT_LEADER_OR_FOLLOWER while the partition is not served, or as the log refuses.
+        """
+        shard = self.runtime.shards.get(index)
+        if shard is None or shard.error is not ErrorCode.NONE:
+            raise LogError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        shard.end_transaction(
+            marker,
+            self.runtime.now_ms(),
+            commit=commit,
+            transaction_version=transaction_version,
+        )
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]:
+        """Offsets as of now; like every reply, told once they are committed."""
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.fetch_offsets(request, require_stable=require_stable)
+            ),
+            lambda error: OffsetFetchResponseGroup(group_id=request.group_id, error_code=error),
+        )
+
+    def delete_offsets(
+        self, request: OffsetDeleteRequest
+    ) -> OffsetDeleteResponse | Promise[OffsetDeleteResponse]:
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(request.group_id),
+            lambda machine, ticket, now_ms: machine.delete_offsets(request, ticket, now_ms),
+            lambda error: OffsetDeleteResponse(error_code=error),
+        )
+
+    # -- groups
+
+    def delete_group(self, group_id: str) -> ErrorCode | Promise[ErrorCode]:
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, now_ms: machine.delete_group(group_id, ticket, now_ms),
+            lambda error: error,
+        )
+
+    def describe_group(
+        self, group_id: str, api_version: int
+    ) -> DescribedGroup | Promise[DescribedGroup]:
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.classic.describe(group_id, api_version)
+            ),
+            lambda error: DescribedGroup(group_id=group_id, error_code=error),
+        )
+
+    def describe_consumer_group(
+        self, group_id: str
+    ) -> DescribedConsumerGroup | Promise[DescribedConsumerGroup]:
+        if not group_id:
+            return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return self.runtime.submit(
+            self.partition_for(group_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.consumer.describe(group_id)),
+            lambda error: DescribedConsumerGroup(group_id=group_id, error_code=error),
+        )
+
+    def list_groups(
+        self, states: Sequence[str], types: Sequence[str]
+    ) -> tuple[ErrorCode, list[ListedGroup]]:
+        """The groups of all partitions led here; none, with an error, while one is loading."""
+        groups: list[ListedGroup] = []
+        for shard in self.runtime.shards.values():
+            if shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return shard.error, []
+            if shard.error is ErrorCode.NONE:
+                groups += shard.machine.list_groups(states, types)
+        return ErrorCode.NONE, groups
+
+
+def _heartbeat_error(error: ErrorCode) -> HeartbeatResponse:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error)
+
+
+def _leave_error(error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)

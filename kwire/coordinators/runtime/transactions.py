@@ -1,0 +1,372 @@
+"""The transaction coordinator of this broker: where a transactional id lives, and its operations.
+
+A transactional id lives in the partition of `__transaction_state` that it hashes to, and is served
+by that partition's leader.  Each operation gives its answer, or a promise of it where its records
+have to be committed first.  What a request is told before it reaches its transaction:
+
+    the id is empty                                              INVALID_REQUEST
+    the partition is led by another broker, or does not exist    NOT_COORDINATOR
+    the partition is still being replayed                        COORDINATOR_LOAD_IN_PROGRESS
+
+Producer ids are taken by the shards while they decide, so operations that may take one see first
+that there are some: that is the only wait there is on a broker of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from kwire.cluster.metadata.topic_names import TRANSACTION_STATE_TOPIC
+from kwire.cluster.stores.contract import StoreError
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_transactions import TransactionState as DescribedTransaction
+from kwire.codecs.messages.list_transactions import TransactionState as ListedTransaction
+from kwire.coordinators.contract.effects import Ticket
+from kwire.coordinators.runtime.markers import MarkerSender, Settle, Write
+from kwire.coordinators.runtime.promise import Promise, answered
+from kwire.coordinators.runtime.runtime import CoordinatorRuntime, ShardState
+from kwire.groups.java import partition_for
+from kwire.storage.partitions.partition import Partition
+from kwire.storage.partitions.txn_marker import MarkerWriter, TransactionalTopic, TxnMarker
+from kwire.txn.effects import Effects, Markers, ProducerAnswer
+from kwire.txn.end_txn import End
+from kwire.txn.init_producer_id import Initialization
+from kwire.txn.limits import TransactionLimits
+from kwire.txn.listing import TransactionFilter
+from kwire.txn.machine import TransactionMachine
+from kwire.txn.transaction import Partitions
+
+if TYPE_CHECKING:
+    from kwire.broker.node import Node
+    from kwire.cluster.peers.peers import Peers
+    from kwire.coordinators.runtime.remote_markers import RemoteMarkers
+    from kwire.coordinators.runtime.remote_transactions import RemoteTransactions
+    from kwire.settings import BrokerConfig
+
+log = logging.getLogger("kwire.coordinators.transactions")
+
+T = TypeVar("T")
+Verified = dict[tuple[str, int], ErrorCode]
+"""By topic and partition: whether it is part of the transaction."""
+
+
+def limits_of(config: BrokerConfig) -> TransactionLimits:
+    abort_interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    remove_interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+    return TransactionLimits(
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        abort_timed_out_interval_ms=abort_interval_ms,
+        remove_expired_interval_ms=remove_interval_ms,
+    )
+
+
+class TransactionCoordinator:
+    """See the module."""
+
+    def __init__(self, node: Node, groups: Callable[[], TransactionalTopic]) -> None:
+        """`groups` follow the markers in the partitions of `__consumer_offsets`."""
+        config = node.settings.static_config
+        self.limits = limits_of(config)
+        self._node = node
+        self._groups = groups
+        self._nursery: trio.Nursery | None = None
+        self._remote_markers: RemoteMarkers | None = None
+        self._remote_transactions: RemoteTransactions | None = None
+        self._markers = MarkerSender(self, self._complete, self._send_again, node.timers)
+        self.runtime = CoordinatorRuntime(
+            lambda: TransactionMachine(self.limits, node.producer_ids.ids, self._markers),
+            timers=node.timers,
+            now_ms=node.now_ms,
+            commit_timeout_ms=config.request_timeout_ms,
+        )
+
+    # -- which partitions are led here
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Partitions led from now on are loaded by tasks of `nursery`."""
+        self._nursery = nursery
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of `__transaction_state`: replay and serve it."""
+        if self.runtime.serves(partition):
+            return
+        self._forget_markers(partition.index)
+        shard = self.runtime.lead(partition)
+        if shard is not None:
+            assert self._nursery is not None, "start() comes first"
+            # Timed-out transactions may need producer ids as soon as they are known.
+            self._nursery.start_soon(self._restock_producer_ids)
+            self._nursery.start_soon(shard.load)
+
+    def resign(self, index: int) -> None:
+        """This broker does not lead that partition any longer: its next leader goes on."""
+        self.runtime.resign(index)
+        self._forget_markers(index)
+
+    def partition_for(self, transactional_id: str) -> int:
+        """Where the id lives; -1 while this broker was not told of the topic.
+
+        It may lead partitions of it by then: LeaderAndIsr comes before UpdateMetadata.
+        """
+        topic = self._node.image.topics.get(TRANSACTION_STATE_TOPIC)
+        return -1 if topic is None else partition_for(transactional_id, len(topic.partitions))
+
+    def _forget_markers(self, index: int) -> None:
+        self._markers.drop(lambda transactional_id: self.partition_for(transactional_id) == index)
+
+    # -- operations of producers
+
+    def init_producer_id(
+        self, request: Initialization
+    ) -> ProducerAnswer | Awaitable[ProducerAnswer]:
+        invalid = request.invalid(self.limits)
+        if invalid is not ErrorCode.NONE:
+            return ProducerAnswer(invalid)
+        return self._with_producer_ids(
+            lambda: self._submit(
+                request.transactional_id,
+                lambda machine, ticket, now_ms: machine.init_producer_id(request, ticket, now_ms),
+                ProducerAnswer,
+            )
+        )
+
+    def end_txn(self, request: End) -> ProducerAnswer | Awaitable[ProducerAnswer]:
+        if not request.transactional_id:
+            return ProducerAnswer(ErrorCode.INVALID_REQUEST)
+        return self._with_producer_ids(
+            lambda: self._submit(
+                request.transactional_id,
+                lambda machine, ticket, now_ms: machine.end_txn(request, ticket, now_ms),
+                ProducerAnswer,
+            )
+        )
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        client_transaction_version: int,
+    ) -> ErrorCode | Promise[ErrorCode]:
+        """The answer is one for all `partitions`, which are in the transaction if it is NONE."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        return self.runtime.submit(
+            self.partition_for(transactional_id),
+            lambda machine, ticket, now_ms: machine.add_partitions(
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                partitions,
+                client_transaction_version,
+                ticket,
+                now_ms,
+            ),
+            lambda error: error,
+        )
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+    ) -> Verified | Promise[Verified]:
+        """Whether each partition is part of the producer's transaction (KIP-890, part 1)."""
+
+        def all_told(error: ErrorCode) -> Verified:
+            return {
+                (topic, index): error for topic, indexes in partitions.items() for index in indexes
+            }
+
+        if not transactional_id:
+            return all_told(ErrorCode.INVALID_REQUEST)
+        return self.runtime.submit(
+            self.partition_for(transactional_id),
+            lambda machine, ticket, _: Effects.reply(
+                ticket, machine.verify(transactional_id, producer_id, producer_epoch, partitions)
+            ),
+            all_told,
+        )
+
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Whether another broker coordinates this id, or none does at the moment."""
+        return self._coordinator_of(transactional_id) != self._node.node_id
+
+    def _coordinator_of(self, transactional_id: str) -> int | None:
+        index = self.partition_for(transactional_id)
+        return self._node.image.leader_of(TRANSACTION_STATE_TOPIC, index)
+
+    def ask_elsewhere(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        *,
+        adds: bool,
+    ) -> Verified | Promise[Verified]:
+        """As `verify`, or as `add_partitions` with `adds`, of the coordinator on another broker."""
+        from kwire.coordinators.runtime.remote_transactions import Question, RemoteTransactions
+
+        answer: Promise[Verified] = Promise()
+        question = Question(transactional_id, producer_id, producer_epoch, partitions, adds, answer)
+        coordinator = self._coordinator_of(transactional_id)
+        if coordinator is None:
+            return question.all_told(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        remote = self._remote_transactions
+        if remote is None:
+            assert self._node.peers is not None, "a broker alone coordinates all"
+            assert self._nursery is not None, "start() comes first"
+            remote = RemoteTransactions(self._node.peers, self._nursery)
+            self._remote_transactions = remote
+        remote.ask(coordinator, question)
+        return answer
+
+    def _submit(
+        self,
+        transactional_id: str,
+        decide: Callable[[TransactionMachine, Ticket, int], Effects],
+        refuse: Callable[[ErrorCode], T],
+    ) -> T | Promise[T]:
+        """What may end a transaction: of few partitions, before the reply leaves."""
+        self._markers.at_once = True
+        try:
+            return self.runtime.submit(self.partition_for(transactional_id), decide, refuse)
+        finally:
+            self._markers.at_once = False
+
+    # -- looking
+
+    def describe(
+        self, transactional_id: str
+    ) -> DescribedTransaction | Promise[DescribedTransaction]:
+        def refused(error: ErrorCode) -> DescribedTransaction:
+            return DescribedTransaction(transactional_id=transactional_id, error_code=error)
+
+        if not transactional_id:
+            return refused(ErrorCode.INVALID_REQUEST)
+        return self.runtime.submit(
+            self.partition_for(transactional_id),
+            lambda machine, ticket, _: Effects.reply(ticket, machine.describe(transactional_id)),
+            refused,
+        )
+
+    def list_transactions(
+        self, wanted: TransactionFilter
+    ) -> tuple[ErrorCode, list[ListedTransaction]]:
+        """The ids of all partitions led here; none, with an error, while one is loading."""
+        now_ms = self._node.now_ms()
+        listed: list[ListedTransaction] = []
+        for shard in self.runtime.shards.values():
+            if shard.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return shard.error, []
+            if shard.error is ErrorCode.NONE:
+                listed += shard.machine.list_transactions(wanted, now_ms)
+        return ErrorCode.NONE, listed
+
+    # -- producer ids
+
+    def _with_producer_ids(self, operation: Callable[[], T | Promise[T]]) -> T | Awaitable[T]:
+        """Run an operation that may take a producer id once there are some."""
+        if not self._node.producer_ids.ids:
+            return self._restock_first(operation)
+        reply = operation()
+        return reply.wait() if isinstance(reply, Promise) else reply
+
+    async def _restock_first(self, operation: Callable[[], T | Promise[T]]) -> T:
+        """Where none can be had the shard says so, if it needs one at all."""
+        await self._restock_producer_ids()
+        return await answered(operation())
+
+    async def _restock_producer_ids(self) -> None:
+        try:
+            await self._node.producer_ids.restock()
+        except StoreError as problem:
+            log.error("no producer ids: %s", problem)
+
+    # -- markers: the destinations of the sender, and what it tells
+
+    def exists(self, topic: str, partition: int) -> bool:
+        """Whoever does not know of its own topic was not told yet which there are."""
+        topics = self._node.image.topics
+        found = topics.get(topic)
+        if found is None:
+            return TRANSACTION_STATE_TOPIC not in topics
+        return partition < len(found.partitions)
+
+    def writer(self, markers: Markers, settle: Settle) -> Write:
+        index = self.partition_for(markers.transactional_id)
+        shard = self.runtime.shards.get(index)
+        if index < 0:
+            return lambda topic, partition: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if shard is None:
+            return lambda topic, partition: ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        marker = TxnMarker(
+            markers.producer_id,
+            markers.producer_epoch,
+            shard.partition.leader_epoch,
+            markers.commit,
+            markers.transaction_version,
+        )
+        here = MarkerWriter(
+            self._node.hosted, self._groups, marker, settle, self._node.now_ms()
+        ).write
+        peers = self._node.peers
+        if peers is None:
+            return here
+        return self._cluster_writer(peers, marker, here, settle, lambda: shard.serves)
+
+    def _cluster_writer(
+        self,
+        peers: Peers,
+        marker: TxnMarker,
+        here: Write,
+        settle: Settle,
+        is_wanted: Callable[[], bool],
+    ) -> Write:
+        """To whoever leads a partition, as far as is known by now."""
+        from kwire.coordinators.runtime.remote_markers import RemoteMarker, RemoteMarkers
+
+        node = self._node
+        remote = self._remote_markers
+        if remote is None:
+            assert self._nursery is not None, "start() comes first"
+            remote = RemoteMarkers(
+                peers, self._nursery, node.settings.static_config.request_timeout_ms
+            )
+            self._remote_markers = remote
+
+        def write(topic: str, index: int) -> ErrorCode | None:
+            leader = node.image.leader_of(topic, index)
+            if leader == node.node_id:
+                return here(topic, index)
+            if leader is None:
+                return ErrorCode.LEADER_NOT_AVAILABLE
+            remote.send(leader, RemoteMarker(marker, topic, index, settle, is_wanted))
+            return None
+
+        return write
+
+    def _complete(self, markers: Markers) -> bool:
+        """All markers are written; True once that is in the log, or somebody else's task."""
+        index = self.partition_for(markers.transactional_id)
+        shard = self.runtime.shards.get(index)
+        if shard is None or shard.state is not ShardState.ACTIVE:
+            return index >= 0
+        now_ms = self._node.now_ms()
+        shard.happen(shard.machine.markers_written(markers, now_ms))
+        return not shard.machine.markers_written(markers, now_ms).records
+
+    def _send_again(self) -> None:
+        """Markers were lost because their decision was not committed in time: it may be now."""
+        for shard in self.runtime.active():
+            unfinished = [(self._markers, markers) for markers in shard.machine.unfinished()]
+            if unfinished:
+                shard.happen(Effects(replies=[*unfinished]))

@@ -1,0 +1,146 @@
+"""What the share coordinator knows of one partition as one group reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kwire.codecs.messages.coordinator import share_snapshot, share_update
+from kwire.coordinators.share.batches import NO_OFFSET, StateBatch, combine
+from kwire.coordinators.share.records import ShareKey, Snapshot, Update
+
+NO_EPOCH = -1
+NO_COUNT = -1
+
+
+class WireBatch(Protocol):
+    """A batch, as each record and request has one of its own."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a share partition has written: -1 where it says nothing."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareState:
+    """See the module; `start_offset` is -1 as long as nothing has been read.
+
+    `delivery_complete_count`: how many records behind it need no delivery any longer, or -1.
+    """
+
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int = 0
+    start_offset: int = NO_OFFSET
+    delivery_complete_count: int = NO_COUNT
+    batches: tuple[StateBatch, ...] = ()
+    created_ms: int = 0
+    written_ms: int = 0
+
+    @classmethod
+    def begun(
+        cls, before: ShareState | None, state_epoch: int, start_offset: int, now_ms: int
+    ) -> ShareState:
+        """A group begins to read the partition, or begins anew."""
+        return cls(
+            snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=NO_COUNT if start_offset == NO_OFFSET else 0,
+            created_ms=now_ms,
+            written_ms=now_ms,
+        )
+
+    def snapshot_with(self, written: Written, leader_epoch: int, now_ms: int) -> ShareState:
+        """As a whole, after what was written."""
+        start_offset = self._start(written.start_offset)
+        return replace(
+            self,
+            snapshot_epoch=self.snapshot_epoch + 1,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=written.delivery_complete_count,
+            batches=tuple(combine([*self.batches, *written.batches], start_offset)),
+            created_ms=now_ms,
+            written_ms=now_ms,
+        )
+
+    def _start(self, start_offset: int) -> int:
+        return self.start_offset if start_offset == NO_OFFSET else start_offset
+
+    # -- its records
+
+    def to_snapshot(self, key: ShareKey) -> Snapshot:
+        value = share_snapshot.ShareSnapshotValue(
+            snapshot_epoch=self.snapshot_epoch,
+            state_epoch=self.state_epoch,
+            leader_epoch=self.leader_epoch,
+            start_offset=self.start_offset,
+            delivery_complete_count=self.delivery_complete_count,
+            create_timestamp=self.created_ms,
+            write_timestamp=self.written_ms,
+            state_batches=[
+                share_snapshot.StateBatch(each.first, each.last, each.state, each.delivery_count)
+                for each in self.batches
+            ],
+        )
+        return Snapshot(share_snapshot.ShareSnapshotKey(*key), value)
+
+    @classmethod
+    def of_snapshot(cls, value: share_snapshot.ShareSnapshotValue) -> ShareState:
+        return cls(
+            snapshot_epoch=value.snapshot_epoch,
+            state_epoch=value.state_epoch,
+            leader_epoch=value.leader_epoch,
+            start_offset=value.start_offset,
+            delivery_complete_count=value.delivery_complete_count,
+            batches=tuple(batches_of(value.state_batches)),
+            created_ms=value.create_timestamp,
+            written_ms=value.write_timestamp,
+        )
+
+    def to_update(self, key: ShareKey, written: Written, leader_epoch: int) -> Update:
+        """What was written, and nothing else."""
+        value = share_update.ShareUpdateValue(
+            snapshot_epoch=self.snapshot_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=written.start_offset,
+            delivery_complete_count=written.delivery_complete_count,
+            state_batches=[
+                share_update.StateBatch(each.first, each.last, each.state, each.delivery_count)
+                for each in combine(written.batches, written.start_offset)
+            ],
+        )
+        return Update(share_update.ShareUpdateKey(*key), value)
+
+    def updated(self, value: share_update.ShareUpdateValue) -> ShareState:
+        start_offset = self._start(value.start_offset)
+        unsaid = value.leader_epoch == NO_EPOCH
+        return replace(
+            self,
+            leader_epoch=self.leader_epoch if unsaid else value.leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=value.delivery_complete_count,
+            batches=tuple(combine([*self.batches, *batches_of(value.state_batches)], start_offset)),
+        )
+
+
+def batches_of(batches: Iterable[WireBatch]) -> list[StateBatch]:
+    """As records and requests have them."""
+    return [
+        StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
+        for each in batches
+    ]

@@ -1,0 +1,145 @@
+"""AddPartitionsToTxn (key 24): v0-5.
+
+Behaviour
+- Partitions become part of the producer's transaction, which begins with the first.  All are added
+  or none: if one does not exist, UNKNOWN_TOPIC_OR_PARTITION, the others are told
+  OPERATION_NOT_ATTEMPTED; an error of the transaction is told of every partition.
+- INVALID_PRODUCER_ID_MAPPING for an id that has another producer or none, PRODUCER_FENCED for
+  another epoch, CONCURRENT_TRANSACTIONS while the transaction before is still being ended.
+- Clients (v0-3) may not add partitions of internal topics: TOPIC_AUTHORIZATION_FAILED.
+- Brokers (v4-5) ask for several transactions at once, or only whether partitions are part of one
+  (KIP-890, part 1): those that are not are TRANSACTION_ABORTABLE.  A request for none at all, on
+  which Apache Kafka never answers, is answered.
+
+Version notes: a fenced producer is told INVALID_PRODUCER_EPOCH before v2; flexible from v3; many
+transactions, and verification, from v4; v5 allows more error codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeAlias
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kwire.coordinators.runtime.promise import Promise, then_all
+from kwire.requests.context import Context
+from kwire.txn.api_versions import client_transaction_version, told_error
+
+BROKERS_SINCE = 4
+
+Verdict: TypeAlias = ErrorCode | dict[tuple[str, int], ErrorCode]
+"""What all partitions of a transaction are told, or each by its topic and number."""
+Answer: TypeAlias = Verdict | Promise[ErrorCode] | Promise[dict[tuple[str, int], ErrorCode]]
+
+
+def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    version = context.api_version
+    transactions = request.transactions
+    if version < BROKERS_SINCE:
+        only = AddPartitionsToTxnTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        transactions = [only]
+    verdicts: list[Any] = [_decide(broker, transaction, version) for transaction in transactions]
+
+    def told(verdicts: list[Verdict]) -> AddPartitionsToTxnResponse:
+        return _response(transactions, verdicts, version)
+
+    return then_all(verdicts, told)
+
+
+def _decide(broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int) -> Answer:
+    refused = _refused(broker, transaction.topics, version)
+    if refused:
+        return refused
+    coordinator = broker.coordinators.transactions
+    partitions: dict[str, frozenset[int]] = {}
+    for topic in transaction.topics:
+        if topic.partitions:
+            partitions[topic.name] = partitions.get(topic.name, frozenset()).union(topic.partitions)
+    producer = (
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+    )
+    if transaction.verify_only:
+        return coordinator.verify(*producer, partitions)
+    spoken = client_transaction_version(ApiKey.ADD_PARTITIONS_TO_TXN, version)
+    return coordinator.add_partitions(*producer, partitions, spoken)
+
+
+def _refused(
+    broker: Broker, topics: Sequence[AddPartitionsToTxnTopic], version: int
+) -> dict[tuple[str, int], ErrorCode]:
+    """The answers to a transaction that names what cannot be added; empty if all can."""
+    answers = {
+        (topic.name, index): _check(broker, topic.name, index, version)
+        for topic in topics
+        for index in topic.partitions
+    }
+    if not any(answers.values()):
+        return {}
+    return {place: error or ErrorCode.OPERATION_NOT_ATTEMPTED for place, error in answers.items()}
+
+
+def _check(broker: Broker, topic: str, index: int, version: int) -> ErrorCode:
+    if version < BROKERS_SINCE and topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    found = broker.image.topics.get(topic)
+    if found is None or not 0 <= index < len(found.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _response(
+    transactions: Sequence[AddPartitionsToTxnTransaction],
+    verdicts: Sequence[Verdict],
+    version: int,
+) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnResult(
+            transaction.transactional_id, _topics(transaction, verdict, version)
+        )
+        for transaction, verdict in zip(transactions, verdicts, strict=True)
+    ]
+    if version < BROKERS_SINCE:
+        (only,) = results
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=only.topic_results)
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _topics(
+    transaction: AddPartitionsToTxnTransaction, verdict: Verdict, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    """As the request has it where all are told the same; else each topic with partitions once."""
+    if not isinstance(verdict, dict):
+        told = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, verdict)
+        return [
+            AddPartitionsToTxnTopicResult(
+                topic.name, [AddPartitionsToTxnPartitionResult(p, told) for p in topic.partitions]
+            )
+            for topic in transaction.topics
+        ]
+    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (name, index), error in verdict.items():
+        topic = topics.setdefault(name, AddPartitionsToTxnTopicResult(name))
+        told = told_error(ApiKey.ADD_PARTITIONS_TO_TXN, version, error)
+        topic.results_by_partition.append(AddPartitionsToTxnPartitionResult(index, told))
+    return list(topics.values())

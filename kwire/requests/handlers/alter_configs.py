@@ -1,0 +1,93 @@
+"""AlterConfigs (key 33): v0-2.  Clients use IncrementalAlterConfigs instead since Kafka 2.3.
+
+Behaviour
+- Replaces all that is set on a topic, broker, group or client metrics subscription; an empty list
+  sets everything back to its default.
+- Each resource by itself: INVALID_CONFIG or INVALID_REQUEST with Kafka's sentence, unknown topics
+  UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST both times.  (Apache Kafka
+  never answers that.)
+- Loggers cannot be changed by this request.
+- `validate_only` checks and changes nothing.
+
+Version notes: v1 may be throttled, v2 is flexible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+
+from kwire.broker.broker import Broker
+from kwire.cluster.decisions.config_changes import (
+    Change,
+    EditConfigs,
+    decisions,
+    refuse_repeated,
+    refuse_unclear,
+)
+from kwire.cluster.membership.committing import commit_configs
+from kwire.cluster.metadata.changes import decide_all
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from kwire.requests.context import Context
+from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
+
+log = logging.getLogger("kwire.configs")
+
+
+def handle(
+    broker: Broker, request: AlterConfigsRequest, context: Context
+) -> AlterConfigsResponse | Awaitable[AlterConfigsResponse]:
+    changes = [_change(resource) for resource in request.resources]
+    refuse_repeated(changes)
+    if request.validate_only and not to_be_looked_at(broker.settings, broker.image, changes):
+        decide_all(broker.image, decisions(broker.settings, changes))
+        return _response(changes)
+    return _commit(broker, changes, request.validate_only)
+
+
+async def _commit(
+    broker: Broker, changes: list[Change], validate_only: bool
+) -> AlterConfigsResponse:
+    await refuse_bad_stores(broker.settings, broker.image, changes, broker.check_stores)
+    if validate_only:
+        decide_all(broker.image, decisions(broker.settings, changes))
+    else:
+        await commit_configs(broker.membership, broker.settings, changes, log)
+    return _response(changes)
+
+
+def _change(resource: AlterConfigsResource) -> Change:
+    named = [config.name for config in resource.configs]
+    return Change(
+        resource.resource_type, resource.resource_name, _replacement(resource.configs), named
+    )
+
+
+def _replacement(configs: list[AlterableConfig]) -> EditConfigs:
+    def set_configs(before: Mapping[str, str]) -> dict[str, str]:
+        nulls = [config.name for config in configs if config.value is None]
+        refuse_unclear([config.name for config in configs], nulls)
+        return {config.name: config.value for config in configs if config.value is not None}
+
+    return set_configs
+
+
+def _response(changes: list[Change]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                change.refusal.error if change.refusal is not None else ErrorCode.NONE,
+                change.refusal.message if change.refusal is not None else None,
+                change.resource_type,
+                change.resource_name,
+            )
+            for change in changes
+        ]
+    )

@@ -1,0 +1,98 @@
+"""ApiVersions (key 18): v0-4.
+
+Behaviour
+- Lists every route at the versions it is advertised at.
+- GetTelemetrySubscriptions and PushTelemetry are listed while there is a client metrics
+  subscription, as Apache Kafka lists them where it has a plug-in for them: every client of
+  librdkafka that is told of them asks at once, and says so on its standard error.
+- A version this broker does not know is answered, not refused: the v0 body with
+  UNSUPPORTED_VERSION and the range of ApiVersions alone, so that any client can go down to it.
+- The response header is always version 0 (KIP-511): a client cannot know the version before.
+- v3+ carries the client's software name and version; those that do not match
+  `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` get INVALID_REQUEST and an empty list.
+- The finalized features come with an epoch: clients believe the highest that they have seen, and
+  none below 0.  On ZooKeeper it is the version of /feature, as Apache Kafka 3.9 says it.
+
+Version notes: v3 is flexible and has features (KIP-584); only v4 lists as supported what can be
+at level 0 (KAFKA-17011: older clients would fail on it).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.features import SUPPORTED
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kwire.requests.context import Context
+from kwire.requests.routes import ADVERTISED, CLUSTER_ROUTES, OF_TELEMETRY, ROUTES
+
+FEATURES_SINCE = 3
+LEVEL_0_SINCE = 4
+
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@cache
+def advertised_versions(
+    *, in_cluster: bool = False, with_telemetry: bool = False
+) -> list[ApiVersion]:
+    """What clients are told, by API key."""
+    versions = []
+    for route in sorted((*ROUTES, *CLUSTER_ROUTES) if in_cluster else ROUTES):
+        if route.api_key in OF_TELEMETRY and not with_telemetry:
+            continue
+        low, high = ADVERTISED.get(route.api_key, (route.min_version, route.max_version))
+        versions.append(ApiVersion(api_key=route.api_key, min_version=low, max_version=high))
+    return versions
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
+    advertised = advertised_versions(
+        in_cluster=broker.membership.replication is not None,
+        with_telemetry=broker.configs.asks_for_metrics and broker.config.zookeeper_connect is None,
+    )
+    if context.api_version < FEATURES_SINCE:
+        return ApiVersionsResponse(api_keys=advertised)
+    names = (request.client_software_name, request.client_software_version)
+    if not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    context.client_software_name, context.client_software_version = names
+    features = broker.image.features
+    context.features_epoch = features.epoch
+    return ApiVersionsResponse(
+        api_keys=advertised,
+        supported_features=[
+            SupportedFeatureKey(name, low, high)
+            for name, (low, high) in SUPPORTED.items()
+            if low > 0 or context.api_version >= LEVEL_0_SINCE
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in features.in_force.items()
+        ],
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The v0 answer to an ApiVersions of a version from the future."""
+    served = next(route for route in ROUTES if route.api_key == ApiKey.API_VERSIONS)
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(
+                api_key=served.api_key,
+                min_version=served.min_version,
+                max_version=served.max_version,
+            )
+        ],
+    )

@@ -1,0 +1,44 @@
+"""ConsumerGroupDescribe (key 69): v0-1.
+
+Behaviour
+- Tells of a group of KIP-848 its epochs and members, what each has and what it is to have.
+- GROUP_ID_NOT_FOUND for a group that does not exist, or is of another kind.
+
+Version notes: from v1 a member says which protocol it speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from kwire.coordinators.runtime.promise import then_all
+from kwire.requests.context import Context
+from kwire.requests.handlers.consumer_group_heartbeat import is_served
+from kwire.security.operations import tell_group_operations
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupDescribeRequest, context: Context
+) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
+    if not is_served(broker):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        groups = [DescribedGroup(error_code=error, group_id=each) for each in request.group_ids]
+        return ConsumerGroupDescribeResponse(groups=groups)
+    with_operations = request.include_authorized_operations
+    replies = [
+        broker.coordinators.groups.describe_consumer_group(group_id)
+        for group_id in request.group_ids
+    ]
+    return then_all(replies, lambda groups: _response(groups, with_operations))
+
+
+def _response(groups: list[DescribedGroup], with_operations: bool) -> ConsumerGroupDescribeResponse:
+    tell_group_operations(groups, asked=with_operations)
+    return ConsumerGroupDescribeResponse(groups=groups)

@@ -1,0 +1,83 @@
+"""CreateAcls (key 30): v1-3.
+
+Behaviour
+- Each entry by itself: one that is there already is made, one that cannot be is INVALID_REQUEST,
+  with Kafka's sentence.  What is made counts on this broker when the answer goes out.
+- Without an authorizer: SECURITY_DISABLED for each ACL, sound or not.
+- An ACL that holds UNKNOWN (0) closes the connection.
+
+Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+
+from kwire.broker.broker import Broker
+from kwire.cluster.membership.committing import commit_for_client
+from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from kwire.requests.context import Context
+from kwire.security.acls import NO_AUTHORIZER, Addition, require_known
+from kwire.security.authority import Authority
+
+log = logging.getLogger("kwire.acls")
+
+
+def handle(
+    broker: Broker, request: CreateAclsRequest, context: Context
+) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
+    for acl in request.creations:
+        require_known(
+            "CreateAcls",
+            acl.resource_type,
+            acl.resource_pattern_type,
+            acl.operation,
+            acl.permission_type,
+        )
+    if broker.authorizer is None:
+        disabled = AclCreationResult(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return CreateAclsResponse(results=[disabled for _ in request.creations])
+    return _create(broker, broker.authorizer, request.creations)
+
+
+async def _create(
+    broker: Broker, authorizer: Authority, creations: Sequence[AclCreation]
+) -> CreateAclsResponse:
+    wanted: dict[ResourcePattern, dict[AccessControlEntry, None]] = {}
+    refusals: list[Refusal | None] = []
+    for acl in creations:
+        pattern, entry = _named(acl)
+        try:
+            authorizer.check_new(pattern, entry)
+        except Refusal as refusal:
+            refusals.append(refusal)
+        else:
+            refusals.append(None)
+            wanted.setdefault(pattern, {})[entry] = None
+    additions = [Addition(pattern, (*entries,)) for pattern, entries in wanted.items()]
+    failed = await commit_for_client(
+        broker.membership, additions, log, "access control lists are not changed"
+    )
+    return CreateAclsResponse(results=[_result(refusal or failed) for refusal in refusals])
+
+
+def _named(acl: AclCreation) -> tuple[ResourcePattern, AccessControlEntry]:
+    return (
+        ResourcePattern(acl.resource_type, acl.resource_pattern_type, acl.resource_name),
+        AccessControlEntry(acl.principal, acl.host, acl.operation, acl.permission_type),
+    )
+
+
+def _result(refusal: Refusal | None) -> AclCreationResult:
+    if refusal is None:
+        return AclCreationResult(ErrorCode.NONE, None)
+    return AclCreationResult(refusal.error, refusal.message)

@@ -1,0 +1,55 @@
+"""DeleteGroups (key 42): v0-2.
+
+Behaviour
+- A group without members is forgotten with all its offsets.  Each group has its own answer:
+  NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+- What the share coordinator knows of a share group is forgotten first.
+
+Version notes: flexible from v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from kwire.coordinators.runtime.promise import answered, then_all
+from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: DeleteGroupsRequest, context: Context
+) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    if any(broker.coordinators.groups.share_state_topics(group_id) for group_id in group_ids):
+        return _delete_with_states(broker, group_ids)
+    replies = [broker.coordinators.groups.delete_group(group_id) for group_id in group_ids]
+    return then_all(replies, lambda errors: _response(group_ids, errors))
+
+
+async def _delete_with_states(broker: Broker, group_ids: list[str]) -> DeleteGroupsResponse:
+    from kwire.requests.handlers.share_groups.telling import forget
+
+    errors = []
+    for group_id in group_ids:
+        topics = broker.coordinators.groups.share_state_topics(group_id)
+        error = ErrorCode.NONE if topics is None else await forget(broker, group_id, topics)
+        if error is ErrorCode.NONE:
+            error = await answered(broker.coordinators.groups.delete_group(group_id))
+        errors.append(error)
+    return _response(group_ids, errors)
+
+
+def _response(group_ids: list[str], errors: list[ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in zip(group_ids, errors, strict=True)
+        ]
+    )

@@ -1,0 +1,48 @@
+"""DeleteShareGroupState (key 86): v0.
+
+Behaviour
+- A group coordinator says that a share group reads partitions no longer: what is kept of them is
+  forgotten, with its epochs.  Where nothing is kept, that is no error.
+- UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each partition.
+- Without a group, or with a topic without partitions, nothing is done and answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+    DeleteStateResult,
+    PartitionResult,
+)
+from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: DeleteShareGroupStateRequest, context: Context
+) -> DeleteShareGroupStateResponse | Awaitable[DeleteShareGroupStateResponse]:
+    if names_nothing(request.group_id, request.topics):
+        return DeleteShareGroupStateResponse()
+    coordinator = broker.coordinators.share
+    return ask_of_each(
+        request.group_id,
+        request.topics,
+        lambda key, _: coordinator.delete(key),
+        _told,
+        _response,
+    )
+
+
+def _told(partition: int, answer: Answer) -> PartitionResult:
+    return PartitionResult(partition, answer.error, answer.message)
+
+
+def _response(told: dict[bytes, list[PartitionResult]]) -> DeleteShareGroupStateResponse:
+    return DeleteShareGroupStateResponse(
+        [DeleteStateResult(topic_id, results) for topic_id, results in told.items()]
+    )

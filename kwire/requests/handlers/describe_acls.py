@@ -1,0 +1,57 @@
+"""DescribeAcls (key 29): v1-3.
+
+Behaviour
+- The entries that a filter means, by resource.
+- Without an authorizer: SECURITY_DISABLED, whatever is asked for.
+- A filter that holds UNKNOWN (0) closes the connection.
+
+Version notes: v1 has the pattern type (KIP-290), v2 is flexible, v3 knows the resource type USER.
+"""
+
+from __future__ import annotations
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from kwire.requests.context import Context
+from kwire.security.acls import NO_AUTHORIZER_ON_BROKER, AclFilter, require_known
+
+
+def handle(broker: Broker, request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
+    require_known(
+        "DescribeAcls",
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+    )
+    if broker.authorizer is None:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER_ON_BROKER
+        )
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.resource_name_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                pattern.resource_type,
+                pattern.name,
+                pattern.pattern_type,
+                [AclDescription(*entry) for entry in entries],
+            )
+            for pattern, entries in wanted.matching(broker.image)
+        ],
+    )

@@ -1,0 +1,43 @@
+"""DescribeClientQuotas (key 48): v0-1 (KIP-546).
+
+Behaviour
+- The quotas of the entities that a filter finds: by an exact name, the default, or any that has
+  such a part; `strict` leaves out those that have others, too.
+- A filter that is wrong is refused whole, with no list.
+
+Version notes: v1 is flexible.
+"""
+
+from __future__ import annotations
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kwire.requests.context import Context
+from kwire.security.quotas.asking import QuotaFilter, found
+
+
+def handle(
+    broker: Broker, request: DescribeClientQuotasRequest, context: Context
+) -> DescribeClientQuotasResponse:
+    components = ((each.entity_type, each.match_type, each.match) for each in request.components)
+    try:
+        asked = QuotaFilter(components, request.strict)
+    except Refusal as refusal:
+        return DescribeClientQuotasResponse(
+            error_code=refusal.error, error_message=refusal.message, entries=None
+        )
+    entries = [
+        EntryData(
+            [EntityData(*part) for part in entity.items()],
+            [ValueData(*each) for each in sorted(values.items())],
+        )
+        for entity, values in found(broker.image, asked)
+    ]
+    return DescribeClientQuotasResponse(entries=entries)

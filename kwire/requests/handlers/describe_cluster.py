@@ -1,0 +1,53 @@
+"""DescribeCluster (key 60): v0-2.
+
+Behaviour
+- Tells the brokers at the addresses they advertise for the client's listener, the controller and
+  the cluster's id.
+- An endpoint type other than 1 (brokers) is refused: MISMATCHED_ENDPOINT_TYPE for 2 (controllers),
+  UNSUPPORTED_ENDPOINT_TYPE for others.
+
+Version notes: v1 has the endpoint type (KIP-919), v2 may list fenced brokers; there are none here
+beside those that are registered.
+"""
+
+from __future__ import annotations
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kwire.requests.context import Context
+from kwire.security.operations import CLUSTER_OPERATIONS, NOT_ASKED
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(
+    broker: Broker, request: DescribeClusterRequest, context: Context
+) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    image = broker.image
+    with_operations = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(each.id, endpoint.host, endpoint.port, each.rack)
+            for each in image.brokers.values()
+            if (endpoint := each.endpoint(context.listener)) is not None
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if with_operations else NOT_ASKED,
+    )

@@ -1,0 +1,40 @@
+"""DescribeGroups (key 15): v0-6.
+
+Behaviour
+- The chosen protocol, and the members' metadata for it, are told of a stable group only.
+- A group that does not exist is Dead: without an error before v6, with GROUP_ID_NOT_FOUND and a
+  message from v6 (KIP-1043).
+
+Version notes: authorized operations may be asked for from v3; group instance ids from v4; flexible
+from v5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from kwire.coordinators.runtime.promise import then_all
+from kwire.requests.context import Context
+from kwire.security.operations import tell_group_operations
+
+
+def handle(
+    broker: Broker, request: DescribeGroupsRequest, context: Context
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    version = context.api_version
+    with_operations = request.include_authorized_operations
+    replies = [
+        broker.coordinators.groups.describe_group(group_id, version) for group_id in request.groups
+    ]
+    return then_all(replies, lambda groups: _response(groups, with_operations))
+
+
+def _response(groups: list[DescribedGroup], with_operations: bool) -> DescribeGroupsResponse:
+    tell_group_operations(groups, asked=with_operations)
+    return DescribeGroupsResponse(groups=groups)

@@ -1,0 +1,73 @@
+"""DescribeProducers (key 61): v0.
+
+Behaviour
+- The producers that a partition remembers, with the offset at which their open transaction begins
+  (-1: none) and the epoch of the coordinator that last ended one (-1: none did) (KIP-664).
+- INVALID_TOPIC_EXCEPTION and UNKNOWN_TOPIC_OR_PARTITION come with a sentence when it is the topic
+  that is wrong, and without one when only the partition is, as from Apache Kafka.
+- Partitions are answered in the order they are asked, as often as they are.
+"""
+
+from __future__ import annotations
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.topic_names import why_invalid
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from kwire.log import LogError
+from kwire.requests.context import Context
+
+_NOT_HOSTED = "This server does not host this topic-partition."
+
+
+def handle(
+    broker: Broker, request: DescribeProducersRequest, context: Context
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _describe(broker, topic.name, index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    try:
+        producers = broker.hosted.led(topic, index).log.producers.entries.values()
+    except LogError as error:
+        return _failure(broker, topic, index, error.error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.txn_first_offset,
+            )
+            for producer in producers
+        ],
+    )
+
+
+def _failure(broker: Broker, topic: str, index: int, error: ErrorCode) -> PartitionResponse:
+    message = None
+    if topic not in broker.image.topics:
+        invalid = why_invalid(topic)
+        if invalid is not None:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        message = invalid or _NOT_HOSTED
+    return PartitionResponse(partition_index=index, error_code=error, error_message=message)

@@ -1,0 +1,118 @@
+"""DescribeTopicPartitions (key 75): v0.
+
+Behaviour
+- Topics in the order of their names, all of them for an empty list; partitions in theirs.
+- At most `response_partition_limit` partitions, and `max.request.partition.size.limit`, but at
+  least one; where that cuts, `next_cursor` says which topic and partition the next request should
+  start at.
+- A cursor skips the topics before its own.  Its topic must be in the list, if there is one, and its
+  partition must not be negative: INVALID_REQUEST for each topic otherwise.
+- Unknown topics are UNKNOWN_TOPIC_OR_PARTITION or INVALID_TOPIC_EXCEPTION; they do not count
+  against the limit.  A list with an empty name fails with UNKNOWN_SERVER_ERROR, as in Kafka.
+- Eligible leader replicas (KIP-966) are always empty.
+"""
+
+from __future__ import annotations
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage
+from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS, why_invalid
+from kwire.cluster.metadata.views import leader_seen, offline_replicas
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kwire.requests.context import Context
+from kwire.security.operations import TOPIC_OPERATIONS
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: Context
+) -> DescribeTopicPartitionsResponse:
+    asked = [topic.name for topic in request.topics]
+    error = _mistake(asked, request.cursor)
+    if error is not None:
+        return DescribeTopicPartitionsResponse(
+            topics=[DescribeTopicPartitionsResponseTopic(error, name) for name in asked]
+        )
+    names = sorted(set(asked) or broker.image.topics)
+    first_partition = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first_partition = request.cursor.partition_index
+    limit: int = broker.config.max_request_partition_size_limit
+    limit = max(1, min(limit, request.response_partition_limit))
+    return _describe(broker.image, context.listener, names, first_partition, limit)
+
+
+def _mistake(asked: list[str], cursor: Cursor | None) -> ErrorCode | None:
+    if "" in asked:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    if cursor is not None:
+        if cursor.partition_index < 0:
+            return ErrorCode.INVALID_REQUEST
+        if asked and cursor.topic_name not in asked:
+            return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _describe(
+    image: ClusterImage, listener: str, names: list[str], first_partition: int, limit: int
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if limit == 0:
+            response.next_cursor = Cursor(name, 0)
+            break
+        told = _topic(image, name)
+        response.topics.append(told)
+        topic = image.topics.get(name)
+        if topic is not None:
+            end = min(len(topic.partitions), first_partition + limit)
+            told.partitions = [
+                _partition(image, index, topic.partitions[index], listener)
+                for index in range(first_partition, end)
+            ]
+            limit -= len(told.partitions)
+            if end < len(topic.partitions) and limit == 0:
+                response.next_cursor = Cursor(name, end)
+                break
+        first_partition = 0
+    return response
+
+
+def _topic(image: ClusterImage, name: str) -> DescribeTopicPartitionsResponseTopic:
+    told = DescribeTopicPartitionsResponseTopic(
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    topic = image.topics.get(name)
+    if topic is not None:
+        told.topic_id = topic.id
+    elif why_invalid(name) is not None:
+        told.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    else:
+        told.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return told
+
+
+def _partition(
+    image: ClusterImage, index: int, partition: PartitionImage, listener: str
+) -> DescribeTopicPartitionsResponsePartition:
+    _, leader = leader_seen(image, partition, listener)  # who says that there is none; no error
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=offline_replicas(image, partition),
+    )

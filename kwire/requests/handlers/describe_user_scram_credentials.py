@@ -1,0 +1,54 @@
+"""DescribeUserScramCredentials (key 50): v0 (KIP-554).
+
+Behaviour
+- Mechanism and iterations of each user's credentials, never a salt or a key.
+- No list, and an empty one, mean all users that have any.
+- RESOURCE_NOT_FOUND for a user without, DUPLICATE_RESOURCE for one that is named twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.credentials import MECHANISMS, credentials_of, users_with_credentials
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from kwire.requests.context import Context
+from kwire.security.sasl.scram import Credential
+
+_NONE = "Attempt to describe a user credential that does not exist: "
+_TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
+
+
+def handle(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, context: Context
+) -> DescribeUserScramCredentialsResponse:
+    image = broker.image
+    if request.users:
+        times = Counter(each.name for each in request.users)
+    else:
+        times = Counter(users_with_credentials(image))
+    return DescribeUserScramCredentialsResponse(
+        results=[_described(image, user, count) for user, count in times.items()],
+    )
+
+
+def _described(image: ClusterImage, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, _TWICE + user)
+    found = credentials_of(image, user)
+    if not found:
+        return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, _NONE + user)
+    infos = [
+        CredentialInfo(number, Credential.parse(found[mechanism]).iterations)
+        for number, mechanism in MECHANISMS.items()
+        if mechanism in found
+    ]
+    return DescribeUserScramCredentialsResult(user, credential_infos=infos)

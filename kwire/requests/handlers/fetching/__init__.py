@@ -1,0 +1,1 @@
+"""Answering Fetch and ShareFetch: one request over its partitions, parked where it must wait."""

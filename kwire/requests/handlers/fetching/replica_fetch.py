@@ -1,0 +1,163 @@
+"""Fetch as a follower asks it: all that is in the leader's log, and it tells how far it is.
+
+What differs from a consumer's Fetch (kwire.requests.handlers.fetching.fetch):
+- It reads up to the log end offset, not to what is committed, and waits for what is appended.
+- What it asks for says what it has: its progress is noted once a request, behind the read, so the
+  high watermark that it is told is the one from before.
+- Only the leader serves it, and only replicas of the partition: NOT_LEADER_OR_FOLLOWER or, where
+  the request named the right leader epoch, UNKNOWN_LEADER_EPOCH.
+- What is throttled is sent to followers out of sync only while it is within its rate
+  (kwire.cluster.replication.quotas).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from kwire.cluster.replication.leading import check_replica
+from kwire.codecs.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kwire.log import LogError, Region
+from kwire.requests.handlers.fetching.fetch import REPLICA_STATE_SINCE, Fetch, diverging_epoch
+from kwire.storage.partitions.fetch_sessions import Answers, FetchTarget
+
+if TYPE_CHECKING:
+    from kwire.broker.broker import Broker
+    from kwire.storage.partitions.partition import FetchWaiter, Partition
+    from kwire.storage.partitions.replication_quota import ReplicationQuota
+
+PARTITION_BYTES: Final = 40
+"""What the answer for a partition takes beside its records (v12 on)."""
+
+
+class ReplicaFetch(Fetch):
+    """One request of a follower being answered; see Fetch."""
+
+    __slots__ = ("_is_first", "_quota", "_replica_epoch", "_replica_id")
+
+    from_replica: ClassVar[bool] = True
+
+    def __init__(self, broker: Broker, request: FetchRequest, version: int) -> None:
+        super().__init__(broker, request, version)
+        self.committed_only = False
+        self._replica_id, self._replica_epoch = request.replica_id, -1
+        if version >= REPLICA_STATE_SINCE and request.replica_state is not None:
+            self._replica_id = request.replica_state.replica_id
+            self._replica_epoch = request.replica_state.replica_epoch
+        self._is_first = True
+        replication = broker.membership.replication
+        self._quota = None if replication is None else replication.quotas.leader
+
+    def read(self) -> bool:
+        """As Fetch.read; the first time the progress of the follower is noted."""
+        answers: Answers = []
+        self.answers, self.unknown = answers, []
+        self.at_once = False
+        self.available_bytes = 0
+        room = self.max_bytes
+        found = read_bytes = ends = 0
+        for target in self.plan.targets.values():
+            partition = target.partition
+            if partition is None or partition.leader != self.broker.node_id:
+                partition = self._find(target)
+                if partition is None:
+                    continue
+            found += 1
+            ends += partition.log.log_end_offset
+            try:
+                data = self._read(target.asked, partition, room, read_bytes == 0)
+            except LogError as error:
+                data = self._refusal(target.asked, error.error, partition)
+            if isinstance(data.records, Region):
+                read_bytes += data.records.size_bytes
+                room = max(0, room - data.records.size_bytes)
+            if self.plan.session is None or not target.knows(data):
+                answers.append((target, data))
+        self._is_first = False
+        self.watermarks = ends
+        return (
+            read_bytes >= self.min_bytes
+            or self.at_once
+            or found == 0
+            or self.available_bytes >= self.min_bytes
+            or self._ends_in_older_segment()
+        )
+
+    def _may_read_follower(self, partition: Partition) -> bool:
+        return False
+
+    def _read(
+        self, asked: FetchPartition, partition: Partition, room: int, nothing_yet: bool
+    ) -> PartitionData:
+        named_epoch = asked.current_leader_epoch >= 0
+        if named_epoch:
+            partition.check_leader_epoch(asked.current_leader_epoch)
+        follower = check_replica(partition, self._replica_id, named_epoch=named_epoch)
+        log = partition.log
+        log.check_online()
+        data = PartitionData(
+            partition_index=asked.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if asked.last_fetched_epoch >= 0:
+            diverging = diverging_epoch(asked, partition)
+            if diverging is not None:
+                data.diverging_epoch = diverging
+                self.at_once = True
+                return data
+        if not self._is_held_back(asked, partition):
+            self._add_records(data, asked, partition, log.log_end_offset, room, nothing_yet)
+        if self._is_first and partition.leading is not None:
+            partition.leading.fetched(
+                follower, asked.fetch_offset, asked.log_start_offset, self._replica_epoch
+            )
+        return data
+
+    def _is_held_back(self, asked: FetchPartition, partition: Partition) -> bool:
+        """Whether nothing is sent of what it could read, for the sake of a throttle."""
+        quota, log = self._quota, partition.log
+        return (
+            quota is not None
+            and bool(quota.throttled)
+            and quota.is_throttled(partition.topic, partition.index)
+            and self._replica_id not in partition.isr
+            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and quota.is_exceeded(self.broker.now_ms())
+        )
+
+    def response(self) -> FetchResponse:
+        """As Fetch.response; what is throttled of it counts from here on."""
+        if self._quota is not None and self._quota.throttled and not self.plan.overtaken:
+            self._count(self._quota)
+        return super().response()
+
+    def _count(self, quota: ReplicationQuota) -> None:
+        throttled = [
+            data
+            for target, data in self.answers
+            if target.topic is not None and quota.is_throttled(target.topic, data.partition_index)
+        ]
+        quota.record(sum(map(_size_bytes, throttled)), self.broker.now_ms())
+
+    def _end_of(self, data: PartitionData, target: FetchTarget) -> int:
+        partition = target.partition
+        return data.high_watermark if partition is None else partition.log.log_end_offset
+
+    def _waiters(self, partition: Partition) -> set[FetchWaiter]:
+        return partition.replica_waiters
+
+    def _watermark(self, partition: Partition) -> int:
+        return partition.log.log_end_offset
+
+
+def _size_bytes(data: PartitionData) -> int:
+    records = data.records
+    return PARTITION_BYTES + (records.size_bytes if isinstance(records, Region) else 0)

@@ -1,0 +1,112 @@
+"""IncrementalAlterConfigs (key 44): v0-1 (KIP-339).
+
+Behaviour
+- Sets (0) or deletes (1) single configs of topics, brokers, groups and client metrics
+  subscriptions, appends to (2) and subtracts from (3) lists of topics and brokers; what is not
+  named stays as it is.  Appending what is there and subtracting what is not changes nothing.
+- Each resource is changed whole or not at all: INVALID_CONFIG or INVALID_REQUEST with Kafka's
+  sentence, unknown topics UNKNOWN_TOPIC_OR_PARTITION.  A resource named twice is INVALID_REQUEST
+  both times, and so is a config named twice.
+- Brokers: their own id, or the empty name for all.  What cannot change at run time is refused,
+  so are certificates that a listener could not be served with, and `listeners`, which Apache
+  Kafka can bind anew.
+- Broker loggers: levels of those that exist, for as long as this process runs (KIP-412); deleting
+  gives a logger its parent's level again.
+- `validate_only` checks and changes nothing.
+
+Version notes: v1 is flexible.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Sequence
+
+from kwire.broker.broker import Broker
+from kwire.cluster.decisions.config_changes import Change, decisions, refuse_repeated
+from kwire.cluster.decisions.config_edits import Edit, edited_by
+from kwire.cluster.decisions.logger_levels import levels
+from kwire.cluster.membership.committing import commit_configs
+from kwire.cluster.metadata.changes import decide_all
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kwire.requests.context import Context
+from kwire.security.store_changes import refuse_bad_stores, to_be_looked_at
+from kwire.settings import ConfigResourceType
+from kwire.settings.entries import logger_names, logger_of
+
+log = logging.getLogger("kwire.configs")
+
+
+def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: Context
+) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
+    edits = [_edits(resource) for resource in request.resources]
+    changes = [
+        Change(
+            each.resource_type,
+            each.resource_name,
+            edited_by(each.resource_type, its),
+            [edit.name for edit in its],
+        )
+        for each, its in zip(request.resources, edits, strict=True)
+    ]
+    refuse_repeated(changes)
+    stored = []
+    for change, its in zip(changes, edits, strict=True):
+        if change.resource_type != ConfigResourceType.BROKER_LOGGER:
+            stored.append(change)
+        elif change.refusal is None:
+            _change_loggers(broker, change, its, request.validate_only)
+    if request.validate_only and not to_be_looked_at(broker.settings, broker.image, stored):
+        decide_all(broker.image, decisions(broker.settings, stored))
+        return _response(changes)
+    return _commit(broker, stored, changes, request.validate_only)
+
+
+async def _commit(
+    broker: Broker, stored: list[Change], changes: list[Change], validate_only: bool
+) -> IncrementalAlterConfigsResponse:
+    await refuse_bad_stores(broker.settings, broker.image, stored, broker.check_stores)
+    if validate_only:
+        decide_all(broker.image, decisions(broker.settings, stored))
+    else:
+        await commit_configs(broker.membership, broker.settings, stored, log)
+    return _response(changes)
+
+
+def _edits(resource: AlterConfigsResource) -> list[Edit]:
+    return [Edit(each.name, each.config_operation, each.value) for each in resource.configs]
+
+
+def _change_loggers(
+    broker: Broker, change: Change, edits: Sequence[Edit], validate_only: bool
+) -> None:
+    try:
+        wanted = levels(broker.settings, change.resource_name, edits, logger_names())
+    except Refusal as refusal:
+        change.refusal = refusal
+        return
+    if not validate_only:
+        for name, level in wanted.items():
+            logger_of(name).setLevel(level)
+
+
+def _response(changes: list[Change]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                change.refusal.error if change.refusal is not None else ErrorCode.NONE,
+                change.refusal.message if change.refusal is not None else None,
+                change.resource_type,
+                change.resource_name,
+            )
+            for change in changes
+        ]
+    )

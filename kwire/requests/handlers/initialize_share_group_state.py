@@ -1,0 +1,50 @@
+"""InitializeShareGroupState (key 83): v0.
+
+Behaviour
+- A group coordinator says that a share group begins to read partitions, or begins anew; from an
+  offset, or, with -1, from where the group's settings say once a partition is read.
+- Each partition has its own answer, of the share coordinator's
+  (`kwire.coordinators.share.machine`): FENCED_STATE_EPOCH for an earlier epoch of the group,
+  UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+- Without a group nothing is answered; a topic without partitions is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStateResult,
+    PartitionResult,
+)
+from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share_partitions.stating import ask_of_each
+from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: InitializeShareGroupStateRequest, context: Context
+) -> InitializeShareGroupStateResponse | Awaitable[InitializeShareGroupStateResponse]:
+    if not request.group_id:
+        return InitializeShareGroupStateResponse()
+    coordinator = broker.coordinators.share
+    return ask_of_each(
+        request.group_id,
+        request.topics,
+        lambda key, each: coordinator.initialize(key, each.state_epoch, each.start_offset),
+        _told,
+        _response,
+    )
+
+
+def _told(partition: int, answer: Answer) -> PartitionResult:
+    return PartitionResult(partition, answer.error, answer.message)
+
+
+def _response(told: dict[bytes, list[PartitionResult]]) -> InitializeShareGroupStateResponse:
+    return InitializeShareGroupStateResponse(
+        [InitializeStateResult(topic_id, results) for topic_id, results in told.items()]
+    )

@@ -1,0 +1,44 @@
+"""JoinGroup (key 11): v0-9.
+
+Behaviour
+- Parks until the group's next generation begins; who wants no wait gets none: a follower with
+  unchanged protocols is answered with the present generation.
+- A dynamic member without an id is given one with MEMBER_ID_REQUIRED and must join with it (v4+).
+- INVALID_GROUP_ID and INVALID_SESSION_TIMEOUT (outside `group.min.session.timeout.ms` and
+  `group.max.session.timeout.ms`) are found before the group is looked for.
+
+Version notes: the rebalance timeout is the session timeout in v0; KIP-394 (MEMBER_ID_REQUIRED) from
+v4; group instance ids (KIP-345) from v5; flexible from v6; the protocol's type, and null for no
+protocol instead of an empty name, from v7; a reason, which only the log is told, from v8 (KIP-800);
+skip_assignment from v9 (KIP-814).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.coordinators.runtime.promise import then
+from kwire.groups.classic.decision import Caller
+from kwire.requests.context import Context
+
+NULL_PROTOCOL_NAME_SINCE = 7
+
+
+def handle(
+    broker: Broker, request: JoinGroupRequest, context: Context
+) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    version = context.api_version
+    context.joins_groups = True
+    if version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    caller = Caller(context.client_id or "", f"/{context.client_host}", version)
+    reply = broker.coordinators.groups.join_group(request, caller)
+    return then(reply, lambda response: _shape(response, version))
+
+
+def _shape(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    if version < NULL_PROTOCOL_NAME_SINCE and response.protocol_name is None:
+        response.protocol_name = ""
+    return response

@@ -1,0 +1,40 @@
+"""LeaveGroup (key 13): v0-5.
+
+Behaviour
+- Each member is taken out with an answer of its own; the group rebalances once for all of them.
+- A static member may be named by its instance id alone: that is how administrators remove it.
+
+Version notes: one member, named at the top, in v0-2, and its error is the response's; several
+members from v3 (KIP-345); flexible from v4; reasons, which only the log is told, from v5 (KIP-800).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from kwire.coordinators.runtime.promise import then
+from kwire.requests.context import Context
+
+SEVERAL_MEMBERS_SINCE = 3
+
+
+def handle(
+    broker: Broker, request: LeaveGroupRequest, context: Context
+) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+    version = context.api_version
+    if version < SEVERAL_MEMBERS_SINCE:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+    reply = broker.coordinators.groups.leave_group(request)
+    return then(reply, lambda response: _shape(response, version))
+
+
+def _shape(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
+    if version < SEVERAL_MEMBERS_SINCE and response.members:
+        return LeaveGroupResponse(error_code=response.members[0].error_code)
+    return response

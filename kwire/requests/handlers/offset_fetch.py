@@ -1,0 +1,165 @@
+"""OffsetFetch (key 9): v1-10.
+
+Behaviour
+- A partition for which nothing is committed, and any partition of a group that does not exist,
+  has offset -1, leader epoch -1 and empty metadata, without an error.
+- No topics (null, v2+) asks for all that is committed.  Topics that were deleted are left out of
+  that only where they are named by id.
+- `require_stable` (v7+) asks for UNSTABLE_OFFSET_COMMIT where a transaction holds the offset.
+- Every reply waits until what it tells is committed.
+
+Version notes: an error of the group is in every partition in v1, at the top from v2; leader epochs
+from v5; flexible from v6; several groups from v8 (KIP-709); member id and epoch from v9 matter to
+consumer groups (KIP-848) only; topics by id from v10, UNKNOWN_TOPIC_ID if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from kwire.coordinators.runtime.promise import Promise, then_all
+from kwire.requests.context import Context
+
+ERROR_AT_THE_TOP_SINCE = 2
+SEVERAL_GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+
+Reply = OffsetFetchResponseGroup | Promise[OffsetFetchResponseGroup]
+
+
+def handle(
+    broker: Broker, request: OffsetFetchRequest, context: Context
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    version = context.api_version
+    groups = request.groups if version >= SEVERAL_GROUPS_SINCE else [_only_group(request)]
+    fetch = _GroupFetch(broker, version, request.require_stable)
+    replies = [fetch.start(group) for group in groups]
+    return then_all(replies, lambda replies: _finish(fetch, groups, replies))
+
+
+def _finish(
+    fetch: _GroupFetch,
+    groups: list[OffsetFetchRequestGroup],
+    replies: list[OffsetFetchResponseGroup],
+) -> OffsetFetchResponse:
+    answers = [fetch.finish(group, reply) for group, reply in zip(groups, replies, strict=True)]
+    if fetch.version >= SEVERAL_GROUPS_SINCE:
+        return OffsetFetchResponse(groups=answers)
+    return _of_one_group(answers[0])
+
+
+class _GroupFetch:
+    """What the handler does around the coordinator for each group: topics by id, old errors."""
+
+    def __init__(self, broker: Broker, version: int, require_stable: bool) -> None:
+        self._broker = broker
+        self._require_stable = require_stable
+        self.version = version
+        self._refused: dict[int, list[OffsetFetchResponseTopics]] = {}
+
+    def start(self, group: OffsetFetchRequestGroup) -> Reply:
+        if self.version >= TOPIC_IDS_SINCE and group.topics is not None:
+            names = self._broker.image.names_by_id
+            for topic in group.topics:
+                topic.name = names.get(topic.topic_id, "")
+            self._refused[id(group)] = [_unknown(topic) for topic in group.topics if not topic.name]
+            group.topics = [topic for topic in group.topics if topic.name]
+        return self._broker.coordinators.groups.fetch_offsets(
+            group, require_stable=self._require_stable
+        )
+
+    def finish(
+        self, group: OffsetFetchRequestGroup, reply: OffsetFetchResponseGroup
+    ) -> OffsetFetchResponseGroup:
+        if reply.error_code != ErrorCode.NONE:
+            return reply if self.version >= ERROR_AT_THE_TOP_SINCE else _spread(group, reply)
+        if self.version >= TOPIC_IDS_SINCE:
+            if group.topics is None:
+                self._name_by_id(reply)
+            reply.topics += self._refused.get(id(group), [])
+        return reply
+
+    def _name_by_id(self, reply: OffsetFetchResponseGroup) -> None:
+        topics = self._broker.image.topics
+        reply.topics = [topic for topic in reply.topics if topic.name in topics]
+        for topic in reply.topics:
+            topic.topic_id = topics[topic.name].id
+
+
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+
+
+def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return _failed(topic, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _spread(
+    group: OffsetFetchRequestGroup, reply: OffsetFetchResponseGroup
+) -> OffsetFetchResponseGroup:
+    """The group's error as that of every partition: v1 has no other place for it."""
+    error = ErrorCode(reply.error_code)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id, topics=[_failed(topic, error) for topic in group.topics or []]
+    )
+
+
+def _failed(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index,
+                committed_offset=-1,
+                committed_leader_epoch=-1,
+                metadata="",
+                error_code=error,
+            )
+            for index in topic.partition_indexes
+        ],
+    )

@@ -1,0 +1,62 @@
+"""ReadShareGroupState (key 84): v0.
+
+Behaviour
+- The leader of partitions begins to deal out their records to a share group: it is told from where,
+  and what became of records behind that.  Leaders of earlier epochs are fenced from now on.
+- FENCED_LEADER_EPOCH for an earlier leader, INVALID_REQUEST for a partition that no group has begun
+  to read, UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each.
+- Without a group, or with a topic without partitions, nothing is done and answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.read_share_group_state import (
+    PartitionResult,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+    ReadStateResult,
+    StateBatch,
+)
+from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: ReadShareGroupStateRequest, context: Context
+) -> ReadShareGroupStateResponse | Awaitable[ReadShareGroupStateResponse]:
+    if names_nothing(request.group_id, request.topics):
+        return ReadShareGroupStateResponse()
+    coordinator = broker.coordinators.share
+    return ask_of_each(
+        request.group_id,
+        request.topics,
+        lambda key, each: coordinator.read(key, each.leader_epoch),
+        _told,
+        _response,
+    )
+
+
+def _told(partition: int, answer: Answer) -> PartitionResult:
+    state = answer.state
+    if state is None:
+        return PartitionResult(partition, answer.error, answer.message)
+    batches = [
+        StateBatch(batch.first, batch.last, batch.state, batch.delivery_count)
+        for batch in state.batches
+    ]
+    return PartitionResult(
+        partition,
+        state_epoch=state.state_epoch,
+        start_offset=state.start_offset,
+        state_batches=batches,
+    )
+
+
+def _response(told: dict[bytes, list[PartitionResult]]) -> ReadShareGroupStateResponse:
+    return ReadShareGroupStateResponse(
+        [ReadStateResult(topic_id, results) for topic_id, results in told.items()]
+    )

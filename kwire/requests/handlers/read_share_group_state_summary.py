@@ -1,0 +1,60 @@
+"""ReadShareGroupStateSummary (key 87): v0-1.
+
+Behaviour
+- A group coordinator asks from where a share group reads partitions.  Nobody is fenced by it, and
+  which leader's epoch it names is of no importance.
+- A partition that no group has begun to read begins at -1.
+- UNKNOWN_TOPIC_OR_PARTITION, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS for each partition.
+- Without a group, or with a topic without partitions, nothing is answered.
+
+Version notes: how many records are done with behind the start offset from v1 (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.messages.read_share_group_state_summary import (
+    PartitionResult,
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+    ReadStateSummaryResult,
+)
+from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share_partitions.stating import ask_of_each, names_nothing
+from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: ReadShareGroupStateSummaryRequest, context: Context
+) -> ReadShareGroupStateSummaryResponse | Awaitable[ReadShareGroupStateSummaryResponse]:
+    if names_nothing(request.group_id, request.topics):
+        return ReadShareGroupStateSummaryResponse()
+    coordinator = broker.coordinators.share
+    return ask_of_each(
+        request.group_id,
+        request.topics,
+        lambda key, _: coordinator.summary(key),
+        _told,
+        _response,
+    )
+
+
+def _told(partition: int, answer: Answer) -> PartitionResult:
+    state = answer.state
+    if state is None:
+        return PartitionResult(partition, answer.error, answer.message)
+    return PartitionResult(
+        partition,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.delivery_complete_count,
+    )
+
+
+def _response(told: dict[bytes, list[PartitionResult]]) -> ReadShareGroupStateSummaryResponse:
+    return ReadShareGroupStateSummaryResponse(
+        [ReadStateSummaryResult(topic_id, results) for topic_id, results in told.items()]
+    )

@@ -1,0 +1,48 @@
+"""RenewDelegationToken (key 39): v1-2 (KIP-48).
+
+Behaviour
+- A token holds for `renew_period_ms` from now on, and `delegation.token.expiry.time.ms` at most,
+  but never beyond its maximal life.  Its owner and its renewers may ask for it.
+- Told in this order: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED (also before it is
+  removed), DELEGATION_TOKEN_OWNER_MISMATCH for somebody else, a super user too.
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for who is not known, or is by a token only;
+  DELEGATION_TOKEN_AUTH_DISABLED where the broker has no `delegation.token.secret.key`.
+
+Version notes: v2 is flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.cluster.decisions.token_changes import Renewal
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from kwire.requests.context import Context
+from kwire.requests.token_requests import ERROR_TIMESTAMP_MS, lifetimes_of, may_ask, new_expiry
+
+
+def handle(
+    broker: Broker, request: RenewDelegationTokenRequest, context: Context
+) -> RenewDelegationTokenResponse | Awaitable[RenewDelegationTokenResponse]:
+    if not may_ask(broker.config, context):
+        return RenewDelegationTokenResponse(
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, ERROR_TIMESTAMP_MS
+        )
+    if broker.tokens is None:
+        return RenewDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    token_id, now_ms = broker.tokens.id_of(bytes(request.hmac)), broker.now_ms()
+    decision = Renewal(
+        token_id, context.principal, request.renew_period_ms, lifetimes_of(broker.config), now_ms
+    )
+    return _renew(broker, decision)
+
+
+async def _renew(broker: Broker, decision: Renewal) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(
+        *await new_expiry(broker, decision, "a delegation token is not renewed")
+    )

@@ -1,0 +1,41 @@
+"""ShareGroupDescribe (key 77): v1.
+
+Behaviour
+- Tells of a share group its epochs and members, and what each reads.
+- GROUP_ID_NOT_FOUND for a group that does not exist, or is of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.share_group_describe import (
+    DescribedGroup,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from kwire.coordinators.runtime.promise import then_all
+from kwire.requests.context import Context
+from kwire.requests.handlers.share_group_heartbeat import is_served
+from kwire.security.operations import tell_group_operations
+
+
+def handle(
+    broker: Broker, request: ShareGroupDescribeRequest, context: Context
+) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
+    if not is_served(broker):
+        error = ErrorCode.UNSUPPORTED_VERSION
+        groups = [DescribedGroup(error_code=error, group_id=each) for each in request.group_ids]
+        return ShareGroupDescribeResponse(groups=groups)
+    with_operations = request.include_authorized_operations
+    replies = [
+        broker.coordinators.groups.describe_share_group(group_id) for group_id in request.group_ids
+    ]
+    return then_all(replies, lambda groups: _response(groups, with_operations))
+
+
+def _response(groups: list[DescribedGroup], with_operations: bool) -> ShareGroupDescribeResponse:
+    tell_group_operations(groups, asked=with_operations)
+    return ShareGroupDescribeResponse(groups=groups)

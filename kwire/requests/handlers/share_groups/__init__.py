@@ -1,0 +1,1 @@
+"""What several handlers of share groups do: initialize, forget and list the offsets of a group."""

@@ -1,0 +1,34 @@
+"""SyncGroup (key 14): v0-5.
+
+Behaviour
+- Followers park until the leader's assignment is in the log; in a stable group the assignment is
+  handed out at once.  A member that the leader left out gets zero bytes, not null.
+- REBALANCE_IN_PROGRESS sends a member back to JoinGroup.
+
+Version notes: group instance ids from v3; flexible from v4; from v5 the protocol's type and name
+must be there and be the group's, else INCONSISTENT_GROUP_PROTOCOL (KIP-559).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.groups.classic.decision import sync_error
+from kwire.requests.context import Context
+
+PROTOCOL_REQUIRED_SINCE = 5
+
+
+def handle(
+    broker: Broker, request: SyncGroupRequest, context: Context
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    if context.api_version >= PROTOCOL_REQUIRED_SINCE and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    reply = broker.coordinators.groups.sync_group(request)
+    return reply if isinstance(reply, SyncGroupResponse) else reply.wait()

@@ -1,0 +1,131 @@
+"""TxnOffsetCommit (key 28): v0-5.
+
+Behaviour
+- Offsets that count once their transaction is committed, and never if it is aborted.
+- Partitions that do not exist are refused one by one, before anything else is asked; if none is
+  left nobody is.  An error of the transaction or of the group is every remaining partition's.
+- The group's partition of `__consumer_offsets` must be part of the producer's transaction
+  (kwire.coordinators.runtime.verification); AddOffsetsToTxn adds it, or from v5 on this
+  request itself.  Where its coordinator, on another broker, is not reached: as if this one were
+  loading, COORDINATOR_LOAD_IN_PROGRESS, upon which clients try again here.
+- Then the group is asked as for OffsetCommit, but whoever names no member may commit to any group,
+  also while it rebalances; a group that does not exist is ILLEGAL_GENERATION for a generation.
+- The reply waits until the offsets are committed in `__consumer_offsets`.
+
+Version notes: leader epochs from v2; flexible, and the member with its generation (KIP-447) from
+v3; TRANSACTION_ABORTABLE from v4; the group's partition is added implicitly from v5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kwire.coordinators.runtime.promise import Promise, answered
+from kwire.coordinators.runtime.verification import Producer, Support, Verdict, verify
+from kwire.groups.txn_offsets import commit_error
+from kwire.requests.context import Context
+
+ABORTABLE_SINCE = 4
+NO_SEQUENCE = -1
+
+Reply = TxnOffsetCommitResponse | Promise[TxnOffsetCommitResponse]
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, context: Context
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    known, refused = _sort_out(broker, request)
+    if not known:
+        return TxnOffsetCommitResponse(topics=refused)
+    request.topics = known
+    reply = _commit(broker, request, Support.of(context.api_version, ABORTABLE_SINCE))
+    if isinstance(reply, TxnOffsetCommitResponse):
+        return _merge(reply, refused)
+    return _wait(reply, refused)
+
+
+async def _wait(
+    reply: Awaitable[TxnOffsetCommitResponse] | Promise[TxnOffsetCommitResponse],
+    refused: list[TxnOffsetCommitResponseTopic],
+) -> TxnOffsetCommitResponse:
+    done = await reply.wait() if isinstance(reply, Promise) else await reply
+    return _merge(done, refused)
+
+
+def _commit(
+    broker: Broker, request: TxnOffsetCommitRequest, support: Support
+) -> Reply | Awaitable[TxnOffsetCommitResponse]:
+    if not request.group_id:
+        return commit_error(request, ErrorCode.INVALID_GROUP_ID)
+    index = broker.coordinators.groups.partition_for(request.group_id)
+    if index < 0:
+        return commit_error(request, ErrorCode.NOT_COORDINATOR)
+    place = GROUP_METADATA_TOPIC, index
+    producer = Producer(request.transactional_id, request.producer_id, request.producer_epoch)
+    verdict = verify(broker.node, broker.coordinators, producer, {place: NO_SEQUENCE}, support)
+    if isinstance(verdict, Verdict):
+        return _commit_verified(broker, request, verdict)
+    return _commit_once_verified(broker, request, verdict)
+
+
+async def _commit_once_verified(
+    broker: Broker, request: TxnOffsetCommitRequest, verdict: Awaitable[Verdict]
+) -> TxnOffsetCommitResponse:
+    return await answered(_commit_verified(broker, request, await verdict))
+
+
+def _commit_verified(broker: Broker, request: TxnOffsetCommitRequest, verdict: Verdict) -> Reply:
+    """The verdict is on one partition."""
+    for error in verdict.refused.values():
+        if error is ErrorCode.NETWORK_EXCEPTION:
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return commit_error(request, error)
+    proof = next(iter(verdict.proofs.values()), None)
+    return broker.coordinators.groups.commit_transactional_offsets(request, proof)
+
+
+def _sort_out(
+    broker: Broker, request: TxnOffsetCommitRequest
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+    """What exists, and the answers for what does not."""
+    known: list[TxnOffsetCommitRequestTopic] = []
+    refused: dict[str, TxnOffsetCommitResponseTopic] = {}
+    for topic in request.topics:
+        hosted = broker.image.topics.get(topic.name)
+        count = 0 if hosted is None else len(hosted.partitions)
+        if hosted is None:  # told also where no partition of it is named
+            refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
+        there = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < count:
+                answer = TxnOffsetCommitResponsePartition(
+                    partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+                told = refused.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name))
+                told.partitions.append(answer)
+        if there:
+            known.append(TxnOffsetCommitRequestTopic(topic.name, there))
+    return known, list(refused.values())
+
+
+def _merge(
+    response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]
+) -> TxnOffsetCommitResponse:
+    """One answer a topic; what was refused comes first, as in Apache Kafka."""
+    topics = {topic.name: topic for topic in refused}
+    for topic in response.topics:
+        topics.setdefault(topic.name, TxnOffsetCommitResponseTopic(topic.name)).partitions.extend(
+            topic.partitions
+        )
+    response.topics = list(topics.values())
+    return response

@@ -1,0 +1,30 @@
+"""UpdateMetadata (key 6): v0-8.
+
+Behaviour
+- From the controller of a cluster: which brokers are alive, and what has changed of partitions.
+  kwire.cluster.replication.metadata_update takes it over.
+- A broker alone does not serve it: the connection is closed, as for a key that does not exist.
+
+Version notes: endpoints from v1; racks from v2; listeners from v3; offline replicas from v4; the
+broker's epoch, and partitions by topic, from v5; flexible from v6; topic ids from v7; from KRaft
+controllers v8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kwire.requests.routes import not_served
+
+if TYPE_CHECKING:
+    from kwire.broker.broker import Broker
+    from kwire.codecs.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+    from kwire.requests.context import Context
+
+
+def handle(
+    broker: Broker, request: UpdateMetadataRequest, context: Context
+) -> UpdateMetadataResponse:
+    if broker.membership.replication is None:
+        raise not_served(context.api_key)
+    return broker.membership.replication.update_metadata(request)

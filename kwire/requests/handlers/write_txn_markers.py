@@ -1,0 +1,135 @@
+"""WriteTxnMarkers (key 27): v1-2.
+
+Behaviour
+- Ends transactions in partitions of this broker; transaction coordinators send it, and admins for
+  transactions that hang (KIP-664).  The answer waits until the markers are committed.
+- Each partition has its own error: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+  INVALID_PRODUCER_EPOCH for a producer that is fenced there, TRANSACTION_COORDINATOR_FENCED for a
+  coordinator that is.  Offsets that are still being loaded: NOT_LEADER_OR_FOLLOWER.
+- What is not committed within `request.timeout.ms` is REQUEST_TIMED_OUT: it is in the log, but the
+  coordinator has to write it again.
+- Markers that cannot be (no producer or epoch, a transaction version of -1) are
+  UNKNOWN_SERVER_ERROR.  Markers of one producer are answered together; one without partitions is
+  left out.
+- A partition named twice in a marker, on which Apache Kafka never answers, gets one marker.
+
+Version notes: the coordinator's transaction version from v2; with 2 a marker of the epoch in which
+the transaction is open is late (KIP-1228).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+
+import trio
+
+from kwire.broker.broker import Broker
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kwire.requests.context import Context
+from kwire.storage.partitions.txn_marker import MarkerWriter, TxnMarker
+
+NONE_GIVEN = -1
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: Context
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    work = _Markers(broker)
+    for marker in request.markers:
+        work.write(marker)
+    return work.response() if work.waiting == 0 else work.wait()
+
+
+class _Markers:
+    """The markers of one request, and what came of them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+        """By producer, topic and partition."""
+        self._settled: trio.Event | None = None
+        self.waiting = 0
+
+    def write(self, wanted: WritableTxnMarker) -> None:
+        marker = TxnMarker(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.coordinator_epoch,
+            wanted.transaction_result,
+            wanted.transaction_version,
+        )
+        places = {(topic.name, i): None for topic in wanted.topics for i in topic.partition_indexes}
+        if not places:
+            return
+        answers = self._results.setdefault(marker.producer_id, {})
+        settle = partial(self._settle, answers)
+        writer = MarkerWriter(
+            self._broker.hosted,
+            lambda: self._broker.coordinators.groups,
+            marker,
+            settle,
+            self._broker.now_ms(),
+        )
+        self.waiting += len(places)
+        for topic, index in places:
+            answers.setdefault(topic, {})[index] = ErrorCode.REQUEST_TIMED_OUT
+        for topic, index in places:
+            error = self._refusal(marker, topic, index) or writer.write(topic, index)
+            if error is not None:
+                settle(topic, index, error)
+
+    def _refusal(self, marker: TxnMarker, topic: str, index: int) -> ErrorCode:
+        """Of a marker that cannot be: without a producer everywhere, else where it is written."""
+        if NONE_GIVEN in (marker.producer_id, marker.producer_epoch):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if self._broker.hosted.get(topic, index) is None:
+            return ErrorCode.NONE
+        if marker.transaction_version == NONE_GIVEN:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if marker.producer_id >= 0 and marker.producer_epoch < 0:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return ErrorCode.NONE
+
+    def _settle(
+        self, answers: dict[str, dict[int, ErrorCode]], topic: str, index: int, error: ErrorCode
+    ) -> None:
+        answers[topic][index] = error
+        self.waiting -= 1
+        if self.waiting == 0 and self._settled is not None:
+            self._settled.set()
+
+    async def wait(self) -> WriteTxnMarkersResponse:
+        if self.waiting:
+            self._settled = trio.Event()
+            with trio.move_on_after(self._broker.config.request_timeout_ms / 1000):
+                await self._settled.wait()
+        return self.response()
+
+    def response(self) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            [
+                WritableTxnMarkerResult(
+                    producer_id,
+                    [
+                        WritableTxnMarkerTopicResult(
+                            topic,
+                            [
+                                WritableTxnMarkerPartitionResult(index, error)
+                                for index, error in answers.items()
+                            ],
+                        )
+                        for topic, answers in topics.items()
+                    ],
+                )
+                for producer_id, topics in self._results.items()
+            ]
+        )

@@ -1,0 +1,117 @@
+"""All that clients of one broker are held to, as one thing that follows the image."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kwire.cluster.metadata.entities import ENTITY_RESOURCE
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.security.quotas.addresses import AddressRates
+from kwire.security.quotas.clients import ClientRates
+from kwire.security.quotas.kinds import FETCH, PRODUCE, QUOTAS, REQUEST
+from kwire.security.quotas.mutations import MutationBudgets
+from kwire.security.quotas.rates import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kwire.cluster.metadata.image import ResourceKey
+
+NANOS_TO_PERCENT = 100 / 1e9
+"""Of one second: a request quota is a share of the time of one thread (KIP-124)."""
+
+
+class ClientQuotas:
+    """What a broker measures of its clients, and what they are told to rest for it.
+
+    `user` is a principal's name without its type; times are of `now_ms`, a clock that does not
+    go back.
+    """
+
+    def __init__(
+        self, windows: Windows, mutation_windows: Windows, now_ms: Callable[[], float]
+    ) -> None:
+        self._windows = windows
+        self._now_ms = now_ms
+        self._produce = ClientRates(PRODUCE, windows)
+        self._fetch = ClientRates(FETCH, windows)
+        self._request = ClientRates(REQUEST, windows)
+        self.mutations = MutationBudgets(mutation_windows, now_ms)
+        self.addresses = AddressRates(windows, now_ms)
+
+    def follow(self, image: ClusterImage) -> None:
+        for each in (self._produce, self._fetch, self._request):
+            each.follow(image)
+        self.mutations.follow(image)
+        self.addresses.follow(image)
+
+    def concern(self, user: str, client_id: str, *, produces: bool) -> bool:
+        """Whether each of a client's requests must be counted; `produces`: this one does."""
+        if self._request.bound(user, client_id) is not None:
+            return True
+        return produces and self._produce.bound(user, client_id) is not None
+
+    def produced(self, user: str, client_id: str, size_bytes: int) -> int:
+        """Count a Produce request; how many ms its client must rest."""
+        return self._produce.record(user, client_id, size_bytes, self._now_ms())
+
+    def requested(self, user: str, client_id: str, nanos: float) -> int:
+        """Count the time that a request took of the loop; at most a window's rest (KIP-124)."""
+        percent = nanos * NANOS_TO_PERCENT
+        throttle_ms = self._request.record(user, client_id, percent, self._now_ms())
+        return min(throttle_ms, self._windows.size_ms)
+
+    def most_fetched(self, user: str, client_id: str) -> int | None:
+        """How many bytes one Fetch may have; None for any number."""
+        most = self._fetch.most_in_window(user, client_id)
+        return None if most is None else int(min(most, 2**31 - 1))
+
+    def fetched(self, user: str, client_id: str, size_bytes: int) -> int:
+        """Count a Fetch that would be answered in so many bytes; not if its client must rest.
+
+        Who must rest is answered without records, and asks again (KIP-219).
+        """
+        now_ms = self._now_ms()
+        throttle_ms = self._fetch.record(user, client_id, size_bytes, now_ms)
+        if throttle_ms:
+            self._fetch.take_back(user, client_id, size_bytes, now_ms)
+        return throttle_ms
+
+
+class QuotaSettings(Protocol):
+    """What a broker is configured with: see kwire.settings."""
+
+    @property
+    def quota_window_num(self) -> int: ...
+    @property
+    def quota_window_size_seconds(self) -> int: ...
+    @property
+    def controller_quota_window_num(self) -> int: ...
+    @property
+    def controller_quota_window_size_seconds(self) -> int: ...
+
+
+def begun(
+    config: QuotaSettings, image: ClusterImage, changed: Collection[ResourceKey]
+) -> ClientQuotas | None:
+    """What to hold clients by from now on, if one of `changed` is an entity that has a quota."""
+    if not any_set(image, changed):
+        return None
+    quotas = ClientQuotas(
+        Windows(config.quota_window_num, config.quota_window_size_seconds * 1000),
+        Windows(
+            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
+        ),
+        lambda: time.monotonic() * 1000,
+    )
+    quotas.follow(image)
+    return quotas
+
+
+def any_set(image: ClusterImage, among: Collection[ResourceKey]) -> bool:
+    """Whether one of those is an entity that has a quota."""
+    return any(
+        key[0] == ENTITY_RESOURCE and not QUOTAS.isdisjoint(image.configs_of(*key)) for key in among
+    )

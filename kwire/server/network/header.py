@@ -1,0 +1,39 @@
+"""The end of a request's header: the tagged fields that header version 2 has (KIP-482)."""
+
+from __future__ import annotations
+
+from kwire.requests.context import InvalidFrame
+
+FLEXIBLE_HEADER = 2
+"""The version of request headers from which on they end with tagged fields."""
+_INT32_MAX = (1 << 31) - 1
+
+
+def skip_tagged_fields(frame: memoryview, position: int) -> int:
+    """The end of the request header's tagged fields; Kafka defines none that a broker needs."""
+    try:
+        if frame[position] == 0:
+            return position + 1
+        fields, position = _read_unsigned_varint(frame, position)
+        if fields > _INT32_MAX:
+            return position  # below zero in Apache Kafka, which then reads none
+        for _ in range(fields):
+            _, position = _read_unsigned_varint(frame, position)
+            size, position = _read_unsigned_varint(frame, position)
+            position += size
+            if position > len(frame):
+                raise InvalidFrame("the request header's tagged fields end after the request")
+    except IndexError:
+        raise InvalidFrame("the request ends within its header") from None
+    return position
+
+
+def _read_unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFF, position
+    raise InvalidFrame("a varint in the request header has more than five bytes")

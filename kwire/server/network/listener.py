@@ -1,0 +1,423 @@
+"""Accepting connections: one listening socket a listener, and the reaper.
+
+kwire.server.network.limits says who may come.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kwire.requests.context import Context
+from kwire.server.network.arrivals import OUT_OF_RESOURCES, Arrivals
+from kwire.server.network.connection import Connection
+from kwire.server.network.limits import ConnectionLimits, canonical_address, resolve
+from kwire.server.network.logins import Logins
+from kwire.server.network.memory import MemoryPool
+from kwire.server.network.readiness import ready_sockets
+from kwire.server.network.transport import PlainTransport
+
+if TYPE_CHECKING:
+    from kwire.broker.broker import Broker
+    from kwire.security.quotas.enforced import ClientQuotas
+    from kwire.server.network.tls_listeners import TlsListeners
+    from kwire.server.tls.handshake import Handshakes
+    from kwire.settings import BrokerConfig
+    from kwire.testing.hooks.control.service import Control
+
+log = logging.getLogger("kwire.network.listener")
+
+REAP_INTERVAL_S = 1.0
+"""How often idle connections are looked for; a tenth of a second would buy nothing."""
+
+DRAIN_TIMEOUT_S = 5.0
+"""How long a stopping broker lets a client read the reply it is being sent."""
+
+ROOM_CHECK_INTERVAL_S = 0.25
+"""How often a listener that is full looks for room by itself: changed settings and the passing of
+time give some.  A connection that ends wakes it at once."""
+
+LOOKED_AT_TOGETHER_MAX = 256
+"""Connections that the reaper looks at before others have their turn, some 0.3 ms of work."""
+
+ACCEPTED_TOGETHER_MAX = 32
+"""Connections that one listener accepts before others have their turn, some 3 ms of work."""
+
+BACKLOG = 4096
+"""Where `socket.listen.backlog.size` is not set.  Kafka's 50 is full as soon as a process of many
+clients starts, and who does not fit in is heard again by the kernel after a second.  The kernel
+takes net.core.somaxconn at most, 4,096 on Linux; an empty place costs nothing."""
+
+SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
+
+_Address = tuple[Any, ...]
+
+
+async def _rest(listener: str, problem: OSError) -> None:
+    """Until there may be descriptors again; what else went wrong goes on."""
+    if problem.errno not in OUT_OF_RESOURCES:
+        raise problem
+    log.error("cannot accept on %s: %s; trying again in 0.1 s", listener, problem)
+    await trio.sleep(0.1)
+
+
+def _is_closed(listening: socket.socket) -> bool:
+    return listening.fileno() < 0
+
+
+class ConnectionServer:
+    """All connections of the broker, over all its listeners."""
+
+    def __init__(self, broker: Broker, control: Control | None = None) -> None:
+        self._broker = broker
+        self._control = control
+        self._memory = MemoryPool(broker.config.queued_max_request_bytes)
+        self._ready = ready_sockets(broker.node.timers)
+        self._connections: set[Connection] = set()
+        broker.on_acls_changed = self._forget_shortcuts
+        self._limits = ConnectionLimits(broker.config)
+        self._full = trio.lowlevel.ParkingLot()
+        broker.configs.on_quotas = self.hold_to
+        self._number = 0
+        self.logins = Logins(broker)
+        self.tls = _tls_listeners(broker)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def accept(self, listening: socket.socket, listener: str, nursery: trio.Nursery) -> None:
+        """Accept on `listening` until it is closed, or cancelled."""
+        if self.tls is not None and self.tls.has(listener):
+            await self._accept_newest_first(listening, listener, self.tls.handshakes, nursery)
+            return
+        while True:
+            await self._wait_for_room(listener)
+            if _is_closed(listening):
+                return
+            await trio.lowlevel.wait_readable(listening)
+            if _is_closed(listening):  # in the same turn in which somebody knocked
+                return
+            try:
+                self._accept_those_there(listening, listener, nursery)
+            except OSError as problem:
+                await _rest(listener, problem)
+
+    async def _accept_newest_first(
+        self,
+        listening: socket.socket,
+        listener: str,
+        handshakes: Handshakes,
+        nursery: trio.Nursery,
+    ) -> None:
+        """As `accept`, of a listener whose clients cost much: hardly more are admitted than can be
+        served, but always the newest, whose handshake goes before those of all who wait."""
+        arrivals = Arrivals(partial(self._has_room, listener))
+        try:
+            while True:
+                if arrivals:
+                    await handshakes.breathe()
+                else:
+                    await self._wait_for_room(listener)
+                    if _is_closed(listening):
+                        return
+                    await trio.lowlevel.wait_readable(listening)
+                if _is_closed(listening):
+                    return
+                try:
+                    arrivals.take(listening)
+                    for client, address in arrivals.newest(few=handshakes.are_many):
+                        self._admit_or_close(client, address, listener, nursery)
+                except OSError as problem:
+                    await _rest(listener, problem)
+        finally:
+            arrivals.close()
+
+    def _accept_those_there(
+        self, listening: socket.socket, listener: str, nursery: trio.Nursery
+    ) -> None:
+        for _ in range(ACCEPTED_TOGETHER_MAX):
+            if not self._has_room(listener):
+                return
+            try:
+                client, address = listening.accept()
+            except BlockingIOError:
+                return
+            except ConnectionAbortedError:
+                continue
+            self._admit_or_close(client, address, listener, nursery)
+
+    def _admit_or_close(
+        self, client: socket.socket, address: _Address, listener: str, nursery: trio.Nursery
+    ) -> None:
+        try:
+            self._admit(client, address[0], address[1], listener, nursery)
+        except OSError as problem:
+            client.close()
+            if problem.errno in OUT_OF_RESOURCES:
+                raise
+            log.debug("%s:%s was gone at once: %s", *address[:2], problem)  # macOS says so
+
+    def _admit(
+        self, client: socket.socket, host: str, port: int, listener: str, nursery: trio.Nursery
+    ) -> None:
+        host = canonical_address(host)
+        limits = self._limits
+        limits.note_new(listener)
+        limit = limits.limit_reached(host)
+        if limit is not None:
+            log.info("refusing %s: it has its %d connections (max.connections.per.ip)", host, limit)
+            client.close()
+            return
+        quotas = self._broker.configs.quotas
+        held_ms = 0 if quotas is None else quotas.addresses.throttle_ms(host)
+        if held_ms:
+            log.info("%s has too many new connections (connection_creation_rate)", host)
+            nursery.start_soon(_close_later, client, held_ms)
+            return
+        self._prepare(client)
+        local = client.getsockname()
+        self._number += 1
+        context = Context(
+            listener=listener,
+            client_host=host,
+            connection_id=f"{local[0]}:{local[1]}-{host}:{port}-{self._number}",
+        )
+        connection = self._connect(client, context)
+        if quotas is not None:
+            _hold(connection, quotas)
+        self._connections.add(connection)
+        limits.add(listener, host)
+        nursery.start_soon(self._run, connection, name=context.connection_id)
+
+    def own_client(self, nursery: trio.Nursery) -> socket.socket:
+        """The client's end of a connection that comes by no listener, and may do everything."""
+        from kwire.server.network.own import OwnConnection, own_context
+
+        client, served = socket.socketpair()
+        served.setblocking(False)
+        context = own_context(self._broker.config)
+        transport = PlainTransport(served)
+        connection = OwnConnection(self._broker, transport, context, self._memory, self._ready)
+        nursery.start_soon(connection.run, name=context.connection_id)
+        return client
+
+    def _connect(self, client: socket.socket, context: Context) -> Connection:
+        memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
+        if self._control is not None:
+            return self._connect_controlled(self._control, client, context)
+        if self.tls is not None and self.tls.has(context.listener):
+            return self.tls.connection(client, context, memory, ready, log_in)
+        return Connection(self._broker, PlainTransport(client), context, memory, ready, log_in)
+
+    def _connect_controlled(
+        self, control: Control, client: socket.socket, context: Context
+    ) -> Connection:
+        """Where a test may have faults befall requests."""
+        from kwire.server.network.controlled import ControlledConnection, ControlledTlsConnection
+
+        memory, ready, log_in = self._memory, self._ready, self.logins.of(context.listener)
+        if self.tls is not None and self.tls.has(context.listener):
+            kind = ControlledTlsConnection
+            within = self.tls.connection(client, context, memory, ready, log_in, kind)
+            assert isinstance(within, ControlledTlsConnection)
+            within.control = control
+            return within
+        transport = PlainTransport(client)
+        plain = ControlledConnection(self._broker, transport, context, memory, ready, log_in)
+        plain.control = control
+        return plain
+
+    def _forget_shortcuts(self) -> None:
+        for connection in self._connections:
+            connection.forget()
+
+    def _prepare(self, client: socket.socket) -> None:
+        config = self._broker.config
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.given("socket.send.buffer.bytes") and config.socket_send_buffer_bytes != -1:
+            # Kafka's default of 100 kB is not imposed: with what the kernel chooses by itself a
+            # fetch of 1 MB waits once for room instead of nine times, and is twice as fast.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
+
+    def hold_to(self, quotas: ClientQuotas) -> None:
+        """Quotas are set, where none were: those who are there must keep to them, too."""
+        for connection in self._connections:
+            _hold(connection, quotas)
+
+    async def _run(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        finally:
+            self._connections.discard(connection)
+            context = connection.context
+            self._limits.remove(context.listener, context.client_host)
+            self._broker.disconnected(context.connection_id)
+            if context.on_end is not None:
+                context.on_end()
+            self._full.unpark_all()
+
+    def _has_room(self, listener: str, waiting: int = 0) -> bool:
+        self._limits.follow(self._broker.config)
+        return self._limits.has_room(listener, waiting)
+
+    async def _wait_for_room(self, listener: str) -> None:
+        """Above a limit nothing is accepted until somebody goes, as in Kafka."""
+        while not self._has_room(listener):
+            with trio.move_on_after(ROOM_CHECK_INTERVAL_S):
+                await self._full.park()
+
+    async def serve_ready(self) -> None:
+        """Answer whoever has sent something; runs as long as there are connections."""
+        await self._ready.run()
+
+    async def reap(self) -> None:
+        """Close what has neither read nor written for `connections.max.idle.ms`, and who is too
+        many since `max.connections` was lowered."""
+        seen: dict[Connection, _LastActivity] = {}
+        while True:
+            await trio.sleep(REAP_INTERVAL_S)
+            now = time.monotonic()
+            self._limits.follow(self._broker.config)
+            await self._limits.resolve_names()
+            if (
+                self._broker.configs.quotas is not None
+                and self._broker.configs.quotas.addresses.unresolved
+            ):
+                await resolve(self._broker.configs.quotas.addresses)
+            idle_s = self._broker.config.connections_max_idle_ms / 1000
+            current: dict[Connection, _LastActivity] = {}
+            for number, connection in enumerate(list(self._connections), 1):
+                if number % LOOKED_AT_TOGETHER_MAX == 0:
+                    await trio.lowlevel.checkpoint()
+                if connection not in self._connections:
+                    continue  # it has ended meanwhile
+                last = seen.get(connection)
+                if last is None or last.activity != connection.activity:
+                    last = _LastActivity(connection.activity, now)
+                else:
+                    last.shrunk = last.shrunk or connection.shrink_if_idle()
+                    if idle_s >= 0 and now - last.since > idle_s and not connection.waiting:
+                        log.info("closing %s: idle", connection.context.connection_id)
+                        connection.scope.cancel()
+                current[connection] = last
+            seen = current
+            if excess := self._limits.excess():
+                self._close_longest_idle(current, excess)
+
+    def _close_longest_idle(self, seen: dict[Connection, _LastActivity], count: int) -> None:
+        ordered = sorted(seen, key=lambda each: seen[each].since)
+        for connection in ordered:
+            if count and self._limits.may_be_closed(connection.context.listener):
+                log.info("closing %s: above max.connections", connection.context.connection_id)
+                connection.scope.cancel()
+                count -= 1
+
+    async def drain(self) -> None:
+        """End every connection, those that are being sent a reply once they have it."""
+        with trio.move_on_after(DRAIN_TIMEOUT_S):
+            while True:
+                busy = False
+                for connection in self._connections:
+                    if connection.sending:
+                        busy = True
+                    else:
+                        connection.scope.cancel()
+                if not busy:
+                    return
+                await trio.sleep(0.01)
+
+
+def _tls_listeners(broker: Broker) -> TlsListeners | None:
+    """Of a broker that has some.  Raises ConfigError."""
+    if not any(each.security_protocol.endswith("SSL") for each in broker.config.listeners):
+        return None
+    from kwire.server.network.tls_listeners import TlsListeners
+
+    return TlsListeners(broker)
+
+
+async def _close_later(client: socket.socket, held_ms: int) -> None:
+    """As Kafka does: who is closed at once only comes again the sooner."""
+    with client:
+        await trio.sleep(held_ms / 1000)
+
+
+def _hold(connection: Connection, quotas: ClientQuotas) -> None:
+    from kwire.server.network.quota_gate import QuotaGate
+
+    connection.gate = QuotaGate(connection, quotas, connection.gate)
+
+
+@dataclass(slots=True)
+class _LastActivity:
+    activity: int
+    since: float
+    shrunk: bool = False
+    """Whether it has given back its memory since; it is asked once."""
+
+
+def _bind_address(host: str, port: int) -> tuple[int, tuple[str, int]]:
+    """The first address of `host`, IPv4 before IPv6 as Java prefers it."""
+    if not host:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        return family, ("", port)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    return found[0][0], (str(found[0][4][0]), port)
+
+
+def backlog_of(config: BrokerConfig) -> int:
+    """How many connections the kernel shall hold for a listener until they are accepted."""
+    if config.given("socket.listen.backlog.size") is None:
+        return BACKLOG
+    wanted = config.socket_listen_backlog_size
+    try:
+        most = int(SOMAXCONN.read_text())
+    except (OSError, ValueError):  # no Linux, or none of its /proc
+        return wanted
+    if wanted > most:
+        log.warning(
+            "socket.listen.backlog.size=%d, but the system allows %d: raise net.core.somaxconn",
+            wanted,
+            most,
+        )
+    return wanted
+
+
+def open_listening_socket(
+    host: str, port: int, backlog: int, receive_buffer_bytes: int = -1
+) -> socket.socket:
+    """A bound, non-blocking, listening socket; an empty `host` is every interface.
+
+    `receive_buffer_bytes` is for what it accepts, -1 for what the system chooses.
+
+    Raises OSError with a sentence that says which listener could not be had.
+    """
+    family, address = _bind_address(host, port)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # as Java has it: [::] is every interface of IPv4, too
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        if receive_buffer_bytes != -1:  # before it listens: TCP agrees on window scaling by it
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        listening.bind(address)
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError as problem:
+        listening.close()
+        raise OSError(
+            problem.errno,
+            f"cannot listen on {host or 'every interface'} port {port}: {problem.strerror}",
+        ) from None
+    return listening

@@ -1,0 +1,72 @@
+"""Replies as they go out: size, response header, body."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kwire.codecs.api_keys import ApiKey, response_header_version
+from kwire.codecs.errors import ErrorCode, put_error
+from kwire.codecs.primitives import Frame, Message
+from kwire.requests.context import Context, InvalidFrame
+
+if TYPE_CHECKING:
+    from kwire.requests.routes import Binding
+
+log = logging.getLogger("kwire.network.connection")
+
+_REPLY = struct.Struct(">ii")  # size, correlation id
+_EMPTY_REPLY = b"\0\0\0\0\0\0\0\0"
+_EMPTY_FLEXIBLE_REPLY = _EMPTY_REPLY + b"\0"  # a response header v1 ends with its tagged fields
+
+
+class Form(NamedTuple):
+    """As much of a Binding as a reply takes, for a request that no handler is bound to."""
+
+    write: Callable[[Frame, Any], None]
+    flexible_response: bool
+
+
+def form_of(response: Message, api_key: int, api_version: int) -> Form:
+    flexible = response_header_version(api_key, api_version) >= 1
+    return Form(response.WRITERS[api_version], flexible)
+
+
+def encode_reply(form: Form | Binding, correlation_id: int, response: Message) -> Frame:
+    """The whole reply: size, response header, body."""
+    frame = Frame()
+    frame += _EMPTY_FLEXIBLE_REPLY if form.flexible_response else _EMPTY_REPLY
+    form.write(frame, response)
+    size_bytes = frame.wire_size if frame.regions else len(frame)
+    _REPLY.pack_into(frame, 0, size_bytes - 4, correlation_id)
+    return frame
+
+
+def unsupported_api_versions(correlation_id: int) -> Frame:
+    """What an ApiVersions of a version from the future is answered."""
+    from kwire.requests.handlers.api_versions import unsupported_version
+
+    response = unsupported_version()
+    return encode_reply(form_of(response, ApiKey.API_VERSIONS, 0), correlation_id, response)
+
+
+def failed(binding: Binding, context: Context) -> Message:
+    """A handler failed: a defect of ours.  Tell it in the log and, if it can be, the client.
+
+    To be called where the exception is handled.  Raises InvalidFrame where the response has no
+    place for an error of the whole request.
+    """
+    name = ApiKey(binding.api_key).name
+    log.exception(
+        "unhandled error in %s v%d for client id %r on %s",
+        name,
+        binding.api_version,
+        context.client_id,
+        context.connection_id,
+    )
+    response = binding.response_class()
+    if not put_error(response, ErrorCode.UNKNOWN_SERVER_ERROR):
+        raise InvalidFrame(f"{name} v{binding.api_version} could not be answered") from None
+    return response

@@ -1,0 +1,262 @@
+"""Opening and closing what a broker stands on: log directories, metadata, partitions."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.broker.broker import Broker
+from kwire.cluster.decisions.new_cluster import first_changes
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.local import FILE_NAME, LocalStore, known_cluster_id
+from kwire.codecs.uuids import random_uuid, uuid_text
+from kwire.log import Intervals, LogDirError, LogDirLocked, LogManager
+from kwire.log.directory.shortage import passes
+from kwire.settings import ConfigResourceType, topic_log_config
+from kwire.storage import takeover
+from kwire.storage.data_folder.admission import Way, admit_all
+from kwire.storage.data_folder.growing import undo_interrupted
+from kwire.storage.disk_room import RoomWatch
+from kwire.storage.partitions import cleaning, moving
+from kwire.testing.hooks.snapshots import journal_of
+
+if TYPE_CHECKING:
+    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.log.directory.files import Files
+    from kwire.settings import BrokerConfig
+    from kwire.storage.takeover.stay import Stay
+
+log = logging.getLogger("kwire.startup")
+
+UPKEEP_INTERVAL_S = 1.0
+"""How often the logs are asked what is due; retention and removals need no better."""
+
+
+@asynccontextmanager
+async def open_broker(
+    config: BrokerConfig,
+    nursery: trio.Nursery,
+    metadata: Path | None = None,
+    kind: type[Broker] = Broker,
+    files: Files | None = None,
+) -> AsyncIterator[Broker]:
+    """A broker of that `kind`, its partitions open; on leaving, all is durable and marked clean.
+
+    It is alone, or a member of the cluster of `zookeeper.connect`, or of that whose metadata a
+    process of this machine holds, who listens on the Unix socket `metadata`.  `files` stand for
+    the disk.
+    Raises LogDirLocked, LogDirError, StoreError, ConfigError.
+    """
+    finish_restoring(Path(config.log_dirs[0]))
+    _admit(config, metadata)
+    logs = LogManager(
+        config.log_dirs,
+        defaults=topic_log_config(config, {}),
+        intervals=Intervals(
+            **{name: getattr(config, name) for name in Intervals.__slots__},
+        ),
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        verify_transactions=config.transaction_partition_verification_enable,
+        clock=kind.now_ms,
+        files=files,
+    )
+    if metadata is None and config.zookeeper_connect is None:
+        opening = _alone(config, logs, nursery, kind)
+    else:
+        opening = _as_member(config, logs, nursery, metadata, kind)
+    async with opening as broker:
+        nursery.start_soon(_upkeep, broker)
+        nursery.start_soon(RoomWatch(logs).run)
+        nursery.start_soon(cleaning.run, broker.settings, broker.hosted, broker.now_ms)
+        nursery.start_soon(moving.run, broker.settings, broker.hosted, broker.now_ms)
+        if broker.tokens is not None:
+            from kwire.cluster.membership import token_expiry
+
+            nursery.start_soon(token_expiry.run, broker.settings, broker.membership, broker.now_ms)
+        yield broker
+
+
+def check_not_lost(broker: Broker) -> None:
+    """Raises StoreError, LogDirError if a closed broker stopped since its storage was lost.
+
+    Not within `open_broker`: closing a member's store is cancelled, so that no code follows it.
+    """
+    if broker.membership_lost is not None:
+        raise StoreError(f"stopped, because {broker.membership_lost}")
+    if broker.storage_lost.is_set():
+        reasons = "; ".join(f"{path}: {why}" for path, why in broker.logs.offline_dirs.items())
+        raise LogDirError(
+            "stopped, because all log.dirs have failed, or the first, which holds the metadata: "
+            + reasons
+        )
+
+
+def finish_restoring(log_dir: Path) -> None:
+    """Whoever had the data be that of a snapshot may have been killed.  LogDirLocked, OSError."""
+    if not journal_of(log_dir).exists():
+        return
+    from kwire.testing.hooks.snapshots.kept import SnapshotError
+    from kwire.testing.hooks.snapshots.laying import finish
+
+    try:
+        finish(log_dir)
+    except SnapshotError as problem:
+        raise LogDirLocked(str(problem)) from None
+
+
+def _admit(config: BrokerConfig, metadata: Path | None) -> None:
+    """LogDirError if a log directory is none that this broker can serve."""
+    if metadata is not None:
+        return  # the folder above was asked about by whoever holds the metadata
+    if config.zookeeper_connect is not None:
+        admit_all(config.log_dirs, Way.ZOOKEEPER)
+        return
+    for path in config.log_dirs:
+        undo_interrupted(Path(path))
+    admit_all(config.log_dirs, Way.ALONE)
+
+
+@asynccontextmanager
+async def _alone(
+    config: BrokerConfig, logs: LogManager, nursery: trio.Nursery, kind: type[Broker]
+) -> AsyncIterator[Broker]:
+    """A broker that keeps its own metadata, beside its logs."""
+    remembered = known_cluster_id(Path(config.log_dirs[0]) / FILE_NAME)
+    new = uuid_text(random_uuid(os.urandom))
+    cluster_id = logs.identify(config.node_id, new, remembered=remembered)
+    store = _metadata(config, logs, cluster_id)
+    image = await store.load()
+    stay = _stay(config, logs, image)
+    if stay is None:
+        _load(config, logs, partial(image.configs_of, ConfigResourceType.TOPIC), image)
+    else:
+        image = await stay.before_loading(store)
+        _load(config, logs, partial(stay.configs_of, image), stay.trusted(image))
+        image = await stay.after_loading(store)
+    broker = kind(config, store, logs, image.cluster_id)
+    try:
+        await broker.start(nursery)
+        _warn_of_strays(broker)
+        yield broker
+    finally:
+        store.close()
+        if stay is not None:
+            stay.close()
+        logs.close(broker.hosted.high_watermark_of)
+
+
+@asynccontextmanager
+async def _as_member(
+    config: BrokerConfig,
+    logs: LogManager,
+    nursery: trio.Nursery,
+    metadata: Path | None,
+    kind: type[Broker],
+) -> AsyncIterator[Broker]:
+    """A broker that others coordinate with, by a store that all of them share."""
+    from kwire.cluster.membership.joining import open_store
+    from kwire.cluster.membership.member import Member
+
+    async with open_store(config, metadata) as store:
+        image = await store.load()
+        known = logs.identify(config.node_id, image.cluster_id, zookeeper=metadata is None)
+        _check_cluster(config, known, image.cluster_id)
+        topics = sorted(logs.topics_found())
+        image = await store.read_configs([(ConfigResourceType.TOPIC, each) for each in topics])
+        logs.load(
+            lambda topic: topic_log_config(
+                config, image.configs_of(ConfigResourceType.TOPIC, topic)
+            )
+        )
+        broker = kind(config, store, logs, image.cluster_id)
+        try:
+            broker.node.begin(nursery)
+            member = broker.membership = Member(broker.node, store, nursery, broker.give_up)
+            await member.join()
+            yield broker
+        finally:
+            logs.close(broker.hosted.high_watermark_of)
+
+
+def _check_cluster(config: BrokerConfig, known: str, joined: str) -> None:
+    """LogDirError if the log directories belong to another cluster than the one it joins."""
+    if known != joined:
+        raise LogDirError(
+            f"{','.join(config.log_dirs)} belongs to cluster {known}, and this broker joins "
+            f"{joined}: use another directory. One that kwire serve had alone is taken into a "
+            "cluster on ZooKeeper by kwire cluster adopt"
+        )
+
+
+def _metadata(config: BrokerConfig, logs: LogManager, cluster_id: str) -> LocalStore:
+    """The metadata in the first log directory, which fails with it.  LogDirError if it has."""
+    _check_metadata_dir(config, logs)
+    path = Path(config.log_dirs[0])
+    first = first_changes(config) if takeover.is_new(logs) else ()
+    store = LocalStore(path / FILE_NAME, cluster_id, logs.files, first)
+    directory = next(each for each in logs.online_dirs if each.path == path)
+
+    def failed(error: OSError) -> None:
+        if not passes(error):
+            logs.dirs.dir_failed(directory, error)
+
+    store.on_failure = failed
+    return store
+
+
+def _check_metadata_dir(config: BrokerConfig, logs: LogManager) -> None:
+    path = Path(config.log_dirs[0])
+    if path in logs.offline_dirs:
+        raise LogDirError(
+            f"{path} cannot be used, and it holds the metadata: {logs.offline_dirs[path]}"
+        )
+
+
+def _load(
+    config: BrokerConfig,
+    logs: LogManager,
+    configs_of: Callable[[str], Mapping[str, str]],
+    image: ClusterImage | None,
+) -> None:
+    """Open the logs; those of other topics than the image's are set aside, if there is one."""
+    topic_id_of = None
+    if image is not None:
+        topic_id_of = {name: topic.id for name, topic in image.topics.items()}.get
+    logs.load(lambda topic: topic_log_config(config, configs_of(topic)), topic_id_of)
+    _check_metadata_dir(config, logs)
+
+
+def _stay(config: BrokerConfig, logs: LogManager, image: ClusterImage) -> Stay | None:
+    """If somebody else has been at the directories, or may have been."""
+    if not takeover.is_needed(logs, image):
+        return None
+    from kwire.storage.takeover.stay import Stay
+
+    return Stay(config, logs, Broker.now_ms)
+
+
+def _warn_of_strays(broker: Broker) -> None:
+    for topic, index in broker.logs.logs:
+        if broker.hosted.get(topic, index) is None:
+            log.warning(
+                "%s-%d is on disk but in no metadata: it is neither served nor touched",
+                topic,
+                index,
+            )
+
+
+async def _upkeep(broker: Broker) -> None:
+    """Retention, removals, flushes and checkpoints; what may block runs in a thread."""
+    while True:
+        await trio.sleep(UPKEEP_INTERVAL_S)
+        broker.membership.open_missing()
+        for job in broker.logs.maintain(broker.now_ms(), broker.hosted.high_watermark_of):
+            await trio.to_thread.run_sync(job.run)
+            job.finish()

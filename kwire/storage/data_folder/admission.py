@@ -1,0 +1,129 @@
+"""Who may serve a folder of data; whoever may not is told the command that can.
+
+              alone    several   on ZooKeeper   cluster up
+    NEW       yes      yes       yes            yes
+    SINGLE    yes      converted yes (*)        no
+    CLUSTER   no (**)  yes       no             no
+    CLUSTER_UP no      no        no             yes
+    UP_MEMBER no       no        yes            no
+    KRAFT     yes      no        yes (*)        no
+    ZOOKEEPER yes      no        yes            no
+    others    no       no        no             no
+
+(*) where meta.properties names the cluster that ZooKeeper has.  (**) `kwire serve` without
+--brokers serves it as --brokers 1 does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final
+
+from kwire.log import LogDirError
+from kwire.storage.data_folder.kinds import DataFolder, Kind, look
+
+
+class Way(Enum):
+    """How a folder is to be served, or what is to be done with it."""
+
+    ALONE = auto()
+    """By a broker that keeps its own metadata: it is one of the log.dirs."""
+    SEVERAL = auto()
+    """By `kwire serve --brokers N`: it holds the metadata and each broker's folder."""
+    ZOOKEEPER = auto()
+    """By a broker with zookeeper.connect: it is one of the log.dirs."""
+    CLUSTER_UP = auto()
+    """By `kwire cluster up`."""
+    ADOPT = auto()
+    """`kwire cluster adopt` gives the metadata in it to ZooKeeper."""
+
+
+_OF_ONE: Final = {Kind.NEW, Kind.SINGLE, Kind.KRAFT, Kind.ZOOKEEPER}
+_ALLOWED: Final = {
+    Way.ALONE: _OF_ONE,
+    Way.SEVERAL: {Kind.NEW, Kind.SINGLE, Kind.CLUSTER},
+    Way.ZOOKEEPER: {*_OF_ONE, Kind.UP_MEMBER},
+    Way.CLUSTER_UP: {Kind.NEW, Kind.CLUSTER_UP},
+    Way.ADOPT: _OF_ONE,
+}
+
+
+def admit(path: Path, way: Way) -> DataFolder:
+    """What the folder is.  LogDirError, with what to do, if it cannot be served in that way."""
+    folder = look(path)
+    if folder.kind not in _ALLOWED[way]:
+        raise LogDirError(_refusal(folder))
+    return folder
+
+
+def admit_all(paths: Iterable[str], way: Way) -> None:
+    """The same for all log.dirs; what cannot be read is left to whoever opens it."""
+    for path in map(Path, paths):
+        try:
+            admit(path, way)
+        except PermissionError:
+            continue
+
+
+def holds_cluster(path: Path) -> bool:
+    """Whether `kwire serve` without --brokers serves the folder as --brokers 1 does."""
+    try:
+        return look(path).kind is Kind.CLUSTER
+    except OSError:
+        return False  # whoever opens it says why it cannot be read
+
+
+def _refusal(folder: DataFolder) -> str:
+    path, kind = folder.path, folder.kind
+    cluster = folder.cluster or path
+    several = f"kwire serve --brokers {max(folder.member_ids(), default=1)} --data {cluster}"
+    up = f"kwire cluster up --data {cluster}"
+    match kind:
+        case Kind.SINGLE:
+            return (
+                f"{path} is the folder of one broker: serve it with kwire serve --data {path}, or "
+                f"by a cluster of several with kwire serve --brokers 3 --data {path}"
+            )
+        case Kind.CLUSTER:
+            return (
+                f"{path} is the folder of a cluster of kwire serve --brokers: serve it with "
+                f"{several}, which takes settings by --set only"
+            )
+        case Kind.MEMBER:
+            return (
+                f"{path} is the folder of one broker of the cluster in {cluster}, whose metadata "
+                f"is not in it: serve the cluster with {several}"
+            )
+        case Kind.CLUSTER_UP:
+            return f"{path} is the folder of a cluster of kwire cluster up: serve it with {up}"
+        case Kind.UP_MEMBER:
+            return (
+                f"{path} is the folder of one broker of the cluster in {cluster}, whose metadata "
+                f"is in ZooKeeper: serve the cluster with {up}"
+            )
+        case Kind.KRAFT | Kind.ZOOKEEPER:
+            return (
+                f"{path} is the log directory of an Apache Kafka broker, or of one on ZooKeeper: "
+                f"kwire serve --data {path} takes it over as one broker. To have its topics in a "
+                "cluster, copy them there: kwire pipeline mirror"
+            )
+        case Kind.PARTITION:
+            return (
+                f"{path} is the folder of one partition, and no log directory: --data and "
+                f"log.dirs name the folder above, {path.absolute().parent}"
+            )
+        case _:
+            return _refusal_of_mixed(folder)
+
+
+def _refusal_of_mixed(folder: DataFolder) -> str:
+    members = ", ".join(f"broker-{each}" for each in folder.member_ids())
+    return (
+        f"{folder.path} holds the logs of one broker, and in {members} those of a cluster: an "
+        "earlier version served it in both ways, and the records of one are not in the other. "
+        f"Move {members} elsewhere to serve the one broker's records (kwire log dump --records "
+        "prints what those folders hold); or move everything else elsewhere but for "
+        "kwire-metadata.log, to serve the cluster's"
+    )

@@ -1,0 +1,85 @@
+"""Moves partitions between log directories, in the background (AlterReplicaLogDirs, KIP-113).
+
+`kwire.log.upkeep.moving` knows how; here each move gets its turns on the loop, and what
+blocks a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from kwire.log import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kwire.log import Moves
+    from kwire.log.directory.checkpoints import TopicPartition
+    from kwire.settings import BrokerConfig
+    from kwire.settings.live import LiveSettings
+    from kwire.storage.partitions.hosted import HostedPartitions
+    from kwire.storage.partitions.replication_quota import ReplicationQuota
+
+log = logging.getLogger("kwire.partitions.moving")
+
+INTERVAL_S = 0.1
+"""How often it is looked whether somebody asked for a move, and whether more may be copied."""
+RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+async def run(settings: LiveSettings, hosted: HostedPartitions, now_ms: Callable[[], int]) -> None:
+    """Serve all moves, a slice of each in turn."""
+    moves, logs = hosted.logs.moves, hosted.logs.logs
+    quota: ReplicationQuota | None = None
+    while True:
+        await trio.sleep(INTERVAL_S)
+        while keys := [key for key in moves.copies if key in logs]:
+            quota = quota or _quota(settings.config)
+            quota.set_rate(RATE, settings.config.dynamic)
+            if quota.is_exceeded(now_ms()):
+                break
+            for key in keys:
+                if key in moves.copies and key in logs:  # still
+                    copied_bytes = await _turn(hosted, moves, key)
+                    quota.record(copied_bytes, now_ms())
+
+
+def _quota(config: BrokerConfig) -> ReplicationQuota:
+    from kwire.storage.partitions.replication_quota import ReplicationQuota
+
+    return ReplicationQuota(
+        config.alter_log_dirs_replication_quota_window_num,
+        config.alter_log_dirs_replication_quota_window_size_seconds,
+    )
+
+
+async def _turn(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> int:
+    """Copy some, flush what is copied, or swap it; a move that fails is over.
+
+    Gives the bytes that were copied.
+    """
+    try:
+        if copied_bytes := moves.copy_some(key):
+            await trio.lowlevel.checkpoint()
+            return copied_bytes
+        if (flush := moves.prepare_flush(key)) is not None:
+            copy = moves.copies[key].log
+            await trio.to_thread.run_sync(flush.run)
+            copy.flushed(flush)
+        else:
+            _swap(hosted, moves, key)
+    except LogError as problem:
+        log.error("%s-%d is not moved: %s", *key, problem)
+        moves.cancel(key)
+    return 0
+
+
+def _swap(hosted: HostedPartitions, moves: Moves, key: TopicPartition) -> None:
+    """The copy is served from here on; nothing may be appended in between."""
+    moved = moves.swap(key)
+    partition = hosted.get(*key)
+    if partition is not None:
+        partition.replace_log(moved)

@@ -1,0 +1,118 @@
+"""Writing the marker that ends a transaction into partitions of this broker.
+
+What the marker of a stale producer epoch or of a deposed coordinator is told is decided by the log
+(kwire.log.producers.state).  In a partition of `__consumer_offsets` the offsets that the
+transaction has committed count from the marker on, or never; the group coordinator must have
+replayed the partition before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC
+from kwire.codecs.batches import ControlType, EndTxnMarker, control_batch, read_header
+from kwire.codecs.errors import ErrorCode
+from kwire.log import LogError
+
+if TYPE_CHECKING:
+    from kwire.storage.partitions.hosted import HostedPartitions
+    from kwire.storage.partitions.partition import Partition
+
+Settle: TypeAlias = Callable[[str, int, ErrorCode], None]
+"""Is told later what came of the marker in a partition: topic, number, error or NONE."""
+
+
+class TransactionalTopic(Protocol):
+    """The coordinator that follows the markers in the partitions of `__consumer_offsets`."""
+
+    def end_transaction(
+        self, index: int, marker: bytearray, *, commit: bool, transaction_version: int
+    ) -> None:
+        """Append a marker to a partition led here and follow it.  Raises LogError."""
+
+
+class TxnMarker(NamedTuple):
+    """How a transaction ended, who says so, and by which `transaction.version` (KIP-890)."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int
+
+
+class MarkerWriter:
+    """Writes one marker into many partitions: they are all the same bytes but for the offset."""
+
+    __slots__ = (
+        "_batch",
+        "_content",
+        "_groups",
+        "_header",
+        "_hosted",
+        "_marker",
+        "_now_ms",
+        "_settle",
+    )
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        groups: Callable[[], TransactionalTopic],
+        marker: TxnMarker,
+        settle: Settle,
+        now_ms: int,
+    ) -> None:
+        """`groups` is asked for only where a marker goes into `__consumer_offsets`."""
+        self._hosted = hosted
+        self._groups = groups
+        self._marker = marker
+        self._settle = settle
+        self._now_ms = now_ms
+        kind = ControlType.COMMIT if marker.commit else ControlType.ABORT
+        self._content = EndTxnMarker(kind, marker.coordinator_epoch)
+        self._batch = control_batch(
+            kind,
+            marker.coordinator_epoch,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp=self._now_ms,
+        )
+        self._header = read_header(self._batch)
+
+    def write(self, topic: str, index: int) -> ErrorCode | None:
+        """Append the marker; NONE once it is committed, or why it will not be.
+
+        None where replicas are missing yet: `settle` is told then.
+        """
+        try:
+            partition = self._hosted.led(topic, index)
+            self._append(partition)
+        except LogError as problem:
+            return problem.error
+        end_offset = partition.log.log_end_offset
+        if end_offset <= partition.high_watermark:
+            return ErrorCode.NONE
+        settle = self._settle
+        partition.when_replicated(end_offset, lambda error: settle(topic, index, error))
+        return None
+
+    def _append(self, partition: Partition) -> None:
+        marker, batch = self._marker, self._batch.copy()
+        if partition.topic == GROUP_METADATA_TOPIC:
+            self._groups().end_transaction(
+                partition.index,
+                batch,
+                commit=marker.commit,
+                transaction_version=marker.transaction_version,
+            )
+        else:
+            partition.append_marker(
+                batch,
+                self._header,
+                self._content,
+                now_ms=self._now_ms,
+                transaction_version=marker.transaction_version,
+            )

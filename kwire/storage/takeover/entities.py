@@ -1,0 +1,148 @@
+"""What is set on users, client ids and addresses, as a KRaft metadata log has it: pure.
+
+Credentials and quotas are records of their own there; here they stand together, among the configs
+of each.  What else is set is left as it is, and so are credentials where the log is of a
+`metadata.version` that has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from kwire.cluster.metadata.changes import SetConfigs
+from kwire.cluster.metadata.credentials import MECHANISMS, user_key
+from kwire.cluster.metadata.entities import (
+    ENTITY_RESOURCE,
+    USER,
+    Entity,
+    entity_key,
+    entity_of,
+)
+from kwire.cluster.metadata.image import ClusterImage, ResourceKey
+from kwire.cluster.metadata.refusal import Refusal
+from kwire.codecs.messages.client_quota_record import ClientQuotaRecord, EntityData
+from kwire.codecs.messages.remove_user_scram_credential_record import (
+    RemoveUserScramCredentialRecord,
+)
+from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
+from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.security.quotas.kinds import QUOTAS, java_double, text_of
+from kwire.security.sasl.scram import Credential
+
+SINCE: Final = 11
+"""Level of `metadata.version` 3.5-IV2: credentials are in the metadata log."""
+
+_NUMBERS: Final = {mechanism: number for number, mechanism in MECHANISMS.items()}
+
+EntityRecord = UserScramCredentialRecord | RemoveUserScramCredentialRecord | ClientQuotaRecord
+
+
+class Changed(NamedTuple):
+    """What is otherwise in the log than here, and what makes it the log's."""
+
+    says: str
+    change: SetConfigs
+
+
+def _kept_in(kraft: KraftMetadata) -> frozenset[str]:
+    """The configs of entities that the log has, where they are set."""
+    keeps_users = kraft.features.get("metadata.version", 0) >= SINCE
+    return QUOTAS | _NUMBERS.keys() if keeps_users else QUOTAS
+
+
+def set_in(kraft: KraftMetadata) -> dict[ResourceKey, dict[str, str]]:
+    """All that the log says is set on entities."""
+    found: dict[ResourceKey, dict[str, str]] = {}
+    for (user, number), record in kraft.credentials.items():
+        mechanism = MECHANISMS.get(number)
+        if mechanism is not None:
+            found.setdefault(user_key(user), {})[mechanism] = _credential_text(record)
+    for parts, values in kraft.quotas.items():
+        entity = dict(parts)
+        its = {quota: _quota_text(entity, quota, value) for quota, value in values.items()}
+        found.setdefault(entity_key(entity), {}).update(its)
+    return found
+
+
+def _credential_text(record: UserScramCredentialRecord) -> str:
+    salt, stored_key, server_key = map(bytes, (record.salt, record.stored_key, record.server_key))
+    return Credential(salt, stored_key, server_key, record.iterations).text
+
+
+def _quota_text(entity: Entity, quota: str, value: float) -> str:
+    """What a controller has let pass once is kept, also where this one would not."""
+    try:
+        return text_of(entity, quota, value)
+    except Refusal:
+        return java_double(value)
+
+
+def _set_on(image: ClusterImage) -> Iterator[ResourceKey]:
+    return (key for key in image.configs if key[0] == ENTITY_RESOURCE)
+
+
+def from_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Changed]:
+    """What makes `image` say what the log says."""
+    there, kept = set_in(kraft), _kept_in(kraft)
+    for key in sorted({*there, *_set_on(image)}):
+        before = image.configs_of(*key)
+        others = {name: text for name, text in before.items() if name not in kept}
+        after = {**others, **there.get(key, {})}
+        if after != before:
+            yield Changed(_said(key, before, after), SetConfigs(*key, before, after))
+
+
+def _said(key: ResourceKey, before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Which of it is another, and no secret."""
+    differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    what = [*(["what it logs in by"] if differ & _NUMBERS.keys() else [])]
+    what += sorted(differ - _NUMBERS.keys())
+    return f"{_shown(key)}: {', '.join(what)} changed"
+
+
+def _shown(key: ResourceKey) -> str:
+    entity = entity_of(key)
+    if entity is None:
+        return key[1]
+    return ", ".join(
+        f"{kind} {'(default)' if name is None else name}" for kind, name in entity.items()
+    )
+
+
+def lacking_in_log(image: ClusterImage, kraft: KraftMetadata) -> Iterator[SetConfigs]:
+    """What makes the log say what `image` says of entities."""
+    there, kept = set_in(kraft), _kept_in(kraft)
+    for key in sorted({*there, *_set_on(image)}):
+        before = there.get(key, {})
+        after = {name: text for name, text in image.configs_of(*key).items() if name in kept}
+        if before != after:
+            yield SetConfigs(*key, before, after)
+
+
+def records_of_entity(change: SetConfigs, kraft: KraftMetadata) -> Iterator[EntityRecord]:
+    """What a controller writes of a change to an entity."""
+    entity = entity_of((change.resource, change.name))
+    if entity is None:
+        return
+    for name in sorted(_kept_in(kraft)):
+        before, after = change.expected.get(name), change.configs.get(name)
+        if before == after:
+            continue
+        if name in QUOTAS:
+            yield _quota_record(entity, name, after)
+        elif (user := entity.get(USER)) is not None and len(entity) == 1:
+            yield _credential_record(user, name, after)
+
+
+def _quota_record(entity: Entity, quota: str, text: str | None) -> ClientQuotaRecord:
+    told = [EntityData(kind, name) for kind, name in entity.items()]
+    return ClientQuotaRecord(told, quota, float(text or 0), text is None)
+
+
+def _credential_record(user: str, mechanism: str, text: str | None) -> EntityRecord:
+    number = _NUMBERS[mechanism]
+    if text is None:
+        return RemoveUserScramCredentialRecord(user, number)
+    salt, stored_key, server_key, iterations = Credential.parse(text)
+    return UserScramCredentialRecord(user, number, salt, stored_key, server_key, iterations)

@@ -1,0 +1,248 @@
+"""Changes of kwire's metadata as the records that a KRaft controller would have written of them.
+
+A partition is written as a controlled shutdown leaves it: nobody leads it, its replica is in sync,
+or with KIP-966 the one that is eligible and led last.  At its next start Apache Kafka elects that
+one in the next epoch; after a kill by what led last alone.  What kwire does not know (others'
+features) is not touched.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import md5
+
+from kwire.cluster.metadata.acls import NO_ENTRIES, AccessControlEntry, Acls, ResourcePattern
+from kwire.cluster.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    ChangeAcls,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    SetFeatures,
+    SetToken,
+)
+from kwire.cluster.metadata.entities import ENTITY_RESOURCE
+from kwire.cluster.metadata.features import ELR_VERSION
+from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
+from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.messages.remove_access_control_entry_record import (
+    RemoveAccessControlEntryRecord,
+)
+from kwire.codecs.messages.remove_topic_record import RemoveTopicRecord
+from kwire.codecs.messages.topic_record import TopicRecord
+from kwire.codecs.primitives import Message
+from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.storage.takeover import tokens
+from kwire.storage.takeover.entities import lacking_in_log, records_of_entity
+from kwire.storage.takeover.features import level_records, levels_lacking_in_log
+
+NO_LEADER = -1
+METADATA_VERSION = "metadata.version"
+DIRECTORIES_SINCE = 17
+"""Level of `metadata.version` 3.7-IV2: partitions name the directories of their replicas."""
+BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+WRITTEN = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+"""Resources whose configs both brokers keep."""
+UNASSIGNED = bytes(15) + b"\1"
+"""Kafka's DirectoryId.UNASSIGNED: the broker finds the log in whichever directory it lies."""
+
+Versioned = tuple[Message, int]
+"""A record and the version it is written in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Who has the partitions: the node, and its log directory if it has just one."""
+
+    node_id: int
+    directory_id: bytes = UNASSIGNED
+
+
+def records_of(change: Change, replica: Replica, kraft: KraftMetadata) -> Iterator[Versioned]:
+    """What a controller writes of `change`; nothing of changes that it would not keep."""
+    features = kraft.features
+    match change:
+        case CreateTopic(topic, configs):
+            yield TopicRecord(topic.name, topic.id), 0
+            yield from _configs(TOPIC_RESOURCE, topic.name, {}, configs)
+            for index, state in enumerate(topic.partitions):
+                yield _partition(topic.id, index, state, replica, features)
+        case AddPartitions(_, topic_id, first, partitions):
+            for index, state in enumerate(partitions, first):
+                yield _partition(topic_id, index, state, replica, features)
+        case AlterPartition(_, topic_id, index, _, state):
+            yield _partition(topic_id, index, state, replica, features)
+        case DeleteTopic(name, topic_id):
+            # One by one, or Apache Kafka would give them to the next topic of that name.
+            yield from _configs(
+                TOPIC_RESOURCE, name, kraft.configs.get((TOPIC_RESOURCE, name), {}), {}
+            )
+            yield RemoveTopicRecord(topic_id), 0
+        case SetConfigs(resource, name, expected, configs) if resource in WRITTEN:
+            yield from _configs(resource, name, expected, configs)
+        case SetConfigs() | ChangeAcls() | SetToken() | SetFeatures():
+            yield from _of_cluster(change, kraft)
+
+
+def _of_cluster(
+    change: SetConfigs | ChangeAcls | SetToken | SetFeatures, kraft: KraftMetadata
+) -> Iterator[Versioned]:
+    """Who may come in, who may do what and how much, and what is in force."""
+    match change:
+        case ChangeAcls():
+            yield from _acls(change, kraft)
+        case SetToken():
+            yield from ((record, 0) for record in tokens.token_records(change, kraft))
+        case SetFeatures():
+            yield from ((record, 0) for record in level_records(change, kraft))
+        case SetConfigs() if change.resource == ENTITY_RESOURCE:
+            yield from ((record, 0) for record in records_of_entity(change, kraft))
+
+
+def acls_in(kraft: KraftMetadata) -> dict[ResourcePattern, frozenset[AccessControlEntry]]:
+    """All entries that the log says there are."""
+    found: defaultdict[ResourcePattern, set[AccessControlEntry]] = defaultdict(set)
+    for record in kraft.acls.values():
+        pattern, entry = _said(record)
+        found[pattern].add(entry)
+    return {pattern: frozenset(entries) for pattern, entries in found.items()}
+
+
+def _said(record: AccessControlEntryRecord) -> tuple[ResourcePattern, AccessControlEntry]:
+    return (
+        ResourcePattern(record.resource_type, record.pattern_type, record.resource_name),
+        AccessControlEntry(record.principal, record.host, record.operation, record.permission_type),
+    )
+
+
+def _acls(change: ChangeAcls, kraft: KraftMetadata) -> Iterator[Versioned]:
+    for acl_id in _ids_of(change.pattern, change.removed, kraft):
+        yield RemoveAccessControlEntryRecord(acl_id), 0
+    for entry in change.added:
+        yield _acl(change.pattern, entry), 0
+
+
+def _ids_of(
+    pattern: ResourcePattern, entries: Collection[AccessControlEntry], kraft: KraftMetadata
+) -> list[bytes]:
+    wanted = {(pattern, entry) for entry in entries}
+    if not wanted:
+        return []
+    return [
+        acl_id
+        for acl_id, record in kraft.acls.items()
+        if record.resource_name == pattern.name and _said(record) in wanted
+    ]
+
+
+def _acl(pattern: ResourcePattern, entry: AccessControlEntry) -> AccessControlEntryRecord:
+    """Kafka draws an id; here it is made of what it stands for, which is there once."""
+    said = "\0".join(str(int(p)) if isinstance(p, int) else p for p in (*pattern, *entry))
+    return AccessControlEntryRecord(
+        md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest(),
+        int(pattern.resource_type),
+        pattern.name,
+        int(pattern.pattern_type),
+        entry.principal,
+        entry.host,
+        int(entry.operation),
+        int(entry.permission),
+    )
+
+
+def producer_ids(replica: Replica, next_producer_id: int) -> Versioned:
+    """The ids below `next_producer_id` are somebody's."""
+    return ProducerIdsRecord(replica.node_id, -1, next_producer_id), 0
+
+
+def _configs(
+    resource: int, name: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[Versioned]:
+    for config in sorted(before.keys() | after.keys()):
+        if before.get(config) != after.get(config):
+            yield ConfigRecord(int(resource), name, config, after.get(config)), 0
+
+
+def _partition(
+    topic_id: bytes,
+    index: int,
+    state: PartitionImage,
+    replica: Replica,
+    features: Mapping[str, int],
+) -> Versioned:
+    only = [replica.node_id]
+    record = PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=only,
+        isr=only,
+        leader=NO_LEADER,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+    )
+    if features.get(METADATA_VERSION, 0) < DIRECTORIES_SINCE:
+        return record, 0
+    record.directories = [replica.directory_id]
+    if not features.get(ELR_VERSION):
+        return record, 1
+    record.isr, record.eligible_leader_replicas, record.last_known_elr = [], only, only
+    return record, 2
+
+
+def lacking(kraft: KraftMetadata, image: ClusterImage, replica: Replica) -> Iterator[Change]:
+    """What would have to be done to the KRaft metadata to have everything that is in `image`."""
+    only = (replica.node_id,)
+    for name, topic_id in kraft.topics.items():
+        known = image.topics.get(name)
+        is_ours = all(state.replicas == only for state in kraft.partitions[topic_id].values())
+        if is_ours and (known is None or known.id != topic_id):
+            yield DeleteTopic(name, topic_id)
+    for name, topic in image.topics.items():
+        configs = image.configs_of(TOPIC_RESOURCE, name)
+        if kraft.topics.get(name) != topic.id:
+            yield CreateTopic(topic, configs)
+            continue
+        states = kraft.partitions[topic.id]
+        for index, state in enumerate(topic.partitions[: len(states)]):
+            if state.leader_epoch > states[index].leader_epoch:
+                yield AlterPartition(name, topic.id, index, states[index].partition_epoch, state)
+        if len(topic.partitions) > len(states):
+            yield AddPartitions(name, topic.id, len(states), topic.partitions[len(states) :])
+    yield from _lacking_configs(kraft, image)
+    yield from levels_lacking_in_log(image, kraft)
+    yield from lacking_in_log(image, kraft)
+    yield from acl_changes(acls_in(kraft), image.acls)
+    yield from tokens.lacking_in_log(image, kraft)
+
+
+def acl_changes(before: Acls, after: Acls) -> Iterator[ChangeAcls]:
+    """What makes the one of the other."""
+    for pattern in sorted(before.keys() | after.keys()):
+        had, has = before.get(pattern, NO_ENTRIES), after.get(pattern, NO_ENTRIES)
+        if had != has:
+            yield ChangeAcls(pattern, (*sorted(has - had),), (*sorted(had - has),))
+
+
+def _lacking_configs(kraft: KraftMetadata, image: ClusterImage) -> Iterable[Change]:
+    for name, leftovers in kraft.leftovers.items():
+        if name in image.topics and leftovers:
+            here = kraft.configs.get((TOPIC_RESOURCE, name), {})
+            yield SetConfigs(TOPIC_RESOURCE, name, {**leftovers, **here}, here)
+    for (kind, name), configs in image.configs.items():
+        if kind not in WRITTEN:
+            continue
+        before = kraft.configs.get((int(kind), name), {})
+        if kind == TOPIC_RESOURCE and name not in kraft.topics:
+            continue  # made with the topic
+        wanted = {**before, **configs}  # what kwire does not know stays
+        if wanted != before:
+            yield SetConfigs(kind, name, before, wanted)

@@ -1,0 +1,91 @@
+"""The KRaft metadata log of a directory, kept as Apache Kafka is to find it.
+
+Each change is in that log before it is in kwire's own metadata, and before it is acknowledged: a
+kill leaves the KRaft metadata ahead, never behind, and the next start follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kwire.log import LogError
+from kwire.log.directory import kraft_metadata, kraft_records
+from kwire.log.directory.kraft_log import KraftLog
+from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.settings import BrokerConfig, topic_log_config
+from kwire.storage.takeover import kraft_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kwire.cluster.metadata.changes import Change
+    from kwire.cluster.metadata.image import ClusterImage
+    from kwire.log.directory.files import Files
+    from kwire.storage.takeover.kraft_changes import Replica
+
+
+class Mirror:
+    """Writes to the log in `folder`.  OSError if it cannot be opened."""
+
+    def __init__(
+        self, folder: Path, files: Files, replica: Replica, now_ms: Callable[[], int]
+    ) -> None:
+        self._folder = folder
+        self._files = files
+        self._replica = replica
+        self._now_ms = now_ms
+        self._kraft: KraftMetadata | None = None
+        """What the log says, as long as that is known to be what kwire's metadata says, too."""
+        self._written = KraftMetadata()
+        try:
+            # Kafka's defaults: what this broker's topics go by is no matter of the metadata's.
+            config = topic_log_config(BrokerConfig(), {})
+            self._log = KraftLog(folder, files, config, now_ms())
+        except LogError as error:
+            raise _os_error(error, str(folder)) from error
+
+    def note(self, changes: Sequence[Change], image: ClusterImage) -> None:
+        """Have the log say `changes`, which lead to `image`.  May block.
+
+        After a write that failed, of whichever of the two, nobody knows what was made: then it is
+        read again, and brought in line with `image` as a whole.
+        """
+        kraft, self._kraft = self._kraft, None
+        if kraft is None:
+            kraft = kraft_metadata.read(self._folder, self._files)
+            changes = list(kraft_changes.lacking(kraft, image, self._replica))
+        values = []
+        for change in changes:
+            for record, version in list(kraft_changes.records_of(change, self._replica, kraft)):
+                values.append(kraft_records.encode(record, version))
+                kraft.apply(record)
+        self._append(values)
+        self._written = kraft
+
+    def noted(self) -> None:
+        """The changes of the last `note` have been made here, too."""
+        self._kraft = self._written
+
+    def raise_producer_ids(self, used: int) -> None:
+        """`used` is somebody's: see that Apache Kafka does not give it out again."""
+        if used >= self._written.next_producer_id:
+            record, version = kraft_changes.producer_ids(self._replica, used + 1)
+            self._append([kraft_records.encode(record, version)])
+
+    def _append(self, values: Sequence[bytes]) -> None:
+        try:
+            self._log.append(values, self._now_ms())
+        except LogError as error:
+            raise _os_error(error, "the KRaft metadata log takes no records") from error
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _os_error(error: LogError, what: str) -> OSError:
+    """With the number of what the disk said: a shortage passes, and costs nobody a directory."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return OSError(cause.errno, f"{what}: {cause.strerror}")
+    return OSError(f"{what}: {error.detail}")

@@ -1,0 +1,179 @@
+"""What was done elsewhere since kwire last had the directories: pure.
+
+Each finding is a change of kwire's metadata and a sentence for its log.  Apache Kafka's metadata
+wins wherever it speaks of a topic; a topic that it never heard of is kwire's own, and stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from kwire.cluster.metadata.acls import ResourceType
+from kwire.cluster.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+)
+from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.codecs.uuids import uuid_text
+from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
+from kwire.settings import ConfigResourceType
+from kwire.storage.takeover import entities, tokens
+from kwire.storage.takeover.features import levels_from_log
+from kwire.storage.takeover.kraft_changes import acl_changes, acls_in
+
+OnDisk = Mapping[str, Mapping[int, bytes | None]]
+"""Topic to partition to the topic id that its folder has, None if it does not say."""
+KnownConfigs = Callable[[int, str, Mapping[str, str]], Mapping[str, str] | None]
+"""(resource, name, configs): those of the configs that kwire keeps; None for other resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that changed; `change` is None where it can only be told."""
+
+    says: str
+    change: Change | None = None
+
+
+def from_kraft(
+    image: ClusterImage,
+    kraft: KraftMetadata,
+    node_id: int,
+    on_disk: OnDisk,
+    known_configs: KnownConfigs,
+) -> Iterator[Finding]:
+    """What makes `image` say what the KRaft metadata says."""
+    for name, topic in image.topics.items():
+        topic_id = kraft.topics.get(name)
+        if topic_id == topic.id:
+            yield from _partitions(topic, kraft.partitions[topic.id], node_id)
+            yield from _configs(image, kraft, TOPIC_RESOURCE, name, known_configs)
+        elif topic_id is not None:
+            says = f"topic {name} was deleted and made anew, with id {uuid_text(topic_id)}"
+            yield Finding(says, DeleteTopic(name, topic.id))
+        elif topic.id in kraft.removed or topic.id not in on_disk.get(name, {}).values():
+            yield Finding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
+    for name, topic_id in kraft.topics.items():
+        known = image.topics.get(name)
+        if known is None or known.id != topic_id:
+            given = kraft.configs.get((TOPIC_RESOURCE, name), {})
+            configs = known_configs(TOPIC_RESOURCE, name, given) or {}
+            yield _new(name, topic_id, kraft.partitions[topic_id], node_id, configs)
+    for kind, name in sorted({*kraft.configs, *image.configs}):
+        if kind != TOPIC_RESOURCE:
+            yield from _configs(image, kraft, kind, name, known_configs)
+    yield from _access(image, kraft)
+    for which, levels in levels_from_log(image, kraft):
+        yield Finding(f"features are at other levels: {which}", levels)
+
+
+def _access(image: ClusterImage, kraft: KraftMetadata) -> Iterator[Finding]:
+    """Who may come in, who may do what, and how much."""
+    for changed in entities.from_log(image, kraft):
+        yield Finding(changed.says, changed.change)
+    for change in acl_changes(image.acls, acls_in(kraft)):
+        kind, _, on = change.pattern
+        yield Finding(f"who may access {ResourceType(kind).name} {on} changed", change)
+    for token in tokens.from_log(image, kraft):
+        yield Finding(f"delegation token {token.token_id} changed", token)
+
+
+def from_logs(known: TopicImage, found: TopicImage, image: ClusterImage) -> Iterator[Finding]:
+    """What the logs of a topic say beside what is known of it; epochs are looked at apart."""
+    have = len(known.partitions)
+    if found.id != known.id:
+        says = f"topic {known.name} was deleted and made anew, with id {uuid_text(found.id)}"
+        yield Finding(says, DeleteTopic(known.name, known.id))
+        yield Finding(
+            f"topic {known.name}, with {len(found.partitions)} partitions",
+            CreateTopic(found, image.configs_of(TOPIC_RESOURCE, known.name)),
+        )
+    elif len(found.partitions) > have:
+        yield Finding(
+            f"topic {known.name} was grown from {have} to {len(found.partitions)} partitions",
+            AddPartitions(known.name, known.id, have, found.partitions[have:]),
+        )
+
+
+def _new(
+    name: str,
+    topic_id: bytes,
+    states: Mapping[int, KraftPartition],
+    node_id: int,
+    configs: Mapping[str, str],
+) -> Finding:
+    elsewhere = [index for index, state in states.items() if node_id not in state.replicas]
+    if elsewhere or sorted(states) != list(range(len(states))):
+        return Finding(f"{name} is left alone: this node lacks some of its partitions")
+    partitions = tuple(_led(node_id, states[index]) for index in range(len(states)))
+    topic = TopicImage(name, topic_id, partitions)
+    return Finding(
+        f"topic {name} was made, with {len(partitions)} partitions", CreateTopic(topic, configs)
+    )
+
+
+def _led(node_id: int, state: KraftPartition) -> PartitionImage:
+    """Led here, in the last epoch that clients may have heard of: they ignore earlier ones."""
+    return PartitionImage(
+        node_id, state.leader_epoch, state.partition_epoch, (node_id,), (node_id,)
+    )
+
+
+def _partitions(
+    topic: TopicImage, states: Mapping[int, KraftPartition], node_id: int
+) -> Iterator[Finding]:
+    have = len(topic.partitions)
+    for index, state in enumerate(topic.partitions):
+        found = states.get(index)
+        if found is not None and found.leader_epoch > state.leader_epoch:
+            yield newer_epoch(topic, index, found.leader_epoch, found.partition_epoch)
+    more = [states[index] for index in sorted(states) if index >= have]
+    if more:
+        yield Finding(
+            f"topic {topic.name} was grown from {have} to {have + len(more)} partitions",
+            AddPartitions(
+                topic.name, topic.id, have, tuple(_led(node_id, state) for state in more)
+            ),
+        )
+
+
+def newer_epoch(
+    topic: TopicImage, index: int, leader_epoch: int, partition_epoch: int = 0
+) -> Finding:
+    """A partition has been led elsewhere, in a later epoch than kwire knows."""
+    state = topic.partitions[index]
+    wanted = replace(
+        state,
+        leader_epoch=leader_epoch,
+        partition_epoch=max(state.partition_epoch + 1, partition_epoch),
+    )
+    return Finding(
+        f"{topic.name}-{index} was led in epoch {leader_epoch}, after {state.leader_epoch} here",
+        AlterPartition(topic.name, topic.id, index, state.partition_epoch, wanted),
+    )
+
+
+_KINDS = {
+    TOPIC_RESOURCE: "topic",
+    ConfigResourceType.BROKER: "broker",
+    ConfigResourceType.GROUP: "group",
+    ConfigResourceType.CLIENT_METRICS: "client metrics subscription",
+}
+
+
+def _configs(
+    image: ClusterImage, kraft: KraftMetadata, kind: int, name: str, known_configs: KnownConfigs
+) -> Iterator[Finding]:
+    before = image.configs_of(kind, name)
+    after = known_configs(kind, name, kraft.configs.get((kind, name), {}))
+    if after is not None and after != before:
+        keys = before.keys() | after.keys()
+        differ = sorted(key for key in keys if before.get(key) != after.get(key))
+        what = f"{_KINDS[kind]} {name or '(all)'}"
+        says = f"{what}: {', '.join(differ)} changed"
+        yield Finding(says, SetConfigs(kind, name, before, after))

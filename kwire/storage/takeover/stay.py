@@ -1,0 +1,273 @@
+"""A stay of kwire's in data directories that Apache Kafka had, or may have again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kwire.cluster.decisions.topic_creation import by_default
+from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, DeleteTopic, TakeProducerIds
+from kwire.cluster.metadata.image import FIRST_PRODUCER_ID, TOPIC_RESOURCE, ClusterImage
+from kwire.cluster.metadata.topic_names import INTERNAL_TOPICS
+from kwire.codecs.uuids import uuid_bytes
+from kwire.log import LogDirError, LogError, LogManager
+from kwire.log.directory import kraft_metadata, log_dir
+from kwire.log.directory.log_dir import NO_BROKER_EPOCH
+from kwire.settings import CLUSTER_DEFAULT, ConfigResourceType
+from kwire.settings.topic_settings import TopicSettings
+from kwire.storage.takeover import is_fresh, is_zookeepers, metadata_folder, on_disk, reconciling
+from kwire.storage.takeover.kraft_changes import UNASSIGNED, Replica
+from kwire.storage.takeover.mirror import Mirror
+from kwire.storage.takeover.reconciling import Finding
+
+if TYPE_CHECKING:
+    from kwire.cluster.stores.local import LocalStore
+    from kwire.log.directory.kraft_metadata import KraftMetadata
+    from kwire.settings import BrokerConfig
+
+log = logging.getLogger("kwire.takeover")
+
+MARK = "kwire-takeover.json"
+"""Beside the metadata: {"format": 1, "kraft": what the KRaft metadata log was when kwire left}."""
+TOLD_MAX = 20
+"""So many changes have a line of their own in the log; the rest of them are counted."""
+
+
+class Stay:
+    """From the start to the stop: follows what was done elsewhere, leaves what is done here.
+
+    Asked before the logs are opened and after.  StoreError; LogDirError if the KRaft metadata
+    cannot be read.
+    """
+
+    def __init__(self, config: BrokerConfig, logs: LogManager, now_ms: Callable[[], int]) -> None:
+        self._config = config
+        self._logs = logs
+        self._now_ms = now_ms
+        self._compacted = logs.compacted_topics()
+        self._is_zookeepers = is_zookeepers(logs)
+        self._was_clean = all(
+            (each.path / log_dir.CLEAN_SHUTDOWN).exists() for each in logs.online_dirs
+        )
+        self._folder = metadata_folder(logs)
+        self._kraft: KraftMetadata | None = None
+        self._mirror: Mirror | None = None
+        self._was_fresh = False
+
+    # -- before the logs are opened
+
+    async def before_loading(self, store: LocalStore) -> ClusterImage:
+        """Follow the KRaft metadata, and have it follow what is committed from now on."""
+        image = await store.load()
+        self._was_fresh = is_fresh(image)
+        if self._folder is None:
+            return image
+        try:
+            self._kraft = kraft_metadata.read(self._folder, self._logs.files)
+            if self._was_fresh or self._has_moved():
+                image = await self._follow(store, image, self._findings(image, self._kraft))
+            self._restore_strays(image)
+            if self._may_write(self._kraft):
+                self._mirror = self._mirror_of()
+                self._mirror.note((), image)
+                self._mirror.noted()
+                me = self._config.node_id
+                self._logs.broker_epoch = self._kraft.broker_epochs.get(me, NO_BROKER_EPOCH)
+                store.ahead = self._mirror
+        except OSError as error:
+            raise LogDirError(f"the KRaft metadata in {self._folder}: {error}") from error
+        return image
+
+    def _findings(self, image: ClusterImage, kraft: KraftMetadata) -> Iterable[Finding]:
+        return reconciling.from_kraft(
+            image,
+            kraft,
+            self._config.node_id,
+            on_disk.folders(self._logs.online_dirs),
+            self._kept,
+        )
+
+    def _kept(self, kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
+        """What kwire keeps of a resource's configs; None if they are not its business."""
+        if kind == TOPIC_RESOURCE:
+            return {key: text for key, text in configs.items() if key in TopicSettings.DEFINITIONS}
+        if kind in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
+            return configs
+        mine = (CLUSTER_DEFAULT, str(self._config.node_id))
+        return configs if kind == ConfigResourceType.BROKER and name in mine else None
+
+    def _has_moved(self) -> bool:
+        """Whether somebody has appended to the KRaft metadata since kwire left it."""
+        assert self._folder is not None
+        return self._left() != kraft_metadata.fingerprint(self._folder)
+
+    def _left(self) -> str | None:
+        try:
+            left = json.loads(self._logs.files.read(self._mark))["kraft"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, LookupError, TypeError) as error:
+            log.warning("%s is ignored: %r", self._mark, error)
+            return None
+        return left if isinstance(left, str) else None
+
+    @property
+    def _mark(self) -> Path:
+        return Path(self._config.log_dirs[0]) / MARK
+
+    def _leave_mark(self) -> None:
+        if self._folder is not None:
+            said = {"format": 1, "kraft": kraft_metadata.fingerprint(self._folder)}
+            self._logs.files.replace(self._mark, json.dumps(said).encode() + b"\n")
+
+    async def _follow(
+        self, store: LocalStore, image: ClusterImage, findings: Iterable[Finding]
+    ) -> ClusterImage:
+        """Commit what was found, and say it."""
+        found = list(findings)
+        told = [each.says for each in found if not isinstance(each.change, AlterPartition)]
+        led = len(found) - len(told)
+        since = "now taken over" if self._was_fresh else "since kwire last had these directories"
+        for says in told[:TOLD_MAX]:
+            log.warning("%s: %s", since, says)
+        if len(told) > TOLD_MAX:
+            log.warning("%s: %d more changes", since, len(told) - TOLD_MAX)
+        if led:
+            log.warning("%s: %d partitions were led, in later epochs", since, led)
+        changes = [finding.change for finding in found if finding.change is not None]
+        return await store.commit(changes) if changes else image
+
+    def _restore_strays(self, image: ClusterImage) -> None:
+        """Give folders that Apache Kafka has set aside their names back, if they are ours."""
+        for directory, path, topic, index in list(on_disk.strays(self._logs.online_dirs)):
+            known = image.topics.get(topic)
+            name = log_dir.partition_folder(topic, index)
+            is_ours = known is not None and on_disk.topic_id(directory, path) == known.id
+            if is_ours and not any((each.path / name).exists() for each in self._logs.online_dirs):
+                directory.rename_folder(path, name)
+                log.warning("%s was set aside as %s: it is served again", name, path.name)
+
+    # -- what Apache Kafka is left
+
+    def _may_write(self, kraft: KraftMetadata) -> bool:
+        """Whether the KRaft metadata log is this node's alone; says so if it is not."""
+        me = self._config.node_id
+        if kraft.voters != {me}:
+            why = f"its voters are {sorted(kraft.voters)}"
+        elif any(
+            state.replicas != (me,)
+            for states in kraft.partitions.values()
+            for state in states.values()
+        ):
+            why = "other brokers have partitions"
+        else:
+            return True
+        log.warning(
+            "the KRaft metadata log is not this node's alone (%s), so it cannot be written to: "
+            "Apache Kafka will not know of topics, partitions and settings that are made here, and "
+            "sets such folders aside as -stray. Copy them while kwire runs: kwire pipeline mirror",
+            why,
+        )
+        return False
+
+    def _mirror_of(self) -> Mirror:
+        assert self._folder is not None
+        directories = self._logs.online_dirs
+        directory_id = UNASSIGNED
+        if len(directories) == 1 and (known := directories[0].identity()) is not None:
+            directory_id = uuid_bytes(known.directory_id) if known.directory_id else UNASSIGNED
+        replica = Replica(self._config.node_id, directory_id)
+        return Mirror(self._folder, self._logs.files, replica, self._now_ms)
+
+    # -- when the logs are open
+
+    def configs_of(self, image: ClusterImage, topic: str) -> Mapping[str, str]:
+        """The configs that a topic's logs are to be opened with."""
+        if topic in image.topics or self._kraft is not None:
+            return image.configs_of(TOPIC_RESOURCE, topic)
+        if topic in INTERNAL_TOPICS:
+            shape = by_default(self._config, topic, brokers_count=1).configs
+            return {name: text for name, text in shape.items() if text is not None}
+        return {"cleanup.policy": "compact"} if topic in self._compacted else {}
+
+    def trusted(self, image: ClusterImage) -> ClusterImage | None:
+        """The metadata that says which topic a log belongs to; None if the logs themselves say."""
+        return None if self._follows_logs else image
+
+    @property
+    def _follows_logs(self) -> bool:
+        """Whether logs tell of topics: without ZooKeeper at the first start alone.
+
+        After a kill what kwire was about to remove may still be there.
+        """
+        if self._kraft is not None:
+            return False
+        return self._was_fresh or (self._is_zookeepers and self._was_clean)
+
+    async def after_loading(self, store: LocalStore) -> ClusterImage:
+        """Follow the logs where they are ahead of all metadata."""
+        image = await store.load()
+        try:
+            return await self._after_loading(store, image)
+        except OSError as error:
+            raise LogDirError(f"what the last owner left: {error}") from error
+
+    async def _after_loading(self, store: LocalStore, image: ClusterImage) -> ClusterImage:
+        if self._kraft is None:
+            if self._is_zookeepers:
+                log.warning(
+                    "Apache Kafka with ZooKeeper keeps its metadata there: it will not know of "
+                    "topics, partitions and settings that are made here. Copy them while kwire "
+                    "runs: kwire pipeline mirror"
+                )
+            if self._follows_logs:
+                image = await self._follow(store, image, list(self._from_logs(image)))
+        image = await self._follow(store, image, list(self._newer_epochs(image)))
+        if self._was_fresh:
+            largest = max(on_disk.producer_ids(self._logs), default=-1)
+            if largest >= FIRST_PRODUCER_ID:
+                taken = TakeProducerIds(image.next_producer_id, largest + 1)
+                image = await store.commit([taken])
+        if self._mirror is not None and image.next_producer_id < FIRST_PRODUCER_ID:
+            self._mirror.raise_producer_ids(image.next_producer_id - 1)  # of an older kwire
+        self._leave_mark()
+        return image
+
+    def _from_logs(self, image: ClusterImage) -> Iterable[Finding]:
+        """Topics that only their logs tell of."""
+        found = on_disk.by_topic(self._logs)
+        for name, partitions in found.items():
+            known = image.topics.get(name)
+            topic = on_disk.topic_of(name, partitions, self._config.node_id)
+            if topic is None:
+                yield Finding(f"{name} is left alone: it lacks some of its partitions")
+            elif known is None:
+                made = CreateTopic(topic, self.configs_of(image, name))
+                yield Finding(f"topic {name}, with {len(topic.partitions)} partitions", made)
+            else:
+                yield from reconciling.from_logs(known, topic, image)
+        if not self._was_fresh and not self._logs.offline_dirs:
+            for name, topic in image.topics.items():
+                if name not in found:
+                    yield Finding(f"topic {name} was deleted", DeleteTopic(name, topic.id))
+
+    def _newer_epochs(self, image: ClusterImage) -> Iterable[Finding]:
+        for (name, index), found in self._logs.logs.items():
+            topic = image.topics.get(name)
+            if topic is None or index >= len(topic.partitions):
+                continue
+            epoch = on_disk.newest_epoch(found)
+            if epoch > topic.partitions[index].leader_epoch:
+                yield reconciling.newer_epoch(topic, index, epoch)
+
+    def close(self) -> None:
+        """The stop: everything that was left is on the disk."""
+        try:
+            if self._mirror is not None:
+                self._mirror.close()
+            self._leave_mark()
+        except (OSError, LogError) as error:
+            log.error("the KRaft metadata log could not be closed: %s", error)

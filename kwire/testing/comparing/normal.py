@@ -1,0 +1,201 @@
+"""Replies as plain trees in which only what may differ between brokers is gone.
+
+Each broker's replies are brought into this form on their own. What is generated becomes a word for
+which one it is, so that the same id twice is still the same id twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from typing import Any, TypeAlias, cast
+
+from kwire.codecs.batches import BatchHeader, TimestampType, check_crc, iter_batches, records
+from kwire.codecs.primitives import ZERO_UUID, Message, Struct
+from kwire.codecs.uuids import uuid_text
+from kwire.testing.comparing.rules import ITEMS, TEXTS, Rule, rules_of
+
+Tree: TypeAlias = "dict[str, Tree] | list[Tree] | str | int | float | bool | None"
+
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""Ids of members in text."""
+
+OF_LISTS = frozenset({Rule.UNORDERED, Rule.OWN, Rule.SERVED})
+
+
+def plain(value: Any) -> Tree:  # noqa: ANN401 - any part of a message
+    """A message as it is: for people to read."""
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(value)
+        return "0x" + data.hex() if len(data) <= 2000 else f"{len(data)} bytes 0x{data[:200].hex()}"
+    return cast(Tree, value)
+
+
+class Normaliser:
+    """Keeps which ids one broker has given during one case, or one trace."""
+
+    def __init__(
+        self,
+        prefix: str,
+        node_id: int,
+        topics: Mapping[bytes, str],
+        common_keys: Set[int],
+        shared_prefix: str = "",
+    ) -> None:
+        """`prefix` begins the names of what is a case's own; without one everything is."""
+        self._prefixes = [p for p in (prefix, shared_prefix) if p]
+        self.node_id = node_id
+        """Of the broker that answers."""
+        self.is_of_cluster = False
+        """Whether several answer, whose ids are told apart; the controller is any of them."""
+        self._topics = topics
+        self._common_keys = common_keys
+        self._ids: dict[str, dict[Any, str]] = {}
+        self._asked = ""
+        self._blind = False
+
+    def reply(self, message: Message, request: Message | bytes) -> Tree:
+        """The tree of a reply to `request`."""
+        self._asked = repr(request)
+        return self._value(message, type(message).__name__)
+
+    def _value(self, value: Any, where: str) -> Tree:  # noqa: ANN401 - any part of a message
+        rules = rules_of(where)
+        if isinstance(value, list):
+            return self._list(value, where, rules)
+        for rule in rules:
+            if rule in OF_LISTS:
+                continue
+            return self._by_rule(rule, value, where.rpartition(".")[2])
+        if isinstance(value, Struct):
+            names = value.__slots__
+            return {name: self._value(getattr(value, name), f"{where}.{name}") for name in names}
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._bytes(bytes(value), where)
+        return cast(Tree, value)
+
+    def _list(self, items: list[Any], where: str, rules: tuple[Rule, ...]) -> Tree:
+        if Rule.ANY in rules:
+            return "any"
+        if Rule.OWN in rules:
+            items = [item for item in items if self._is_own(item)]
+        if Rule.SERVED in rules:
+            items = [item for item in items if item.api_key in self._common_keys]
+        if Rule.NODE in rules:
+            return [self._by_rule(Rule.NODE, item, where) for item in items]
+        special = {item.name: item for item in ITEMS if item.where == where}
+        if Rule.UNORDERED in rules:
+            items = sorted(items, key=lambda item: self._order(item, where))
+        trees = [self._value(item, where) for item in items]
+        for tree in trees:
+            if special and isinstance(tree, dict) and tree["name"] in special:
+                tree.update(dict.fromkeys(special[str(tree["name"])].fields, "any"))
+        return trees
+
+    def _order(self, item: Any, where: str) -> str:  # noqa: ANN401 - any part of a message
+        """Its tree without numbers for new ids: those follow from the order of appearance."""
+        was_blind, self._blind = self._blind, True
+        tree = self._value(item, where)
+        self._blind = was_blind
+        return repr(tree)
+
+    def _is_own(self, item: Struct) -> bool:
+        if not self._prefixes:
+            return True
+        name = str(getattr(item, item.__slots__[0], ""))
+        for attribute in ("name", "topic", "group_id", "resource_name"):
+            if hasattr(item, attribute):
+                name = getattr(item, attribute)
+        if name is None or name == "":
+            return True
+        return self._prefixes[0] in name or repr(name) in self._asked
+
+    def _by_rule(self, rule: Rule, value: Any, kind: str) -> Tree:  # noqa: ANN401 - any scalar
+        match rule:
+            case Rule.ANY:
+                return "any"
+            case Rule.PRESENT:
+                return "something" if value else value
+            case Rule.SIGN:
+                return "positive" if value > 0 else "none" if value < 0 else 0
+            case Rule.NODE:
+                if self.is_of_cluster and kind == "controller_id" and value >= 0:
+                    return "a broker"
+                return "self" if value == self.node_id else value
+            case Rule.ID:
+                return self._id(kind, value)
+        raise AssertionError(f"{rule} is for lists")
+
+    def _id(self, kind: str, value: Any) -> Tree:  # noqa: ANN401 - any scalar
+        if value is None or value == ZERO_UUID or (isinstance(value, int) and value < 0):
+            return self._bytes(value, "") if isinstance(value, bytes) else value
+        if value in self._topics:
+            return f"id of {self._text(self._topics[value])}"
+        known = self._ids.setdefault(kind, {})
+        if self._blind:
+            return known.get(value, kind)
+        return known.setdefault(value, f"{kind} {len(known) + 1}")
+
+    def _text(self, text: str) -> str:
+        for prefix in self._prefixes:
+            text = text.replace(prefix, "~")
+        for topic_id, name in self._topics.items():
+            spelled = uuid_text(topic_id)
+            if spelled in text:
+                text = text.replace(spelled, f"<id of {self._text(name)}>")
+        for masked in TEXTS:
+            text = masked.pattern.sub(masked.instead, text)
+        return UUID.sub(lambda found: str(self._id("uuid", found[0])), text)
+
+    def _bytes(self, data: bytes, where: str) -> Tree:
+        if where.endswith(".records"):
+            return self._batches(data, where)
+        for prefix in self._prefixes:
+            data = data.replace(prefix.encode(), b"~")
+        return "0x" + data.hex()
+
+    # -- records
+
+    def _batches(self, data: bytes, where: str) -> Tree:
+        batches: list[Tree] = []
+        end = 0
+        for pos, header in iter_batches(data):
+            batches.append(self._batch(data, pos, header, where))
+            end = pos + header.size_bytes
+        if end < len(data):
+            batches.append({"torn_bytes": len(data) - end})
+        return batches
+
+    def _batch(self, data: bytes, pos: int, header: BatchHeader, where: str) -> Tree:
+        by_broker = header.timestamp_type == TimestampType.LOG_APPEND_TIME or header.is_control
+        differing = {"crc"}
+        if by_broker:
+            differing.add("max_timestamp")
+        if header.is_control:
+            differing.add("base_timestamp")
+        tree: dict[str, Tree] = {
+            name: self._value(getattr(header, name), f"{where}.{name}")
+            for name in header._fields
+            if name not in differing
+        }
+        try:
+            check_crc(data, pos, header)
+            tree["records"] = [
+                {
+                    "offset": record.offset,
+                    "timestamp": "append time" if by_broker else record.timestamp,
+                    "key": None if record.key is None else self._bytes(bytes(record.key), ""),
+                    "value": None if record.value is None else self._bytes(bytes(record.value), ""),
+                    "headers": [[k, None if v is None else v.hex()] for k, v in record.headers],
+                }
+                for record in records(data, pos)
+            ]
+        except ValueError as error:
+            tree["corrupt"] = str(error)
+        return tree

@@ -1,0 +1,134 @@
+"""What can be started and stopped, and a server that is a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kwire.testing.hosting.ending import end
+
+
+class Startable(ABC):
+    """A context manager: started when the block begins, stopped at its end."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it and return once it serves."""
+
+    @abstractmethod
+    def stop(self) -> object:
+        """Have it end in good order, and wait for that."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class Removable(ABC):
+    """A context manager of what is there already: removed at the end of the block."""
+
+    @abstractmethod
+    def remove(self) -> None:
+        """Have it be no more."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+class ServerProcess(Startable):
+    """One server over its whole life, through as many processes as it is started."""
+
+    def __init__(self, log_path: Path) -> None:
+        self.log_path = log_path
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and not stopped since; it may have died in between."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        """The running process' id."""
+        assert self._process is not None, "it is not running"
+        return self._process.pid
+
+    @property
+    def ended(self) -> int | None:
+        """The exit status of a process that has ended by itself; None if it runs."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def log(self) -> str:
+        """Everything that was logged, over all starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    @abstractmethod
+    def spawn(self) -> None:
+        """Start the process and return at once; `wait_until_up` waits."""
+
+    @abstractmethod
+    def wait_until_up(self) -> None:
+        """Return once it serves."""
+
+    def start(self) -> None:
+        """Start it and return once it serves.  Raises what `spawn` and `wait_until_up` raise."""
+        self.spawn()
+        self.wait_until_up()
+
+    def pause(self) -> None:
+        """Stand still (SIGSTOP): connections stay open and nothing is answered."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def stop(self) -> int:
+        """Ask for a clean end (SIGTERM); the exit status, -9 if it had to be killed."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL), as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it cleanly, then start it again on the same port and data."""
+        self.stop()
+        self.start()
+
+    def _end(self, signal_number: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(signal.SIGCONT)  # it may be paused
+        self._before_the_end()
+        try:
+            return end(process, signal_number)
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def _before_the_end(self) -> None:
+        """While the process is there, and its id is nobody else's."""

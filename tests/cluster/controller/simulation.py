@@ -1,0 +1,418 @@
+"""A cluster without time, sockets and disks: a store, brokers, and a controller at a time or more.
+
+`Store` is what ZooKeeper is: brokers are members of it, one is the controller, changes are fenced
+by the controller's epoch and by the version of what they change.  `Term` drives one
+`ClusterController`; a deposed one goes on until it notices.  `SimulatedBroker` answers as a broker
+of 3.9 does.  Nothing happens by itself: whoever runs the simulation says what is next, so requests
+and commits may be as late as it likes.  `Laws` hold after each change, whoever made it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.machine import ClusterController
+from kwire.cluster.controller.state import Place
+from kwire.cluster.metadata.changes import (
+    Change,
+    Conflict,
+    Decision,
+    DeleteTopic,
+    RegisterBroker,
+    SetController,
+    UnregisterBroker,
+    apply_all,
+    decide_all,
+)
+from kwire.cluster.metadata.delta import delta_of
+from kwire.cluster.metadata.election import is_new
+from kwire.cluster.metadata.image import NO_LEADER, ClusterImage
+from kwire.codecs.errors import ErrorCode
+from kwire.settings import BrokerConfig
+from kwire.settings.live import LiveSettings
+from tests.cluster.controller.laws import Laws
+from tests.cluster.controller.requests import alter_partition
+from tests.cluster.controller.simulated_broker import Local, SimulatedBroker
+
+Waiting = Callable[[Any], None]
+"""Who asked, and is given the reply; None where there is no controller any longer."""
+
+
+class Fenced(Exception):
+    """Somebody else is the controller."""
+
+
+class Host(LiveSettings):
+    """The settings of the broker with that id, whatever `static_config` says of it."""
+
+    def __init__(self, node_id: int, config: BrokerConfig, static_config: BrokerConfig) -> None:
+        super().__init__(static_config)
+        self.config = config
+        self._node_id = node_id
+
+    @property
+    def node_id(self) -> int:
+        return self._node_id
+
+
+class Store:
+    """The truth, and who is told of it."""
+
+    def __init__(self, laws: Laws) -> None:
+        self.image = ClusterImage("simulated", controller_epoch=1)
+        self.laws = laws
+        self.watchers: list[Term] = []
+        self.deleted: Callable[[str, ClusterImage], None] = lambda _name, _image: None
+        self._epoch = 100
+
+    def next_epoch(self) -> int:
+        self._epoch += 1
+        return self._epoch
+
+    def make(self, changes: Sequence[Change]) -> None:
+        """Make changes that nobody fences; watchers hear of them later."""
+        before = self.image
+        for change in changes:
+            if isinstance(change, DeleteTopic):
+                self.laws.seen["deleted"] += 1
+                self.deleted(change.topic, self.image)
+        self.image = apply_all(before, changes)
+        delta = delta_of(before, self.image, changes)
+        self.laws.check(before, self.image, delta.topics)
+        for watcher in self.watchers:
+            watcher.unseen.extend(changes)
+
+    def commit(self, term: Term, changes: Sequence[Change]) -> None:
+        """Raises Conflict, Fenced."""
+        if term.epoch != self.image.controller_epoch:
+            raise Fenced
+        for made, change in enumerate(changes):
+            try:
+                change.apply_to(self.image)
+            except Conflict as conflict:
+                raise Conflict(str(conflict), made) from conflict
+            self.make([change])
+
+
+@dataclass
+class Queued:
+    decisions: list[Decision]
+    then: Callable[[], Effects] | None
+    waiting: Waiting | None
+
+
+class Term:
+    """One controller, and what it has under way."""
+
+    def __init__(self, store: Store, host: Host) -> None:
+        self.store = store
+        self.view = store.image
+        """What it has been told of the truth; `unseen` is what it has not."""
+        self.unseen: list[Change] = []
+        self.epoch = store.image.controller_epoch
+        self.node_id = host.node_id
+        self.queue: deque[Queued] = deque()
+        self.outbox: dict[int, deque[ToBroker]] = {}
+        self.timers: set[str] = set()
+        self.is_over = False
+        self.sees_one_by_one = False
+        """Whether it is told of each change by itself, as of a store that publishes them so."""
+        store.watchers.append(self)
+        self.machine = ClusterController(host, self.view)
+        self.take(self.machine.begin())
+
+    def take(self, effects: Effects, waiting: Waiting | None = None) -> None:
+        if self.is_over:
+            if waiting is not None:
+                waiting(None)
+            return
+        for sent in effects.requests:
+            self.outbox.setdefault(sent.broker_id, deque()).append(sent)
+        self.timers.update(name for name, _ in effects.timers)
+        if effects.decisions or effects.then is not None:
+            self.queue.append(Queued(effects.decisions, effects.then, waiting))
+        elif waiting is not None:
+            waiting(effects.reply)
+
+    def see(self, count: int | None = None) -> None:
+        """Hear of some changes that the store has told of, else of all."""
+        seen, self.unseen = self.unseen[:count], self.unseen[len(self.unseen[:count]) :]
+        batches = [[each] for each in seen] if self.sees_one_by_one else [seen] if seen else []
+        for seen in batches:
+            before, self.view = self.view, apply_all(self.view, seen)
+            self.take(self.machine.changed(self.view, delta_of(before, self.view, seen)))
+
+    def work(
+        self,
+        made_at_most: int | None = None,
+        *,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Commit what is next; after `made_at_most` changes somebody else is the controller.
+
+        `meanwhile` happens when it is decided, and is heard of before it is committed: commits wait
+        for their turn.
+        """
+        if not self.queue or self.is_over:
+            return
+        first = self.queue[0]
+        self.see()  # a store publishes what others did before what is committed next
+        changes, deciders = decide_all(self.view, first.decisions)
+        meanwhile()
+        self.see()
+        if not self.queue:  # it is over
+            return
+        if made_at_most is not None and made_at_most < len(changes):
+            self.store.commit(self, changes[:made_at_most]) if made_at_most else None
+            self.end()
+            return
+        try:
+            if changes:
+                self.store.commit(self, changes)
+        except Fenced:
+            self.end()
+            return
+        except Conflict as conflict:
+            del first.decisions[: deciders[conflict.made]]
+            self.see()
+            return
+        self.see()
+        assert self.queue.popleft() is first
+        if first.then is not None:
+            following, waiting = first.then(), first.waiting
+            followers = len(self.queue)
+            self.take(following, waiting)
+            if len(self.queue) > followers:
+                self.queue.rotate(1)  # what follows goes before what was asked for later
+        elif first.waiting is not None:
+            first.waiting(None)
+
+    def end(self) -> None:
+        self.is_over = True
+        if self in self.store.watchers:
+            self.store.watchers.remove(self)
+        for each in self.queue:
+            if each.waiting is not None:
+                each.waiting(None)
+        self.queue.clear()
+
+
+class Cluster:
+    """All of it; each method is something that may happen next."""
+
+    sees_one_by_one = False
+    """Whether controllers are told of each change by itself."""
+
+    def __init__(self, size: int, config: BrokerConfig) -> None:
+        self.config = config
+        self.laws = Laws()
+        self.store = Store(self.laws)
+        self.store.deleted = self._check_deleted
+        self.brokers = {each: SimulatedBroker(each, self.laws) for each in range(1, size + 1)}
+        self.term: Term | None = None
+        self.deposed: list[Term] = []
+        self.terms = 0
+        for broker_id in self.brokers:
+            self.start(broker_id)
+        self.elect(1)
+
+    def _check_deleted(self, name: str, image: ClusterImage) -> None:
+        topic = image.topics[name]
+        for index, known in enumerate(topic.partitions):
+            for broker_id in known.replicas:
+                log = (topic.id, index)
+                assert log not in self.brokers[broker_id].logs, (name, index, broker_id)
+
+    @property
+    def live(self) -> list[int]:
+        return [each.id for each in self.brokers.values() if each.is_alive]
+
+    # -- membership
+
+    def start(self, broker_id: int) -> None:
+        """A broker starts, or is there again before its session has expired."""
+        broker = self.brokers[broker_id]
+        made: list[Change] = []
+        if broker_id in self.store.image.brokers:
+            made.append(UnregisterBroker(broker_id))
+        made.append(RegisterBroker(broker.start(self.store.next_epoch())))
+        self.store.make(made)
+        if self.term is not None and self.term.node_id == broker_id:
+            self.depose()
+
+    def kill(self, broker_id: int) -> None:
+        self.brokers[broker_id].is_alive = False
+        if broker_id in self.store.image.brokers:
+            self.store.make([UnregisterBroker(broker_id)])
+        if self.term is not None and self.term.node_id == broker_id:
+            self.depose()
+
+    def depose(self) -> None:
+        """The controller is none any longer, and does not know."""
+        if self.term is not None:
+            self.deposed.append(self.term)
+            self.term = None
+
+    def elect(self, broker_id: int) -> None:
+        self.depose()
+        self.terms += 1
+        image = self.store.image
+        epoch = image.controller_epoch + 1
+        self.store.make([SetController(image.controller_id, broker_id, epoch)])
+        for deposed in self.deposed:
+            if deposed in self.store.watchers:
+                self.store.watchers.remove(deposed)
+        self.term = Term(self.store, Host(broker_id, self.config, self.config))
+        self.term.sees_one_by_one = self.sees_one_by_one
+
+    # -- the network
+
+    def deliver(self, term: Term, broker_id: int, *, answer_arrives: bool = True) -> bool:
+        """Have a broker handle what it was sent first; False where there was nothing."""
+        waiting = term.outbox.get(broker_id)
+        broker = self.brokers[broker_id]
+        if not waiting:
+            return False
+        sent = waiting[0]
+        known = term.view.brokers.get(broker_id)
+        if known is None or known.epoch != sent.broker_epoch:
+            waiting.popleft()  # it has gone, or is registered anew
+            return True
+        if not broker.is_alive or broker.epoch != sent.broker_epoch:
+            return False
+        response = broker.handle(sent.request)
+        if answer_arrives:
+            waiting.popleft()
+            if not term.is_over:
+                term.take(term.machine.answered(sent, response))
+        return True
+
+    # -- disks
+
+    def fail_disk(self, broker: SimulatedBroker, log: tuple[bytes, int]) -> None:
+        """Of one log; it may be full only, see `make_room`."""
+        broker.failed.add(log)
+        self._tell_of_disks(broker)
+
+    def make_room(self, broker: SimulatedBroker) -> None:
+        """Its disks were full only, which passes: the broker has itself told of its logs again."""
+        if broker.is_alive and broker.failed:
+            broker.failed.clear()
+            self._tell_of_disks(broker)
+
+    def _tell_of_disks(self, broker: SimulatedBroker) -> None:
+        if self.term is not None:
+            self.term.take(self.term.machine.log_dirs_failed([broker.id]))
+
+    # -- leaders
+
+    def propose_isr(self, place: Place, isr: Sequence[int]) -> None:
+        """The broker that thinks that it leads a partition says who is in sync."""
+        for broker in self.brokers.values():
+            local = broker.hosted.get(place)
+            if not broker.is_alive or local is None or local.leader != broker.id:
+                continue
+            wanted = tuple(each for each in local.replicas if each == broker.id or each in isr)
+            if self.term is None or wanted == local.isr:
+                continue
+            request = alter_partition(broker.id, broker.epoch, place[1], local, wanted)
+            epoch = local.leader_epoch
+
+            def learn(response: Any, local: Local = local, epoch: int = epoch) -> None:  # noqa: ANN401 - any reply
+                if response is None or response.error_code:
+                    return
+                answer = response.topics[0].partitions[0]
+                if answer.error_code == ErrorCode.NONE and local.leader_epoch == epoch:
+                    local.isr = tuple(answer.isr)
+                    local.partition_epoch = answer.partition_epoch
+
+            self.term.take(self.term.machine.alter_partition(request), learn)
+
+    # -- the end
+
+    def check_members(self) -> None:
+        """Once all is seen and committed nobody leads or is in sync who is no member.
+
+        Only the last one that was in sync stays so.
+        """
+        if self.term is None:
+            return
+        self.term.see()
+        while self.term.queue:
+            self.term.work()
+        image = self.store.image
+        for name, topic in image.topics.items():
+            for index, known in enumerate(topic.partitions):
+                gone = {*known.isr, known.leader} - {NO_LEADER, *image.brokers}
+                is_last = known.leader == NO_LEADER and len(known.isr) == 1
+                if not self.term.is_over and name not in image.deleting and not is_new(known):
+                    assert not gone or is_last, (name, index, known, set(image.brokers))
+
+    def settle(self, *, anew: bool) -> None:
+        """Everybody comes back, and all that is under way happens.  Asserts that it ends.
+
+        `anew`: all brokers restart, and there is another controller.  Else those that need not
+        stay as they are, and so does the controller, if there is one.
+        """
+        for broker in self.brokers.values():
+            if anew or not broker.is_alive:
+                broker.failed.clear()
+                self.start(broker.id)
+            elif self.term is not None and broker.id in self.term.machine.state.shutting_down:
+                self.start(broker.id)
+        self.deposed.clear()
+        if anew or self.term is None:
+            self.elect(min(self.brokers))
+        for broker in self.brokers.values():
+            self.make_room(broker)
+        for _ in range(60):
+            if not self._settle_once():
+                return
+        raise AssertionError("it never comes to rest")
+
+    def _settle_once(self) -> bool:
+        term, before = self.term, self.store.image
+        assert term is not None
+        busy = bool(term.unseen or term.queue)
+        term.see()
+        while term.queue:
+            term.work()
+        for broker_id in self.brokers:
+            while self.deliver(term, broker_id):
+                busy = True
+        for topic in list(self.store.image.topics):
+            for index in range(len(self.store.image.topics[topic].partitions)):
+                self.propose_isr((topic, index), self.live)
+        return busy or bool(term.queue) or self.store.image is not before
+
+    def check_settled(self) -> None:
+        """What must be when all are there and nothing is under way any longer."""
+        image = self.store.image
+        assert not image.deleting, image.deleting
+        expected = {}
+        for name, topic in image.topics.items():
+            for index, known in enumerate(topic.partitions):
+                place = (name, index)
+                assert known.leader in self.live, (place, known)
+                assert not known.adding, (place, known)
+                assert not known.removing, (place, known)
+                assert set(known.isr) == set(known.replicas), (place, known)
+                expected[place] = known
+        for broker in self.brokers.values():
+            assert broker.shown_brokers == set(self.live)
+            shown = {
+                place: (known.leader, known.leader_epoch, known.isr)
+                for place, known in expected.items()
+            }
+            assert broker.shown | shown == broker.shown, broker.id
+            hosted = [place for place in shown if broker.id in expected[place].replicas]
+            for place in hosted:
+                local, known = broker.hosted[place], expected[place]
+                assert (local.leader, local.leader_epoch) == (known.leader, known.leader_epoch)
+            if self.terms == 1:  # what an earlier controller did not get sent is known to nobody
+                assert broker.shown == shown, broker.id
+                assert broker.hosted.keys() == set(hosted), broker.id

@@ -1,0 +1,500 @@
+"""Brokers that come, go, shut down and lose disks: what is sent, decided and noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from kwire.cluster.controller import deletion, liveness, shutdown
+from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.metadata.changes import (
+    Change,
+    MarkForDeletion,
+    RegisterBroker,
+    UnregisterBroker,
+    apply_all,
+)
+from kwire.cluster.metadata.delta import delta_of
+from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from kwire.codecs.messages.stop_replica import StopReplicaRequest
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from tests.cluster.controller.test_decided import (
+    EPOCH,
+    LED,
+    MOVING,
+    PLACE,
+    broker,
+    changes,
+    reply,
+    stated,
+)
+from tests.cluster.controller.test_told import sent, with_topic
+
+NEVER = unassigned((1, 2, 3))
+
+
+def led(requests: list[ToBroker]) -> dict[int, list[tuple[str, int]]]:
+    """Of which partitions each broker is told who leads."""
+    return {
+        broker_id: [
+            (topic.topic_name, each.partition_index)
+            for topic in request.topic_states
+            for each in topic.partition_states
+        ]
+        for broker_id, request in sent(requests, LeaderAndIsrRequest).items()
+    }
+
+
+def shown(requests: Iterable[ToBroker]) -> dict[int, list[tuple[str, int]]]:
+    """Which partitions each broker shows clients from now on, of all its requests."""
+    found: dict[int, list[tuple[str, int]]] = {}
+    for each in requests:
+        if isinstance(each.request, UpdateMetadataRequest):
+            found.setdefault(each.broker_id, []).extend(
+                (topic.topic_name, state.partition_index)
+                for topic in each.request.topic_states
+                for state in topic.partition_states
+            )
+    return found
+
+
+def stopped(requests: list[ToBroker]) -> dict[int, list[tuple[str, int, bool]]]:
+    return {
+        broker_id: [
+            (topic.topic_name, each.partition_index, each.delete_partition)
+            for topic in request.topic_states
+            for each in topic.partition_states
+        ]
+        for broker_id, request in sent(requests, StopReplicaRequest).items()
+    }
+
+
+def happens(state: ControllerState, *made: Change) -> Effects:
+    """The store says that brokers came, went or changed."""
+    before = state.image
+    state.image = apply_all(before, made)
+    return liveness.brokers_changed(state, delta_of(before, state.image, made))
+
+
+def decided(state: ControllerState, effects: Effects) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Partition, leader and ISR of each change."""
+    return [(each.index, each.state.leader, each.state.isr) for each in changes(state, effects)]
+
+
+# -- a broker goes
+
+
+def test_partitions_of_a_broker_that_went_go_on_without_it_and_all_are_told_of_the_others() -> None:
+    state = stated(
+        LED,
+        replace(LED, leader=2),
+        replace(LED, leader=2, isr=(2, 3)),
+        replace(LED, replicas=(2, 3), isr=(2, 3), leader=2),
+        replace(LED, replicas=(1, 2), isr=(1,)),
+        NEVER,
+        replace(LED, leader=2, isr=(3, 2)),
+    )
+    state.shutting_down.add(1)
+    state.offline[1] = {("t", 6)}
+    effects = happens(state, UnregisterBroker(1))
+    assert effects.requests == []
+    assert decided(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3)), (4, NO_LEADER, (1,))]
+    assert (set(state.members), state.shutting_down, state.offline) == ({2, 3}, set(), {})
+    assert state.leaderless == {("t", 0), ("t", 4), ("t", 5)}
+    assert effects.then is not None
+    after = effects.then()
+    assert shown(after.requests) == {each: [("t", 2), ("t", 6)] for each in (2, 3)}
+    assert {type(each.request) for each in after.requests} == {UpdateMetadataRequest}
+
+
+def test_all_are_told_at_once_that_a_broker_went_that_nothing_has_to_go_on_without() -> None:
+    state = stated(replace(LED, leader=2, isr=(2, 3)))
+    effects = happens(state, UnregisterBroker(1))
+    assert (effects.decisions, effects.then) == ([], None)
+    assert shown(effects.requests) == {2: [PLACE], 3: [PLACE]}
+    told = sent(effects.requests, UpdateMetadataRequest)[2]
+    assert [each.id for each in told.live_brokers] == [2, 3]
+
+
+def test_nothing_follows_the_going_of_a_broker_where_all_partitions_have_to_go_on_without_it() -> (
+    None
+):
+    effects = happens(stated(LED), UnregisterBroker(2))
+    assert effects.then is None
+    assert effects.requests == []
+    assert len(effects.decisions) == 1
+
+
+def test_broker_that_has_nothing_goes_and_all_are_told() -> None:
+    state = stated(replace(LED, replicas=(1, 2), isr=(1, 2)))
+    effects = happens(state, UnregisterBroker(3))
+    assert shown(effects.requests) == {1: [], 2: []}
+
+
+@pytest.mark.parametrize("known", [LED, MOVING])
+def test_partition_of_a_topic_that_goes_goes_on_only_while_it_is_reassigned(
+    known: PartitionImage,
+) -> None:
+    state = stated(known)
+    state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
+    deletion.taken_up(state)
+    effects = happens(state, UnregisterBroker(1))
+    assert len(effects.decisions) == (known is MOVING)
+    assert shown(effects.requests).keys() == ({2, 3} if known is LED else set())
+
+
+def test_deletion_is_halted_when_a_broker_goes_that_was_to_delete() -> None:
+    state = stated(LED, LED)
+    going = state.deletions["t"] = Deletion(asked={(1, 0), (2, 0)}, done={(1, 1)})
+    happens(state, UnregisterBroker(1))
+    assert going == Deletion(asked={(2, 0)}, done={(1, 1)}, halted=True)
+
+
+# -- a broker comes
+
+
+def test_broker_that_comes_is_told_everything_and_leads_what_it_had() -> None:
+    lost = replace(LED, leader=NO_LEADER, isr=(3,))
+    state = stated(LED, lost, NEVER, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    with_topic(state, "s", replace(LED, replicas=(2, 1), isr=(1,)))
+    effects = happens(state, RegisterBroker(broker(3)))
+    assert effects.requests == []
+    assert 3 not in state.members
+    assert effects.then is not None
+    after = effects.then()
+    assert state.members == {each: EPOCH + each for each in (1, 2, 3)}
+    assert led(after.requests) == {3: [("t", 0), ("t", 1)]}
+    mine = [("s", 0), ("t", 0), ("t", 1), ("t", 3)]
+    assert shown(after.requests) == {1: mine[1:3], 2: mine[1:3], 3: mine}
+    first = after.requests[0]
+    assert first.broker_id == 3, "it looks in it for the leaders that it is to follow"
+    assert isinstance(first.request, UpdateMetadataRequest)
+    assert decided(state, after) == [(1, 3, (3,)), (2, 1, (1, 2, 3))]
+
+
+def test_broker_that_came_is_not_started_where_it_has_gone_again_or_is_in_another_life() -> None:
+    for registered in ([], [RegisterBroker(replace(broker(3), epoch=EPOCH + 9))]):
+        state = stated(LED, away=3)
+        state.image = apply_all(state.image, registered)
+        effects = liveness.start(state, {3: EPOCH + 3})
+        assert (effects.requests, effects.decisions, effects.timers) == ([], [], [])
+        assert state.members.keys() == {1, 2}
+
+
+def test_broker_in_another_life_is_gone_first_and_started_when_that_is_decided() -> None:
+    state = stated(LED)
+    again = replace(broker(1), epoch=EPOCH + 9)
+    effects = happens(state, UnregisterBroker(1), RegisterBroker(again))
+    assert state.members.keys() == {2, 3}
+    assert decided(state, effects) == [(0, 2, (2, 3))]
+    assert effects.then is not None
+    after = effects.then()
+    assert state.members[1] == EPOCH + 9
+    assert led(after.requests) == {1: [PLACE]}
+    assert sent(after.requests, LeaderAndIsrRequest)[1].broker_epoch == EPOCH + 9
+
+
+def test_broker_that_changed_in_the_same_life_is_shown_to_all_and_nothing_is_decided() -> None:
+    state = stated(LED)
+    effects = happens(state, RegisterBroker(replace(broker(2), rack="r")))
+    assert shown(effects.requests) == {1: [], 2: [], 3: []}
+    brokers = sent(effects.requests, UpdateMetadataRequest)[1].live_brokers
+    assert [each.rack for each in brokers] == [None, "r", None]
+    assert (effects.decisions, effects.then) == ([], None)
+    assert state.members.keys() == {1, 2, 3}
+
+
+def test_brokers_that_go_come_and_change_at_once_are_each_dealt_with() -> None:
+    state = stated(LED, replace(LED, leader=2))
+    effects = happens(
+        state,
+        UnregisterBroker(1),
+        RegisterBroker(broker(4)),
+        RegisterBroker(replace(broker(2), rack="r")),
+        RegisterBroker(broker(5)),
+    )
+    assert state.members.keys() == {2, 3}
+    assert shown(effects.requests).keys() == {2, 3}
+    assert [each[0] for each in decided(state, effects)] == [0, 1]
+    assert effects.then is not None
+    effects.then()
+    assert state.members == {each: EPOCH + each for each in (2, 3, 4, 5)}
+
+
+def test_reassignments_and_deletions_that_waited_for_a_broker_go_on_when_it_comes() -> None:
+    state = stated(MOVING, LED, away=3)
+    with_topic(state, "s", replace(LED, replicas=(1, 3), isr=(1,)))
+    with_topic(state, "r", replace(LED, replicas=(1, 2), isr=(1,)))
+    for name in "sr":
+        state.image = MarkForDeletion(name, name.encode() * 16).apply_to(state.image)
+        state.deletions[name] = Deletion(halted=True)
+    state.image = state.image.with_broker(broker(3))
+    effects = liveness.start(state, {3: EPOCH + 3})
+    assert decided(state, effects) == [(0, 1, (1, 2))]
+    assert state.deletions["s"] == Deletion(asked={(1, 0), (3, 0)})
+    assert state.deletions["r"] == Deletion(halted=True)
+    assert stopped(effects.requests) == {1: [("s", 0, True)], 3: [("s", 0, True)]}
+
+
+# -- a broker went while its coming was under way
+
+
+def test_partition_goes_on_without_members_of_its_isr_that_went_and_gets_a_leader() -> None:
+    state = stated(LED, away=1)
+    effects = Effects(decisions=liveness.departures(state, PLACE, LED))
+    assert len(effects.decisions) == 2
+    assert decided(state, effects) == [(0, 2, (2, 3)), (0, 2, (2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("known", "decisions_count"),
+    [
+        (LED, 2),
+        (replace(LED, isr=(2, 3), leader=2), 0),  # all in sync are there
+        (replace(LED, leader=NO_LEADER, isr=(1,)), 0),  # it is the last one
+        (replace(LED, leader=1, isr=(1,)), 2),
+        (replace(LED, leader=NO_LEADER, isr=(1, 2)), 2),
+    ],
+)
+def test_who_is_the_last_in_sync_and_leads_no_longer_is_waited_for(
+    known: PartitionImage, decisions_count: int
+) -> None:
+    state = stated(known, away=1)
+    assert len(liveness.departures(state, PLACE, known)) == decisions_count
+
+
+def without(state: ControllerState, broker_id: int) -> list[tuple[int, tuple[int, ...]]]:
+    change = liveness._without(state, broker_id, PLACE, state.image)
+    return [] if change is None else [(change.state.leader, change.state.isr)]
+
+
+def test_partition_without_a_broker_has_another_leader_only_where_it_needs_one() -> None:
+    assert without(stated(LED, away=2), 2) == [(1, (1, 3))]
+    assert without(stated(LED, away=1), 1) == [(2, (2, 3))]
+    assert without(stated(replace(LED, leader=2), away=2), 3) == [(1, (1,))]
+    assert without(stated(replace(LED, isr=(1,)), away=1), 1) == [(NO_LEADER, (1,))]
+    assert without(stated(replace(LED, isr=(1, 3)), away=2), 2) == []
+    assert without(stated(replace(LED, replicas=(1, 3), isr=(1, 3)), away=2), 2) == []
+    assert without(stated(away=2), 2) == []
+
+
+def test_leader_on_a_failed_disk_is_replaced_by_who_is_neither_there_nor_about_to_go() -> None:
+    state = stated(LED)
+    state.offline[1] = {PLACE}
+    state.shutting_down.add(2)
+    assert without(state, 1) == [(3, (3,))]
+
+
+def test_topic_s_partition_goes_on_without_its_last_one_in_sync_only_if_that_is_allowed() -> None:
+    state = stated(replace(LED, isr=(1,)), away=1)
+    state.image = state.image.with_configs(2, "t", {"unclean.leader.election.enable": "true"})
+    assert without(state, 1) == [(2, (2,))]
+
+
+# -- brokers that had gone before
+
+
+def test_new_controller_decides_without_brokers_that_have_replicas_and_are_away() -> None:
+    state = stated(LED, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    assert decided(state, liveness.absent(state)) == [(0, 1, (1, 2))]
+
+
+# -- disks
+
+
+def failed_on(broker_id: int, *answers: tuple[bytes, int, ErrorCode]) -> LeaderAndIsrResponse:
+    return LeaderAndIsrResponse(
+        topics=[
+            LeaderAndIsrTopicError(topic_id, [LeaderAndIsrPartitionError("", index, error)])
+            for topic_id, index, error in answers
+        ]
+    )
+
+
+T = b"t" * 16
+LOST, FINE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE
+
+
+def test_brokers_that_lost_disks_are_asked_of_all_their_replicas() -> None:
+    state = stated(LED, NEVER, replace(LED, replicas=(2, 3), isr=(2, 3), leader=2))
+    effects = liveness.log_dirs_failed(state, [1, 7])
+    assert led(effects.requests) == {1: [PLACE]}
+    assert shown(effects.requests) == {each: [PLACE] for each in (1, 2, 3)}
+
+
+def test_replicas_on_failed_disks_are_noted_stopped_and_gone_on_without() -> None:
+    state = stated(LED, replace(LED, leader=2, isr=(2, 3)), LED, LED)
+    state.offline[1] = {("t", 3)}
+    answers = [(T, 0, LOST), (T, 1, LOST), (T, 2, FINE), (T, 3, LOST), (b"n" * 16, 2, LOST)]
+    effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
+    assert state.offline == {1: {("t", 0), ("t", 1), ("t", 3)}}
+    assert stopped(effects.requests) == {1: [("t", 0, False), ("t", 1, False)]}
+    assert decided(state, effects) == [(0, 2, (2, 3))]
+    assert state.leaderless == {PLACE}
+    assert effects.then is not None
+    assert shown(effects.then().requests)[2] == [("t", 1)]
+
+
+def test_answer_that_is_an_error_as_a_whole_says_nothing_of_disks() -> None:
+    state = stated(LED)
+    response = failed_on(1, (T, 0, LOST))
+    response.error_code = ErrorCode.STALE_CONTROLLER_EPOCH
+    effects = liveness.leader_and_isr_answered(state, 1, response)
+    assert (effects.requests, effects.decisions, state.offline) == ([], [], {})
+
+
+def test_other_errors_say_nothing_of_disks() -> None:
+    state = stated(LED, LED)
+    state.offline[1] = {("t", 1)}
+    answers = [(T, each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in (0, 1)]
+    effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
+    assert (effects.requests, effects.decisions) == ([], [])
+    assert state.offline == {1: {("t", 1)}}
+
+
+def test_replicas_that_there_is_room_for_again_are_told_of_once_more_and_may_lead() -> None:
+    alone = replace(LED, replicas=(1,), isr=(1,), leader=NO_LEADER)
+    state = stated(alone, MOVING, LED, NEVER)
+    state.offline[1] = {("t", each) for each in range(4)}
+    answers = [(T, each, FINE) for each in (0, 1, 3)]
+    effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, *answers))
+    assert state.offline == {1: {("t", 2)}}
+    assert led(effects.requests) == {1: [("t", 0), ("t", 1)]}
+    assert shown(effects.requests) == {each: [("t", 0), ("t", 1)] for each in (1, 2, 3)}
+    assert decided(state, effects) == [(0, 1, (1,)), (3, 1, (1, 2, 3)), (1, 1, (1, 2))]
+    effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, (T, 2, FINE)))
+    assert state.offline == {}
+    assert led(effects.requests) == {1: [("t", 2)]}
+
+
+def test_reassignments_of_other_replicas_do_not_go_on_when_there_is_room_for_one() -> None:
+    state = stated(MOVING, MOVING)
+    state.offline[3] = {PLACE, ("t", 1)}
+    effects = liveness.leader_and_isr_answered(state, 3, failed_on(3, (T, 1, FINE)))
+    assert decided(state, effects) == [(1, 1, (1, 2))]
+
+
+def test_disks_that_fail_and_are_back_at_once_are_each_dealt_with() -> None:
+    state = stated(LED, LED)
+    state.offline[2] = {PLACE}
+    answers = [(T, 0, FINE), (T, 1, LOST)]
+    effects = liveness.leader_and_isr_answered(state, 2, failed_on(2, *answers))
+    assert state.offline == {2: {("t", 1)}}
+    assert led(effects.requests) == {2: [PLACE]}
+    assert stopped(effects.requests) == {2: [("t", 1, False)]}
+    assert decided(state, effects) == [(1, 1, (1, 3))]
+
+
+def test_replica_of_a_topic_that_goes_is_not_stopped_on_a_failed_disk_but_halts_that() -> None:
+    state = stated(LED)
+    state.image = MarkForDeletion("t", T).apply_to(state.image)
+    going = state.deletions["t"] = Deletion(asked={(1, 0), (2, 0)})
+    effects = liveness.leader_and_isr_answered(state, 1, failed_on(1, (T, 0, LOST)))
+    assert stopped(effects.requests) == {}
+    assert going == Deletion(asked={(2, 0)}, halted=True)
+
+
+# -- a broker shuts down
+
+
+def shuts_down(state: ControllerState, broker_id: int, epoch: int | None = None) -> Effects:
+    epoch = EPOCH + broker_id if epoch is None else epoch
+    return shutdown.controlled_shutdown(state, ControlledShutdownRequest(broker_id, epoch))
+
+
+def test_broker_that_shuts_down_gives_up_what_it_leads_and_stops_following_the_rest() -> None:
+    state = stated(
+        LED,
+        replace(LED, leader=2),
+        replace(LED, replicas=(1,), isr=(1,)),
+        NEVER,
+        replace(LED, leader=2, isr=(2, 3)),
+        replace(LED, replicas=(2, 3), isr=(2, 3), leader=2),
+    )
+    effects = shuts_down(state, 1)
+    assert state.shutting_down == {1}
+    assert stopped(effects.requests) == {1: [("t", 1, False), ("t", 4, False)]}
+    assert [type(each.request) for each in effects.requests] == [StopReplicaRequest]
+    assert len(effects.decisions) == 3
+    assert decided(state, effects) == [(0, 2, (2, 3)), (1, 2, (2, 3))]
+
+
+def test_broker_that_shuts_down_is_told_what_it_could_not_give_up() -> None:
+    state = stated(replace(LED, isr=(1,)), LED, replace(LED, replicas=(1,), isr=(1,)))
+    with_topic(state, "s", replace(LED, isr=(1,)), replace(LED, leader=2))
+    effects = shuts_down(state, 1)
+    assert reply(state, effects) == ControlledShutdownResponse(
+        error_code=ErrorCode.NONE,
+        remaining_partitions=[
+            RemainingPartition("s", 0),
+            RemainingPartition("t", 0),
+            RemainingPartition("t", 1),
+        ],
+    )
+    for change in changes(state, effects):
+        state.image = change.apply_to(state.image)
+    assert reply(state, effects).remaining_partitions == [
+        RemainingPartition("s", 0),
+        RemainingPartition("t", 0),
+    ]
+
+
+def test_brokers_that_shut_down_together_do_not_lead_for_each_other() -> None:
+    state = stated(LED)
+    shuts_down(state, 2)
+    assert decided(state, shuts_down(state, 1)) == [(0, 3, (3,))]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (EPOCH + 1, ErrorCode.NONE),
+        (EPOCH + 2, ErrorCode.NONE),
+        (-1, ErrorCode.NONE),
+        (EPOCH, ErrorCode.STALE_BROKER_EPOCH),
+        (0, ErrorCode.STALE_BROKER_EPOCH),
+    ],
+)
+def test_broker_is_shut_down_in_its_life_or_a_later_one_or_where_it_does_not_say(
+    epoch: int, error: ErrorCode
+) -> None:
+    state = stated(LED)
+    effects = shuts_down(state, 1, epoch)
+    assert reply(state, effects).error_code == error
+    assert state.shutting_down == (set() if error else {1})
+
+
+def test_broker_that_is_no_member_is_not_available_to_shut_down() -> None:
+    state = stated(LED, away=3)
+    effects = shuts_down(state, 3)
+    assert effects.reply == ControlledShutdownResponse(ErrorCode.BROKER_NOT_AVAILABLE)
+    assert state.shutting_down == set()
+
+
+def test_shutdown_moves_nothing_any_longer_once_the_broker_is_back_or_the_topic_goes() -> None:
+    state = stated(LED, replace(LED, leader=2))
+    effects = shuts_down(state, 1)
+    image = state.image
+    state.image = MarkForDeletion("t", T).apply_to(image)
+    assert decided(state, effects) == []
+    state.image = stated(replace(LED, replicas=(2, 3), leader=2, isr=(2, 3))).image
+    assert decided(state, effects) == []
+    state.image = image
+    state.shutting_down.clear()
+    assert decided(state, effects) == []

@@ -1,0 +1,290 @@
+"""What the controller makes of a partition that stands as it is given here, and how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kwire.cluster.controller import deletion, elections, isr, liveness, reassignment
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.machine import ClusterController
+from kwire.cluster.controller.propagation import Batch
+from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.metadata.changes import (
+    AlterPartition,
+    CreateTopic,
+    RegisterBroker,
+    SetConfigs,
+    apply_all,
+)
+from kwire.cluster.metadata.delta import delta_of
+from kwire.cluster.metadata.image import (
+    NO_LEADER,
+    BrokerImage,
+    ClusterImage,
+    Endpoint,
+    PartitionImage,
+    TopicImage,
+)
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import (
+    AlterPartitionRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kwire.codecs.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kwire.codecs.messages.elect_leaders import (
+    ElectLeadersRequest,
+    PartitionResult,
+    TopicPartitions,
+)
+from kwire.codecs.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from kwire.settings import BrokerConfig, ConfigResourceType, load
+from tests.cluster.controller.laws import UNCLEAN
+from tests.cluster.controller.simulation import Host
+
+CONFIG = BrokerConfig({"node.id": "1"})
+LED = PartitionImage(1, leader_epoch=5, partition_epoch=7, replicas=(1, 2, 3), isr=(1, 2, 3))
+PLACE = ("t", 0)
+EPOCH = 100
+"""Of each broker's registration, and its id."""
+
+
+def broker(broker_id: int) -> BrokerImage:
+    endpoint = Endpoint("PLAINTEXT", "127.0.0.1", 9000 + broker_id)
+    return BrokerImage(broker_id, (endpoint,), epoch=EPOCH + broker_id)
+
+
+def stated(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
+    """A controller of three brokers and the topic `t`; one of them may be away."""
+    live = [each for each in (1, 2, 3) if each != away]
+    image = apply_all(
+        ClusterImage("cluster", controller_id=1, controller_epoch=9),
+        [
+            *(RegisterBroker(broker(each)) for each in live),
+            CreateTopic(TopicImage("t", b"t" * 16, partitions)),
+        ],
+    )
+    state = ControllerState(Host(1, CONFIG, CONFIG), image)
+    state.members = {each: EPOCH + each for each in live}
+    for index, known in enumerate(partitions):
+        state.index(("t", index), known)
+    return state
+
+
+def changes(state: ControllerState, effects: Effects) -> list[AlterPartition]:
+    made = [decide(state.image) for decide in effects.decisions]
+    return [each for each in made if isinstance(each, AlterPartition)]
+
+
+def reply(state: ControllerState, effects: Effects) -> Any:  # noqa: ANN401 - any response
+    """What is answered once the decisions are made."""
+    changes(state, effects)
+    return effects.then().reply if effects.then is not None else effects.reply
+
+
+# -- elections
+
+
+def elected(state: ControllerState, kind: int, *wanted: tuple[str, int]) -> list[PartitionResult]:
+    topics = [TopicPartitions(topic, [index]) for topic, index in wanted]
+    answer = reply(state, elections.elect_leaders(state, ElectLeadersRequest(kind, topics)))
+    results = answer.replica_election_results
+    return [partition for topic in results for partition in topic.partition_result]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [(("t", 3), "No such partition as t-3"), (("n", 0), "No such topic as n")],
+)
+def test_who_asks_to_elect_what_is_not_there_is_told_what(
+    place: tuple[str, int], said: str
+) -> None:
+    [result] = elected(stated(LED), elections.PREFERRED, place)
+    assert (result.error_code, result.error_message) == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        said,
+    )
+
+
+def test_an_unknown_kind_of_election_is_refused_for_each_partition() -> None:
+    [result] = elected(stated(LED), 7, PLACE)
+    assert (result.error_code, result.error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Unknown election type 7",
+    )
+
+
+@pytest.mark.parametrize("leader", [NO_LEADER, 3])
+def test_an_unclean_election_is_for_who_has_no_leader_or_one_that_is_gone(leader: int) -> None:
+    state = stated(replace(LED, leader=leader, isr=(3,)), away=3)
+    effects = elections.elect_leaders(state, ElectLeadersRequest(1, [TopicPartitions("t", [0])]))
+    [change] = changes(state, effects)
+    assert (change.state.leader, change.state.isr, change.state.recovering) == (1, (1,), True)
+    [refused] = elected(stated(LED), elections.UNCLEAN, PLACE)
+    assert refused.error_code == ErrorCode.ELECTION_NOT_NEEDED
+
+
+@pytest.mark.parametrize(("in_sync", "leader"), [((1, 2), [1]), ((2,), [])])
+def test_balancing_moves_what_its_preferred_broker_can_lead(
+    in_sync: tuple[int, ...], leader: list[int]
+) -> None:
+    state = stated(replace(LED, leader=2, isr=in_sync))
+    effects = elections.balancing(state)
+    assert len(effects.decisions) == len(leader)
+    assert [change.state.leader for change in changes(state, effects)] == leader
+
+
+# -- who leads
+
+
+def test_a_partition_has_no_leader_when_it_is_gone_or_none_was_elected() -> None:
+    partitions = [LED, replace(LED, leader=3), replace(LED, leader=NO_LEADER)]
+    assert stated(*partitions).leaderless == {("t", 2)}
+    assert stated(*partitions, away=3).leaderless == {("t", 1), ("t", 2)}
+
+
+# -- who is in sync
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "partition_epoch", "error"),
+    [
+        (5, 7, ErrorCode.NONE),
+        (6, 7, ErrorCode.NOT_CONTROLLER),
+        (5, 8, ErrorCode.NOT_CONTROLLER),
+        (4, 7, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, 6, ErrorCode.INVALID_UPDATE_VERSION),
+    ],
+)
+def test_a_leader_is_heard_in_the_epochs_that_are_known(
+    leader_epoch: int, partition_epoch: int, error: ErrorCode
+) -> None:
+    """Where it knows of a later one there seems to be a later controller."""
+    state = stated(LED)
+    asked = RequestPartitionData(0, leader_epoch, [1, 2], partition_epoch=partition_epoch)
+    request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
+    answer = reply(state, isr.alter_partition(state, request))
+    assert answer.topics[0].partitions[0].error_code == error
+
+
+# -- reassignments
+
+MOVING = replace(LED, replicas=(1, 2, 3), isr=(1, 2), adding=(3,), removing=(2,))
+
+
+def test_a_reassignment_goes_on_when_a_broker_comes_that_is_to_have_the_partition() -> None:
+    state = stated(MOVING, replace(LED, replicas=(1, 2), isr=(1, 2)), away=3)
+    state.image = state.image.with_broker(broker(3))
+    [change] = changes(state, liveness.start(state, {3: EPOCH + 3}))
+    assert (change.index, change.state.leader_epoch) == (0, MOVING.leader_epoch + 1)
+
+
+def test_a_reassignment_does_not_wait_for_a_broker_that_is_to_lose_the_partition() -> None:
+    state = stated(replace(MOVING, isr=(1,)), away=2)
+    state.image = state.image.with_broker(broker(2))
+    assert changes(state, liveness.start(state, {2: EPOCH + 2})) == []
+
+
+@pytest.mark.parametrize("may_change", [True, False])
+def test_a_reassignment_is_told_whether_it_could_change_the_factor(may_change: bool) -> None:
+    state = stated(LED)
+    asked = [ReassignableTopic("t", [ReassignablePartition(0, [1, 2])])]
+    request = AlterPartitionReassignmentsRequest(1000, may_change, asked)
+    answer = reply(state, reassignment.alter_reassignments(state, request))
+    assert answer.allow_replication_factor_change == may_change
+    [result] = answer.responses[0].partitions
+    expected = ErrorCode.NONE if may_change else ErrorCode.INVALID_REPLICATION_FACTOR
+    assert result.error_code == expected
+
+
+def test_a_list_of_reassignments_has_no_message() -> None:
+    answer = reassignment.list_reassignments(stated(MOVING), ListPartitionReassignmentsRequest())
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
+
+
+def test_who_writes_into_the_store_may_name_a_broker_that_is_away() -> None:
+    state = stated(replace(LED, replicas=(1,), isr=(1,)), away=3)
+    asked = reassignment.reassignments_asked(state, {PLACE: (1, 3), ("n", 0): (1,)})
+    [change] = changes(state, asked)
+    assert (change.state.replicas, change.state.adding) == ((1, 3), (3,))
+    assert reply(state, asked) == [("n", 0)]
+
+
+# -- requests to brokers
+
+
+def test_every_request_says_from_which_controller_to_which_life_of_a_broker() -> None:
+    batch = Batch(stated(LED))
+    batch.lead([1, 2], PLACE)
+    batch.show([PLACE])
+    batch.stop([3], PLACE, delete=True)
+    sent = batch.requests()
+    assert len(sent) == 2 + 3 + 1
+    for each in sent:
+        request: Any = each.request
+        said = (request.controller_id, request.controller_epoch, request.broker_epoch)
+        assert said == (1, 9, EPOCH + each.broker_id)
+
+
+# -- deletions
+
+
+def stopped(deletes: Mapping[int, bool]) -> StopReplicaRequest:
+    states = [StopReplicaPartitionState(index, -2, delete) for index, delete in deletes.items()]
+    return StopReplicaRequest(topic_states=[StopReplicaTopicState("t", states)])
+
+
+def test_only_what_was_asked_for_and_was_to_be_deleted_is_deleted() -> None:
+    """A broker that came back was asked anew: an answer to what it was told before says nothing."""
+    state = stated(LED, LED, LED)
+    going = state.deletions["t"] = Deletion(asked={(2, 0), (2, 1)}, halted=True)
+    request = stopped({0: True, 1: False, 2: True})
+    deletion.answered(state, 2, request, StopReplicaResponse(partition_errors=[]))
+    assert (going.asked, going.done) == ({(2, 1)}, set())
+
+
+# -- unclean.leader.election.enable
+
+
+def test_default_of_unclean_elections_turned_on_elects_at_once_but_where_a_topic_forbids_it() -> (
+    None
+):
+    """Nobody was elected until something else happened to the partition."""
+    lost = replace(LED, leader=NO_LEADER, isr=(3,))
+    state = stated(lost, away=3)
+    host = Host(1, CONFIG, CONFIG)
+    forbidding = CreateTopic(TopicImage("n", b"n" * 16, (lost,)), {UNCLEAN: "false"})
+    image = apply_all(state.image, [forbidding])
+    controller = ClusterController(host, image)
+    controller.begin()
+    assert controller.state.leaderless == {("t", 0), ("n", 0)}
+
+    def elected_after(resource: int, name: str, on: bool) -> list[str]:
+        host.config = load(None, {UNCLEAN: str(on).lower()})
+        before = controller.state.image
+        known = before.configs_of(resource, name)
+        changed = {UNCLEAN: str(on).lower(), "num.io.threads": str(before.version + 1)}
+        change = SetConfigs(resource, name, known, changed)
+        after = apply_all(before, [change]).with_version(before.version + 1)
+        effects = controller.changed(after, delta_of(before, after, [change]))
+        return [change.topic for change in changes(controller.state, effects)]
+
+    assert elected_after(ConfigResourceType.BROKER, "", False) == []
+    assert elected_after(ConfigResourceType.BROKER, "", True) == ["t"]
+    assert elected_after(ConfigResourceType.BROKER, "", True) == [], "it is on already"
+    assert elected_after(ConfigResourceType.BROKER, "1", False) == []
+    assert elected_after(ConfigResourceType.BROKER, "1", True) == ["t"]

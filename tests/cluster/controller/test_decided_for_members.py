@@ -1,0 +1,207 @@
+"""What the controller decides and sends where brokers are away, come, shut down or lose a disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kwire.cluster.controller import deletion, elections, isr, liveness, shutdown
+from kwire.cluster.controller.effects import Effects, ToBroker
+from kwire.cluster.controller.machine import ClusterController
+from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.metadata.changes import MarkForDeletion, apply_all
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import (
+    AlterPartitionRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from kwire.codecs.messages.controlled_shutdown import ControlledShutdownRequest
+from kwire.codecs.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from kwire.codecs.messages.update_metadata import UpdateMetadataRequest
+from tests.cluster.controller.simulation import Host
+from tests.cluster.controller.test_decided import (
+    CONFIG,
+    EPOCH,
+    LED,
+    MOVING,
+    PLACE,
+    broker,
+    changes,
+    reply,
+    stated,
+    stopped,
+)
+
+
+def marked(*partitions: PartitionImage, away: int | None = None) -> ControllerState:
+    """A controller whose topic `t` is to be deleted."""
+    state = stated(*partitions, away=away)
+    state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
+    return state
+
+
+def disk_failed(error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> LeaderAndIsrResponse:
+    told = [LeaderAndIsrPartitionError("", 0, error)]
+    return LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
+
+
+# -- the ISR
+
+
+def test_isr_that_holds_already_is_confirmed_by_whatever_partition_epoch_it_is_asked() -> None:
+    state = stated(LED)
+    asked = RequestPartitionData(0, 5, [1, 2, 3], partition_epoch=6)
+    request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(b"t" * 16, [asked])])
+    effects = isr.alter_partition(state, request)
+    assert changes(state, effects) == []
+    answer = reply(state, effects).topics[0].partitions[0]
+    assert (answer.error_code, answer.partition_epoch) == (ErrorCode.NONE, 7)
+
+
+# -- brokers that are away
+
+
+def test_partition_goes_on_without_a_leader_that_came_back_meanwhile() -> None:
+    state = stated(LED)
+    [change] = [liveness._without(state, 1, PLACE, state.image)]
+    assert change is not None
+    assert (change.state.leader, change.state.isr) == (2, (2, 3))
+
+
+def test_partition_gets_a_leader_when_a_follower_goes_after_its_leader() -> None:
+    state = stated(LED, away=1)
+    change = liveness._without(state, 2, PLACE, state.image)
+    assert change is not None
+    assert (change.state.leader, change.state.isr) == (3, (3,))
+
+
+def test_all_are_told_of_what_a_broker_that_comes_has() -> None:
+    state = stated(replace(LED, leader=3), away=3)
+    state.image = state.image.with_broker(broker(3))
+    effects = liveness.start(state, {3: EPOCH + 3})
+    shown = {
+        each.broker_id: [topic.topic_name for topic in each.request.topic_states]
+        for each in effects.requests
+        if isinstance(each.request, UpdateMetadataRequest)
+    }
+    assert shown == {1: ["t"], 2: ["t"], 3: ["t"]}
+    led = [
+        each.broker_id for each in effects.requests if isinstance(each.request, LeaderAndIsrRequest)
+    ]
+    assert led == [3]
+    assert state.leaderless == set(), "its leader is there again"
+
+
+def test_broker_that_is_a_member_does_not_start_again() -> None:
+    effects = liveness.start(stated(LED), {3: EPOCH + 3})
+    assert (effects.requests, effects.decisions) == ([], [])
+
+
+def test_replica_on_a_failed_disk_is_stopped_and_decided_without() -> None:
+    state = stated(LED)
+    effects = liveness.leader_and_isr_answered(state, 1, disk_failed())
+    stops = [each for each in effects.requests if isinstance(each.request, StopReplicaRequest)]
+    assert [each.broker_id for each in stops] == [1]
+    assert isinstance(stops[0].request, StopReplicaRequest)
+    assert not stops[0].request.topic_states[0].partition_states[0].delete_partition
+    [change] = changes(state, effects)
+    assert (change.state.leader, change.state.isr) == (2, (2, 3))
+
+
+def test_answer_of_an_earlier_life_says_nothing() -> None:
+    machine = ClusterController(Host(1, CONFIG, CONFIG), stated(LED).image)
+    machine.begin()
+    sent = ToBroker(2, EPOCH + 1, LeaderAndIsrRequest())
+    effects = machine.answered(sent, disk_failed())
+    assert (effects.requests, effects.decisions) == ([], [])
+    assert machine.state.offline == {}
+
+
+# -- elections
+
+
+def test_leader_that_is_away_is_replaced_and_one_that_is_there_is_not() -> None:
+    state = stated(replace(LED, leader=3), LED, away=3)
+    effects = Effects(decisions=elections.settling(state, [PLACE, ("t", 1)]))
+    assert [(each.index, each.state.leader) for each in changes(state, effects)] == [(0, 1)]
+
+
+def test_partition_of_a_topic_that_goes_gets_no_leader() -> None:
+    state = marked(replace(LED, leader=-1))
+    [decide] = elections.settling(state, [PLACE])
+    assert decide(state.image) is None
+
+
+def test_balancing_waits_until_more_than_a_tenth_is_led_elsewhere() -> None:
+    elsewhere = replace(LED, leader=2)
+    assert elections.balancing(stated(*[LED] * 9, elsewhere)).decisions == []
+    assert len(elections.balancing(stated(*[LED] * 8, elsewhere)).decisions) == 1
+
+
+def test_unclean_election_is_held_where_the_leader_is_shutting_down() -> None:
+    state = stated(LED)
+    state.shutting_down.add(1)
+    request = ElectLeadersRequest(elections.UNCLEAN, [TopicPartitions("t", [0])])
+    [change] = changes(state, elections.elect_leaders(state, request))
+    assert change.state.leader == 2
+
+
+# -- shutdown
+
+
+def test_partition_of_a_topic_that_goes_is_not_moved_from_who_shuts_down() -> None:
+    state = marked(LED)
+    deletion.taken_up(state)
+    effects = shutdown.controlled_shutdown(state, ControlledShutdownRequest(1, EPOCH + 1))
+    assert effects.decisions == []
+    assert reply(state, effects).remaining_partitions == []
+
+
+# -- deletions
+
+
+def test_deletion_halts_on_an_error_and_counts_only_what_was_asked_for() -> None:
+    state = marked(LED, LED)
+    going = state.deletions["t"] = Deletion(asked={(2, 0), (3, 0)})
+    errors = [
+        StopReplicaPartitionError("t", 0, ErrorCode.KAFKA_STORAGE_ERROR),
+        StopReplicaPartitionError("t", 1, ErrorCode.NONE),
+    ]
+    response = StopReplicaResponse(partition_errors=errors)
+    deletion.answered(state, 2, stopped({0: True, 1: True}), response)
+    assert going == Deletion(asked={(3, 0)}, halted=True)
+
+
+def test_deletion_waits_for_the_end_of_a_reassignment() -> None:
+    state = marked(MOVING)
+    assert deletion.taken_up(state) == ["t"]
+    assert state.deletions["t"].halted
+    assert deletion.resume(state, ["t"], anew=True).requests == []
+    assert state.deletions["t"].halted
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_deletion_halts_where_a_replica_is_away_that_is_not_deleted(is_done: bool) -> None:
+    state = marked(LED, away=3)
+    done = {(3, 0)} if is_done else set()
+    going = state.deletions["t"] = Deletion(done=done)
+    deletion.failed(state, 3, [PLACE])
+    assert going.halted == (not is_done)
+    going.halted = False
+    deletion.resume(state, ["t"])
+    assert going.halted == (not is_done)
+    assert going.asked == {(1, 0), (2, 0)}

@@ -1,0 +1,47 @@
+"""Topics that go while brokers come and go."""
+
+from __future__ import annotations
+
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.metadata.changes import CreateTopic, Decision, MarkForDeletion
+from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.image import TopicImage
+from kwire.settings import BrokerConfig
+from tests.cluster.controller.simulation import Cluster
+
+TOPIC = TopicImage("t", b"t" * 16, (unassigned((1,)), unassigned((2,))))
+
+
+def decide(cluster: Cluster, decision: Decision) -> None:
+    """All of it happens, and brokers that live do what they are told."""
+    assert cluster.term is not None
+    cluster.term.take(Effects(decisions=[decision]))
+    work(cluster)
+
+
+def work(cluster: Cluster) -> None:
+    assert cluster.term is not None
+    cluster.term.see()
+    while cluster.term.queue:
+        cluster.term.work()
+    for broker in cluster.live:
+        while cluster.deliver(cluster.term, broker):
+            pass
+
+
+def test_what_a_broker_has_deleted_is_not_made_anew_when_it_starts_again() -> None:
+    cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
+    cluster.elect(3)
+    decide(cluster, lambda _: CreateTopic(TOPIC))
+    assert cluster.brokers[1].logs == {(TOPIC.id, 0): TOPIC.name}
+    cluster.kill(2)
+    decide(cluster, lambda _: MarkForDeletion("t", TOPIC.id))
+    assert cluster.brokers[1].logs == {}
+    assert "t" in cluster.store.image.topics  # broker 2 has a replica that is to go
+    cluster.start(1)
+    work(cluster)
+    assert cluster.brokers[1].logs == {}
+    cluster.start(2)
+    work(cluster)
+    work(cluster)
+    assert cluster.store.image.topics.keys() == set()

@@ -1,0 +1,293 @@
+"""ElectLeaders, the balancing and what is settled: who leads, and what is answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kwire.cluster.controller import deletion, elections
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.elections import PREFERRED, UNCLEAN
+from kwire.cluster.controller.machine import ClusterController
+from kwire.cluster.controller.state import ControllerState
+from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, MarkForDeletion, SetConfigs
+from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+from kwire.settings import BrokerConfig, ConfigResourceType
+from tests.cluster.controller import laws
+from tests.cluster.controller.simulation import Host
+from tests.cluster.controller.test_decided import LED, PLACE, changes, reply, stated
+
+ELSEWHERE = replace(LED, leader=2)
+"""Led by another than its preferred leader."""
+LOST = replace(LED, leader=NO_LEADER, isr=(3,))
+"""Of which the only one in sync is away."""
+NEVER = unassigned((2, 3))
+"""Which nobody has led yet."""
+NOT_NEEDED = "Leader election not needed for topic partition."
+
+
+def asked(
+    state: ControllerState, kind: int, wanted: dict[str, list[int]] | None
+) -> tuple[list[AlterPartition], ElectLeadersResponse]:
+    topics = None
+    if wanted is not None:
+        topics = [TopicPartitions(name, indexes) for name, indexes in wanted.items()]
+    effects = elections.elect_leaders(state, ElectLeadersRequest(kind, topics))
+    made = changes(state, effects)
+    return made, reply(state, effects)
+
+
+def led(made: list[AlterPartition]) -> list[tuple[str, int, int]]:
+    return [(each.topic, each.index, each.state.leader) for each in made]
+
+
+def marked(state: ControllerState, name: str = "t") -> ControllerState:
+    state.image = MarkForDeletion(name, state.image.topics[name].id).apply_to(state.image)
+    return state
+
+
+def with_topic(state: ControllerState, name: str, *partitions: PartitionImage) -> ControllerState:
+    topic = TopicImage(name, name.encode() * 16, partitions)
+    state.image = CreateTopic(topic).apply_to(state.image)
+    for index, known in enumerate(partitions):
+        state.index((name, index), known)
+    return state
+
+
+# -- by an administrator
+
+
+def test_each_partition_that_is_asked_for_is_answered_by_topic_in_the_order_asked() -> None:
+    state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", ELSEWHERE)
+    made, answer = asked(state, PREFERRED, {"t": [2, 1, 0, 3], "s": [0], "n": [1]})
+    assert led(made) == [("t", 1, 1), ("s", 0, 1)]
+    assert answer == ElectLeadersResponse(
+        error_code=ErrorCode.NONE,
+        replica_election_results=[
+            ReplicaElectionResult(
+                "t",
+                [
+                    PartitionResult(
+                        2,
+                        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+                        "The preferred leader was not available.",
+                    ),
+                    PartitionResult(1, ErrorCode.NONE, None),
+                    PartitionResult(0, ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED),
+                    PartitionResult(
+                        3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such partition as t-3"
+                    ),
+                ],
+            ),
+            ReplicaElectionResult("s", [PartitionResult(0, ErrorCode.NONE, None)]),
+            ReplicaElectionResult(
+                "n",
+                [PartitionResult(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No such topic as n")],
+            ),
+        ],
+    )
+
+
+def test_who_asks_for_all_is_not_told_of_partitions_that_have_their_leader() -> None:
+    state = with_topic(stated(LED, ELSEWHERE, replace(ELSEWHERE, isr=(2,))), "s", LED)
+    made, answer = asked(state, PREFERRED, None)
+    assert led(made) == [("t", 1, 1)]
+    results = {
+        each.topic: {its.partition_id: its.error_code for its in each.partition_result}
+        for each in answer.replica_election_results
+    }
+    assert results == {
+        "t": {1: ErrorCode.NONE, 2: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE},
+        "s": {},
+    }
+
+
+def test_unclean_election_is_refused_where_nobody_can_lead() -> None:
+    state = stated(replace(LOST, replicas=(3,)), LOST, LED, away=3)
+    made, answer = asked(state, UNCLEAN, {"t": [0, 1, 2]})
+    assert led(made) == [("t", 1, 1)]
+    [topic] = answer.replica_election_results
+    assert topic.partition_result == [
+        PartitionResult(
+            0,
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            "Eligible topic partition leaders are not available.",
+        ),
+        PartitionResult(1, ErrorCode.NONE, None),
+        PartitionResult(2, ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED),
+    ]
+
+
+@pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
+def test_partition_that_was_never_led_gets_its_first_leader_when_an_election_is_asked_for(
+    kind: int,
+) -> None:
+    [change], _ = asked(stated(NEVER), kind, {"t": [0]})
+    assert (change.partition_epoch, change.state.leader, change.state.isr) == (-1, 2, (2, 3))
+    assert (change.state.leader_epoch, change.state.recovering) == (0, False)
+
+
+def test_preferred_leader_of_a_failed_disk_or_about_to_go_is_not_elected() -> None:
+    state = stated(ELSEWHERE, ELSEWHERE)
+    state.offline[1] = {PLACE}
+    assert led(asked(state, PREFERRED, {"t": [0, 1]})[0]) == [("t", 1, 1)]
+    state.shutting_down.add(1)
+    assert led(asked(state, PREFERRED, {"t": [1]})[0]) == []
+
+
+def test_topic_that_goes_is_not_elected() -> None:
+    made, answer = asked(marked(stated(ELSEWHERE)), PREFERRED, {"t": [0]})
+    assert made == []
+    [topic] = answer.replica_election_results
+    assert topic.partition_result == [
+        PartitionResult(0, ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+    ]
+
+
+def test_unknown_kind_of_election_is_refused_of_all_that_was_asked_for_and_as_a_whole() -> None:
+    state = stated(LED)
+    request = ElectLeadersRequest(2, [TopicPartitions("t", [0, 4]), TopicPartitions("n", [1])])
+    effects = elections.elect_leaders(state, request)
+    assert effects.decisions == []
+    said = (ErrorCode.INVALID_REQUEST, "Unknown election type 2")
+    assert effects.reply == ElectLeadersResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
+        replica_election_results=[
+            ReplicaElectionResult("t", [PartitionResult(0, *said), PartitionResult(4, *said)]),
+            ReplicaElectionResult("n", [PartitionResult(1, *said)]),
+        ],
+    )
+    effects = elections.elect_leaders(state, ElectLeadersRequest(2, None))
+    assert effects.reply == ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+
+
+# -- who has none
+
+
+@pytest.mark.parametrize(
+    ("known", "leader"),
+    [
+        (NEVER, 2),
+        (LED, None),
+        (replace(LED, leader=3), 1),
+        (replace(LED, leader=NO_LEADER), 1),
+        (LOST, None),
+    ],
+)
+def test_partition_is_settled_where_it_has_no_leader_that_is_there(
+    known: PartitionImage, leader: int | None
+) -> None:
+    state = stated(known, away=3)
+    made = changes(state, Effects(decisions=elections.settling(state, [PLACE])))
+    assert [each.state.leader for each in made] == ([] if leader is None else [leader])
+    if made:
+        assert made[0].state.controller_epoch == 9
+        assert 3 not in made[0].state.isr
+
+
+def test_leader_that_is_about_to_go_leads_on_until_it_has_gone() -> None:
+    state = stated(LED)
+    state.shutting_down.add(1)
+    assert changes(state, Effects(decisions=elections.settling(state, [PLACE]))) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "by_default", "leader"),
+    [
+        (None, "true", 1),
+        (None, "false", None),
+        ("true", "false", 1),
+        (" TRUE ", "false", 1),
+        ("false", "true", None),
+    ],
+)
+def test_who_is_not_in_sync_leads_where_the_topic_or_else_the_broker_allows_it(
+    given: str | None, by_default: str, leader: int | None
+) -> None:
+    state = stated(LOST, away=3)
+    config = BrokerConfig({"node.id": "1", laws.UNCLEAN: by_default})
+    state.settings = Host(1, config, config)
+    if given is not None:
+        change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: given})
+        state.image = change.apply_to(state.image)
+    made = changes(state, Effects(decisions=elections.settling(state, [PLACE])))
+    assert [(each.state.leader, each.state.isr, each.state.recovering) for each in made] == (
+        [] if leader is None else [(leader, (leader,), True)]
+    )
+
+
+def test_partitions_are_settled_in_their_order_and_none_that_is_gone() -> None:
+    state = stated(NEVER, NEVER)
+    made = changes(state, Effects(decisions=elections.settling(state, [("t", 1), PLACE, ("n", 0)])))
+    assert [each.index for each in made] == [0, 1]
+
+
+def test_partition_of_a_topic_that_goes_is_settled_only_while_it_is_reassigned() -> None:
+    led_by_nobody = replace(LED, leader=NO_LEADER)
+    adding, removing = replace(led_by_nobody, adding=(3,)), replace(led_by_nobody, removing=(3,))
+    state = marked(stated(led_by_nobody, adding, removing))
+    places = [("t", index) for index in range(3)]
+    made = changes(state, Effects(decisions=elections.settling(state, places)))
+    assert [each.index for each in made] == [1, 2]
+
+
+# -- by the clock
+
+
+def test_balancing_counts_for_each_broker_what_it_should_lead() -> None:
+    """Broker 1 should lead ten and lacks one, broker 2 two and lacks one."""
+    twos = replace(LED, replicas=(2, 1, 3))
+    state = stated(*[LED] * 9, ELSEWHERE, replace(twos, leader=2), twos)
+    assert led(changes(state, elections.balancing(state))) == [("t", 11, 2)]
+
+
+def test_balancing_asks_only_for_what_the_preferred_broker_can_lead() -> None:
+    state = stated(ELSEWHERE, NEVER, replace(ELSEWHERE, isr=(2, 3)), ELSEWHERE)
+    state.offline[1] = {("t", 3)}
+    effects = elections.balancing(state)
+    assert len(effects.decisions) == 1
+    assert led(changes(state, effects)) == [("t", 0, 1)]
+
+
+def test_balancing_moves_in_the_order_of_brokers_and_partitions() -> None:
+    twos = replace(LED, replicas=(2, 1, 3), leader=3)
+    state = stated(twos, ELSEWHERE, twos, ELSEWHERE)
+    made = changes(state, elections.balancing(state))
+    assert led(made) == [("t", 1, 1), ("t", 3, 1), ("t", 0, 2), ("t", 2, 2)]
+
+
+def test_balancing_does_not_move_partitions_of_a_topic_that_goes() -> None:
+    state = marked(stated(ELSEWHERE))
+    deletion.taken_up(state)
+    assert elections.balancing(state).decisions == []
+
+
+def test_balancing_is_after_five_seconds_and_then_each_interval() -> None:
+    config = BrokerConfig({"node.id": "1", "leader.imbalance.check.interval.seconds": "7"})
+    machine = ClusterController(Host(1, config, config), stated(LED).image)
+    assert machine.begin().timers == [("balancing", 5000)]
+    assert machine.timer("balancing").timers == [("balancing", 7000)]
+
+
+def test_balancing_that_is_turned_off_sets_no_timer() -> None:
+    config = BrokerConfig({"node.id": "1", "auto.leader.rebalance.enable": "false"})
+    machine = ClusterController(Host(1, config, config), stated(LED).image)
+    assert machine.begin().timers == []
+
+
+def test_elections_that_the_store_asks_for_are_of_the_preferred_leaders() -> None:
+    machine = ClusterController(stated(LED).settings, stated(ELSEWHERE, LED, ELSEWHERE).image)
+    machine.begin()
+    effects = machine.elections_asked([("t", 2), ("t", 1), ("n", 0)])
+    assert led(changes(machine.state, effects)) == [("t", 2, 1)]
+    assert effects.then is None

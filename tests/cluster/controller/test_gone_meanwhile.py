@@ -1,0 +1,62 @@
+"""A broker goes after something was decided with it, and before that is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.metadata.changes import CreateTopic
+from kwire.cluster.metadata.image import PartitionImage, TopicImage
+from kwire.cluster.metadata.placement import new_partition
+from kwire.settings import BrokerConfig
+from tests.cluster.controller.simulation import Cluster
+
+PLACE = ("t", 0)
+
+
+def known(cluster: Cluster) -> PartitionImage:
+    return cluster.store.image.topics[PLACE[0]].partitions[PLACE[1]]
+
+
+def commit(cluster: Cluster) -> None:
+    assert cluster.term is not None
+    while cluster.term.queue:
+        cluster.term.work()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Of three brokers, of which broker 3 is in sync no longer."""
+    cluster = Cluster(3, BrokerConfig({"node.id": "1"}))
+    term = cluster.term
+    assert term is not None
+    topic = TopicImage(PLACE[0], b"t" * 16, (new_partition([1, 2, 3]),))
+    term.take(Effects(decisions=[lambda image: None if image.topics else CreateTopic(topic)]))
+    cluster.settle(anew=False)
+    cluster.propose_isr(PLACE, [1, 2])
+    commit(cluster)
+    assert known(cluster).isr == (1, 2)
+    return cluster
+
+
+def test_who_went_while_it_came_into_sync_is_not_waited_for(cluster: Cluster) -> None:
+    assert cluster.term is not None
+    cluster.propose_isr(PLACE, [1, 2, 3])
+    cluster.term.work(meanwhile=lambda: cluster.kill(3))
+    assert known(cluster).isr == (1, 2, 3), "committed as it was decided"
+    before = known(cluster).leader_epoch
+    commit(cluster)
+    assert known(cluster).isr == (1, 2)
+    assert known(cluster).leader_epoch > before, "else its leader is not told"
+
+
+def test_who_came_back_is_in_sync_by_what_it_has_in_its_new_life(cluster: Cluster) -> None:
+    def goes_and_comes() -> None:
+        cluster.kill(3)
+        cluster.start(3)
+
+    assert cluster.term is not None
+    cluster.propose_isr(PLACE, [1, 2, 3])
+    cluster.term.work(meanwhile=goes_and_comes)
+    commit(cluster)
+    assert known(cluster).isr == (1, 2)

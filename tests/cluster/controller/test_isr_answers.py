@@ -1,0 +1,238 @@
+"""AlterPartition: what a leader is answered that says who is in sync, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from kwire.cluster.controller import isr
+from kwire.cluster.controller.state import ControllerState
+from kwire.cluster.metadata.changes import AlterPartition
+from kwire.cluster.metadata.election import unassigned
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from tests.cluster.controller.test_decided import EPOCH, LED, changes, reply, stated
+
+TOPIC_ID = b"t" * 16
+ALONE = replace(LED, isr=(1,))
+RECOVERING = replace(ALONE, recovering=True)
+
+
+def says(
+    isr: Sequence[int],
+    *,
+    index: int = 0,
+    leader_epoch: int = 5,
+    partition_epoch: int = 7,
+    recovers: bool = False,
+) -> RequestPartitionData:
+    return RequestPartitionData(
+        index,
+        leader_epoch,
+        list(isr),
+        leader_recovery_state=int(recovers),
+        partition_epoch=partition_epoch,
+    )
+
+
+def heard(
+    state: ControllerState, *said: RequestPartitionData, leader: int = 1
+) -> tuple[list[AlterPartition], list[ResponsePartitionData]]:
+    """What changes by what a leader says of partitions of `t`, and how it is answered."""
+    request = AlterPartitionRequest(leader, EPOCH + leader, [RequestTopicData(TOPIC_ID, [*said])])
+    effects = isr.alter_partition(state, request)
+    made = changes(state, effects)
+    answer = reply(state, effects)
+    assert isinstance(answer, AlterPartitionResponse)
+    assert answer.error_code == ErrorCode.NONE
+    [topic] = answer.topics
+    assert topic.topic_id == TOPIC_ID
+    return made, topic.partitions
+
+
+def refusal(state: ControllerState, said: RequestPartitionData, leader: int = 1) -> ErrorCode:
+    """The error, where nothing changes and the answer says nothing else."""
+    made, [answer] = heard(state, said, leader=leader)
+    assert made == []
+    assert answer == ResponsePartitionData(said.partition_index, answer.error_code)
+    return ErrorCode(answer.error_code)
+
+
+def test_isr_that_a_leader_says_is_the_next_state_and_answered_in_full() -> None:
+    before = replace(LED, adding=(3,), isr=(1, 2), controller_epoch=4)
+    made, answers = heard(stated(LED, before), says([1, 2, 3], index=1))
+    after = replace(before, isr=(1, 2, 3), partition_epoch=8, controller_epoch=9)
+    assert made == [AlterPartition("t", TOPIC_ID, 1, 7, after)]
+    assert answers == [
+        ResponsePartitionData(
+            1,
+            ErrorCode.NONE,
+            leader_id=1,
+            leader_epoch=5,
+            isr=[1, 2, 3],
+            leader_recovery_state=0,
+            partition_epoch=8,
+        )
+    ]
+
+
+def test_isr_that_holds_already_is_answered_as_it_is() -> None:
+    made, answers = heard(stated(RECOVERING), says([1], partition_epoch=2, recovers=True))
+    assert made == []
+    assert answers == [
+        ResponsePartitionData(
+            0,
+            ErrorCode.NONE,
+            leader_id=1,
+            leader_epoch=5,
+            isr=[1],
+            leader_recovery_state=1,
+            partition_epoch=7,
+        )
+    ]
+
+
+def test_leader_has_recovered_when_it_says_so() -> None:
+    [change], [answer] = heard(stated(RECOVERING), says([1]))
+    assert (change.state.recovering, answer.leader_recovery_state) == (False, 0)
+    assert (change.state.partition_epoch, answer.partition_epoch) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("known", "isr"), [(RECOVERING, [1, 2]), (ALONE, [1]), (replace(LED, isr=(1, 2)), [1])]
+)
+def test_leader_that_recovers_is_alone_in_sync_and_does_so_once(
+    known: PartitionImage, isr: list[int]
+) -> None:
+    assert refusal(stated(known), says(isr, recovers=True)) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr"),
+    [
+        (2, [1, 2]),  # it does not lead
+        (1, [2]),  # it is not in sync itself
+        (1, [1, 2, 3]),  # broker 3 has no replica
+    ],
+)
+def test_isr_is_said_by_the_leader_of_itself_and_other_replicas(
+    leader: int, isr: list[int]
+) -> None:
+    state = stated(replace(LED, replicas=(1, 2), isr=(1,)))
+    assert refusal(state, says(isr), leader=leader) == ErrorCode.INVALID_REQUEST
+
+
+def test_who_is_away_or_about_to_go_does_not_come_into_sync() -> None:
+    assert refusal(stated(ALONE, away=3), says([1, 3])) == ErrorCode.INELIGIBLE_REPLICA
+    state = stated(ALONE)
+    state.shutting_down.add(2)
+    assert refusal(state, says([1, 2])) == ErrorCode.INELIGIBLE_REPLICA
+    made, _ = heard(state, says([1, 3]))
+    assert [change.state.isr for change in made] == [(1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "error"),
+    [
+        ({1: EPOCH + 1, 2: EPOCH + 2}, ErrorCode.NONE),
+        ({1: -1, 2: -1}, ErrorCode.NONE),
+        ({1: EPOCH + 1, 2: EPOCH + 1}, ErrorCode.INELIGIBLE_REPLICA),
+        ({1: EPOCH + 2, 2: -1}, ErrorCode.INELIGIBLE_REPLICA),
+        ({1: -1, 2: -2}, ErrorCode.INELIGIBLE_REPLICA),
+    ],
+)
+def test_who_is_in_sync_may_be_named_with_the_life_it_is_known_in(
+    epochs: dict[int, int], error: ErrorCode
+) -> None:
+    said = RequestPartitionData(
+        0,
+        5,
+        new_isr_with_epochs=[BrokerState(each, epoch) for each, epoch in epochs.items()],
+        partition_epoch=7,
+    )
+    made, [answer] = heard(stated(ALONE), said)
+    assert answer.error_code == error
+    assert [change.state.isr for change in made] == ([(1, 2)] if not error else [])
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "partition_epoch", "error"),
+    [
+        (6, 6, ErrorCode.NOT_CONTROLLER),
+        (4, 8, ErrorCode.NOT_CONTROLLER),
+        (4, 6, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, 6, ErrorCode.INVALID_UPDATE_VERSION),
+    ],
+)
+def test_later_epoch_of_either_kind_tells_of_a_later_controller_and_earlier_ones_of_the_past(
+    leader_epoch: int, partition_epoch: int, error: ErrorCode
+) -> None:
+    said = says([1, 2], leader_epoch=leader_epoch, partition_epoch=partition_epoch)
+    assert refusal(stated(ALONE), said) == error
+
+
+def test_partition_that_is_unknown_or_never_had_a_leader_is_answered_so() -> None:
+    state = stated(LED, unassigned((1, 2)))
+    said = says([1], index=1, leader_epoch=-1, partition_epoch=-1)
+    assert refusal(state, said) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(state, says([1], index=2)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal(state, says([1], index=-1)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
+    state = stated(LED, ALONE)
+    unknown = b"n" * 16
+    request = AlterPartitionRequest(
+        1,
+        EPOCH + 1,
+        [
+            RequestTopicData(TOPIC_ID, [says([1, 2]), says([1, 9], index=1)]),
+            RequestTopicData(unknown, [says([1], index=4), says([1], index=5)]),
+        ],
+    )
+    effects = isr.alter_partition(state, request)
+    assert [change.index for change in changes(state, effects)] == [0]
+    answer = reply(state, effects)
+    assert answer.topics[0] == ResponseTopicData(
+        unknown,
+        [ResponsePartitionData(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in (4, 5)],
+    )
+    [_, known] = answer.topics
+    assert known.topic_id == TOPIC_ID
+    assert [(each.partition_index, each.error_code) for each in known.partitions] == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.INELIGIBLE_REPLICA),
+    ]
+
+
+@pytest.mark.parametrize(("broker_id", "epoch"), [(1, EPOCH), (1, EPOCH + 2), (4, EPOCH + 4)])
+def test_broker_of_another_life_or_none_is_not_heard(broker_id: int, epoch: int) -> None:
+    request = AlterPartitionRequest(broker_id, epoch, [RequestTopicData(TOPIC_ID, [says([1, 2])])])
+    effects = isr.alter_partition(stated(LED), request)
+    assert effects.decisions == []
+    assert effects.then is None
+    assert effects.reply == AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+
+
+def test_isr_change_is_asked_anew_of_another_state() -> None:
+    """Of the first state it was refused; the answer is of the last."""
+    state = stated(replace(LED, leader_epoch=4))
+    request = AlterPartitionRequest(1, EPOCH + 1, [RequestTopicData(TOPIC_ID, [says([1, 2])])])
+    effects = isr.alter_partition(state, request)
+    assert changes(state, effects) == []
+    state.image = stated(LED).image
+    [change] = changes(state, effects)
+    assert change.state.isr == (1, 2)
+    [topic] = reply(state, effects).topics
+    assert topic.partitions[0].error_code == ErrorCode.NONE

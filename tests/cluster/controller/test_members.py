@@ -1,0 +1,272 @@
+"""Brokers that go and come while one controller stays: what they lead, and who waits for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.elections import PREFERRED
+from kwire.cluster.metadata.changes import CreateTopic, MarkForDeletion
+from kwire.cluster.metadata.image import PartitionImage, TopicImage
+from kwire.cluster.metadata.placement import new_partition
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition import AlterPartitionResponse
+from kwire.codecs.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from kwire.settings import BrokerConfig
+from tests.cluster.controller.requests import alter_partition, elect
+from tests.cluster.controller.simulation import Cluster, Term
+
+TOPIC = TopicImage("t", b"t" * 16, (new_partition([1, 2]), new_partition([2, 1])))
+PLACE, SECOND = ("t", 0), ("t", 1)
+CONTROLLER = 3
+
+
+def known(cluster: Cluster, place: tuple[str, int] = PLACE) -> PartitionImage:
+    return cluster.store.image.topics[place[0]].partitions[place[1]]
+
+
+def term_of(cluster: Cluster) -> Term:
+    assert cluster.term is not None
+    return cluster.term
+
+
+def work(cluster: Cluster) -> None:
+    """All is decided, and brokers that live do what they are told."""
+    term, busy = term_of(cluster), True
+    while busy:
+        term.see()
+        while term.queue:
+            term.work()
+        busy = any([cluster.deliver(term, each) for each in cluster.live])
+
+
+def shut_down(cluster: Cluster, broker_id: int, *, epoch: int | None = None) -> ErrorCode:
+    epoch = cluster.brokers[broker_id].epoch if epoch is None else epoch
+    told: list[ControlledShutdownResponse] = []
+    request = ControlledShutdownRequest(broker_id, epoch)
+    term_of(cluster).take(term_of(cluster).machine.controlled_shutdown(request), told.append)
+    while term_of(cluster).queue:
+        term_of(cluster).work()
+    return ErrorCode(told[0].error_code)
+
+
+def proposed(cluster: Cluster, leader: int, isr: list[int]) -> ErrorCode:
+    """What a leader is told that proposes an ISR, in the life and the epochs it knows."""
+    local, told = cluster.brokers[leader].hosted[PLACE], list[AlterPartitionResponse]()
+    request = alter_partition(leader, cluster.brokers[leader].epoch, 0, local, isr)
+    term_of(cluster).take(term_of(cluster).machine.alter_partition(request), told.append)
+    while term_of(cluster).queue:
+        term_of(cluster).work()
+    answer = told[0].topics[0].partitions[0]
+    if not answer.error_code:
+        local.isr, local.partition_epoch = tuple(answer.isr), answer.partition_epoch
+    return ErrorCode(answer.error_code)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster(3, BrokerConfig({"node.id": str(CONTROLLER)}))
+    cluster.elect(CONTROLLER)
+    term_of(cluster).take(
+        Effects(decisions=[lambda image: None if image.topics else CreateTopic(TOPIC)])
+    )
+    work(cluster)
+    return cluster
+
+
+def leads_again(cluster: Cluster, broker_id: int) -> bool:
+    """Whether it comes into sync again, and leads what it should when that is asked for."""
+    other = 3 - broker_id
+    for place in (PLACE, SECOND):
+        cluster.propose_isr(place, [broker_id, other])
+    work(cluster)
+    machine = term_of(cluster).machine
+    term_of(cluster).take(machine.elect_leaders(elect(PREFERRED, PLACE, SECOND)))
+    work(cluster)
+    return (known(cluster).leader, known(cluster, SECOND).leader) == (1, 2)
+
+
+def test_restarted_broker_leads_again(cluster: Cluster) -> None:
+    cluster.kill(1)
+    work(cluster)
+    assert (known(cluster).leader, known(cluster).isr) == (2, (2,))
+    cluster.start(1)
+    work(cluster)
+    assert leads_again(cluster, 1)
+
+
+def test_broker_leads_again_after_it_was_shut_down_and_restarted(cluster: Cluster) -> None:
+    assert shut_down(cluster, 1) == ErrorCode.NONE
+    work(cluster)
+    assert (known(cluster).leader, known(cluster).isr) == (2, (2,))
+    cluster.start(1)
+    work(cluster)
+    assert leads_again(cluster, 1)
+
+
+def test_broker_leads_again_after_its_disk_was_replaced_and_it_restarted(
+    cluster: Cluster,
+) -> None:
+    cluster.fail_disk(cluster.brokers[1], (TOPIC.id, 0))
+    work(cluster)
+    assert known(cluster).leader == 2
+    cluster.kill(1)
+    work(cluster)
+    cluster.brokers[1].failed.clear()
+    cluster.start(1)
+    work(cluster)
+    assert leads_again(cluster, 1)
+
+
+def test_broker_that_restarts_before_its_going_was_seen_is_told_what_it_leads(
+    cluster: Cluster,
+) -> None:
+    before = known(cluster).leader_epoch
+    cluster.start(1)
+    work(cluster)
+    assert known(cluster).leader_epoch > before
+    assert known(cluster).isr == (2,), "what it has in this life is not known yet"
+    assert leads_again(cluster, 1)
+
+
+def test_last_member_of_the_isr_leads_when_it_comes_back(cluster: Cluster) -> None:
+    cluster.kill(2)
+    work(cluster)
+    cluster.kill(1)
+    work(cluster)
+    assert (known(cluster).leader, known(cluster).isr) == (-1, (1,))
+    cluster.start(2)
+    work(cluster)
+    assert known(cluster).leader == -1, "it may lack what the other has"
+    cluster.start(1)
+    work(cluster)
+    assert (known(cluster).leader, known(cluster).isr) == (1, (1,))
+    assert cluster.brokers[1].hosted[PLACE].leader == 1
+
+
+def test_broker_that_shuts_down_does_not_join_the_isr(cluster: Cluster) -> None:
+    assert shut_down(cluster, 2) == ErrorCode.NONE
+    work(cluster)
+    assert known(cluster).isr == (1,)
+    assert proposed(cluster, 1, [1, 2]) == ErrorCode.INELIGIBLE_REPLICA
+    assert known(cluster).isr == (1,)
+    assert known(cluster, SECOND).isr == (1,)
+    assert PLACE in cluster.brokers[2].hosted or known(cluster).leader == 1
+
+
+def test_broker_that_shuts_down_follows_no_longer(cluster: Cluster) -> None:
+    """Its leaders would take it for in sync as long as it fetches."""
+    shut_down(cluster, 2)
+    work(cluster)
+    assert PLACE not in cluster.brokers[2].hosted
+    assert cluster.brokers[2].hosted[SECOND].leader == 1, "what it led it knows to be led elsewhere"
+
+
+def test_broker_that_shuts_down_does_not_lead_what_has_no_leader(cluster: Cluster) -> None:
+    shut_down(cluster, 2)
+    work(cluster)
+    cluster.kill(1)
+    work(cluster)
+    assert (known(cluster).leader, known(cluster).isr) == (-1, (1,))
+
+
+@pytest.mark.parametrize(("behind", "error"), [(0, 0), (1, ErrorCode.STALE_BROKER_EPOCH)])
+def test_only_the_present_life_of_a_broker_can_shut_it_down(
+    cluster: Cluster, behind: int, error: int
+) -> None:
+    epoch = cluster.brokers[2].epoch - behind
+    assert shut_down(cluster, 2, epoch=epoch) == error
+    assert (2 in term_of(cluster).machine.state.shutting_down) == (not error)
+
+
+def test_broker_that_is_not_registered_is_told_so_when_it_shuts_down(cluster: Cluster) -> None:
+    cluster.kill(2)
+    work(cluster)
+    assert shut_down(cluster, 2) == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_broker_that_went_and_came_while_it_shut_down_stays_in_the_isr(cluster: Cluster) -> None:
+    """Half of the shutdown was decided for a life that has ended."""
+    term = term_of(cluster)
+    request = ControlledShutdownRequest(2, cluster.brokers[2].epoch)
+    effects = term.machine.controlled_shutdown(request)
+    cluster.start(2)
+    work(cluster)
+    assert leads_again(cluster, 2)
+    before = known(cluster), known(cluster, SECOND)
+    term.take(effects)
+    work(cluster)
+    assert (known(cluster), known(cluster, SECOND)) == before
+
+
+def test_isr_is_changed_by_its_leader_alone_in_its_present_life(cluster: Cluster) -> None:
+    local = cluster.brokers[1].hosted[PLACE]
+    told: list[AlterPartitionResponse] = []
+    machine = term_of(cluster).machine
+    for broker_id, epoch in [(2, 0), (1, -1)]:
+        request = alter_partition(
+            broker_id, cluster.brokers[broker_id].epoch + epoch, 0, local, [broker_id]
+        )
+        term_of(cluster).take(machine.alter_partition(request), told.append)
+        work(cluster)
+    assert told[0].topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    assert told[1].error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert known(cluster).isr == (1, 2)
+
+
+def test_isr_change_names_the_next_partition_epoch_and_keeps_the_leader_epoch(
+    cluster: Cluster,
+) -> None:
+    before = known(cluster)
+    assert proposed(cluster, 1, [1]) == ErrorCode.NONE
+    after = known(cluster)
+    assert (after.isr, after.leader_epoch) == ((1,), before.leader_epoch)
+    assert after.partition_epoch == before.partition_epoch + 1
+
+
+# -- deletions
+
+
+def delete(cluster: Cluster) -> None:
+    term_of(cluster).take(Effects(decisions=[lambda _: MarkForDeletion(TOPIC.name, TOPIC.id)]))
+    term_of(cluster).work()
+    term_of(cluster).see()
+
+
+def test_topic_goes_although_a_broker_died_before_it_had_answered(cluster: Cluster) -> None:
+    delete(cluster)
+    while cluster.deliver(term_of(cluster), 1):
+        pass
+    cluster.kill(2)
+    work(cluster)
+    assert TOPIC.name in cluster.store.image.topics
+    cluster.start(2)
+    work(cluster)
+    assert TOPIC.name not in cluster.store.image.topics
+
+
+def test_topic_waits_for_a_replica_whose_disk_has_failed(cluster: Cluster) -> None:
+    cluster.fail_disk(cluster.brokers[2], (TOPIC.id, 0))
+    delete(cluster)
+    work(cluster)
+    assert TOPIC.name in cluster.store.image.topics
+    cluster.make_room(cluster.brokers[2])
+    work(cluster)
+    assert TOPIC.name not in cluster.store.image.topics
+
+
+def test_new_controller_deletes_nothing_while_a_replica_is_away(cluster: Cluster) -> None:
+    cluster.kill(2)
+    work(cluster)
+    delete(cluster)
+    cluster.elect(CONTROLLER)
+    work(cluster)
+    assert cluster.brokers[1].logs, "no half of a topic goes"
+    cluster.start(2)
+    work(cluster)
+    assert TOPIC.name not in cluster.store.image.topics
+    assert not cluster.brokers[1].logs
+    assert not cluster.brokers[2].logs

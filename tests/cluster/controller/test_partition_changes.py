@@ -1,0 +1,205 @@
+"""The change that gives a partition its next state, who may be in it, and what brokers are sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kwire.cluster.controller import deletion, liveness, reassignment
+from kwire.cluster.controller.effects import Effects
+from kwire.cluster.controller.propagation import EPOCH_DURING_DELETE, Batch
+from kwire.cluster.controller.state import ControllerState, Deletion
+from kwire.cluster.metadata.changes import AlterPartition, Conflict, MarkForDeletion, apply_all
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from kwire.codecs.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from tests.cluster.controller.test_decided import LED, MOVING, PLACE, changes, stated
+
+OTHER = ("t", 1)
+
+
+def altered(state: ControllerState, after: PartitionImage) -> AlterPartition:
+    change = state.alteration(state.image, PLACE, after)
+    assert change is not None
+    return change
+
+
+# -- the change
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_change_names_the_controller_epoch_of_the_image_that_it_is_decided_by(ahead: int) -> None:
+    """Not that of the state before, nor of an image that the controller has not taken over."""
+    state = stated(replace(LED, controller_epoch=4))
+    image = replace(state.image, controller_epoch=state.image.controller_epoch + ahead)
+    change = state.alteration(image, PLACE, replace(LED, isr=(1, 2), partition_epoch=8))
+    assert change is not None
+    assert change.state == replace(LED, isr=(1, 2), partition_epoch=8, controller_epoch=9 + ahead)
+
+
+def test_change_names_the_partition_epoch_that_it_is_decided_by() -> None:
+    """It may skip some, and is refused once somebody else has changed the partition."""
+    state = stated(LED)
+    change = altered(state, replace(LED, partition_epoch=12))
+    assert (change.partition_epoch, change.state.partition_epoch) == (7, 12)
+    other = altered(state, replace(LED, isr=(1, 3), partition_epoch=8))
+    moved_on = apply_all(state.image, [other])
+    with pytest.raises(Conflict, match="is at partition epoch 8"):
+        change.apply_to(moved_on)
+
+
+def test_change_is_refused_whose_partition_epoch_does_not_grow() -> None:
+    state = stated(LED)
+    with pytest.raises(Conflict):
+        altered(state, replace(LED, isr=(1,))).apply_to(state.image)
+
+
+def test_change_is_made_for_a_partition_that_is_there_and_to_a_state_that_is_another() -> None:
+    state, after = stated(LED), replace(LED, partition_epoch=8)
+    known = state.partition(PLACE)
+    assert state.alteration(state.image, PLACE, known) is None
+    assert state.alteration(state.image, PLACE, None) is None
+    assert state.alteration(state.image, OTHER, after) is None
+    assert state.alteration(state.image, ("n", 0), after) is None
+
+
+# -- who may lead and be in sync
+
+
+def test_replica_whose_disk_failed_is_neither_online_nor_reachable() -> None:
+    state = stated(LED, LED)
+    state.offline[2] = {PLACE}
+    for may in (state.online, state.reachable):
+        assert list(map(may(PLACE), (1, 2, 3))) == [True, False, True]
+        assert list(map(may(OTHER), (1, 2, 3))) == [True, True, True]
+
+
+def test_replica_that_shuts_down_is_reachable_and_not_online() -> None:
+    state = stated(LED)
+    state.shutting_down.add(2)
+    assert list(map(state.online(PLACE), (1, 2, 3))) == [True, False, True]
+    assert list(map(state.reachable(PLACE), (1, 2, 3))) == [True, True, True]
+
+
+def test_replica_that_is_away_is_neither_online_nor_reachable() -> None:
+    state = stated(LED, away=3)
+    for may in (state.online, state.reachable):
+        assert list(map(may(PLACE), (1, 2, 3))) == [True, True, False]
+
+
+def test_replica_whose_disk_failed_is_not_elected_when_the_leader_goes() -> None:
+    state = stated(LED)
+    told = [LeaderAndIsrPartitionError("", 0, ErrorCode.KAFKA_STORAGE_ERROR)]
+    response = LeaderAndIsrResponse(topics=[LeaderAndIsrTopicError(b"t" * 16, told)])
+    liveness.leader_and_isr_answered(state, 2, response)
+    change = liveness._without(state, 1, PLACE, state.image)
+    assert change is not None
+    assert (change.state.leader, change.state.isr) == (3, (3,))
+
+
+# -- the end of a reassignment
+
+REPLACED = replace(LED, isr=(1, 2, 3), adding=(3,), removing=(2,))
+LEADER_GOES = replace(LED, replicas=(2, 3, 1), isr=(1, 3, 2), adding=(3,), removing=(1,))
+
+
+def completed(known: PartitionImage, *, failed: int | None = None) -> PartitionImage | None:
+    """The state after it, if it can end; the disk of one broker may have failed."""
+    state = stated(known)
+    if failed is not None:
+        state.offline[failed] = {PLACE}
+    made = changes(state, Effects(decisions=[reassignment.completion(state, PLACE)]))
+    return replace(made[0].state, controller_epoch=0) if made else None
+
+
+def test_reassignment_ends_with_its_leader_where_that_stays() -> None:
+    assert completed(REPLACED) == PartitionImage(1, 6, 8, replicas=(1, 3), isr=(1, 3))
+
+
+def test_reassignment_ends_with_the_first_that_stays_where_its_leader_goes() -> None:
+    assert completed(LEADER_GOES) == PartitionImage(2, 6, 8, replicas=(2, 3), isr=(3, 2))
+
+
+def test_reassignment_ends_with_a_leader_whose_disk_works() -> None:
+    after = completed(REPLACED, failed=1)
+    assert after is not None
+    assert (after.leader, after.leader_epoch) == (3, 6)
+    after = completed(LEADER_GOES, failed=2)
+    assert after is not None
+    assert (after.leader, after.leader_epoch) == (3, 6)
+
+
+@pytest.mark.parametrize("known", [LED, MOVING, replace(REPLACED, isr=(3, 2))])
+def test_reassignment_does_not_end_before_all_that_stay_are_in_sync(known: PartitionImage) -> None:
+    assert completed(known) is None
+
+
+def test_reassignment_is_told_anew_while_it_cannot_end() -> None:
+    state = stated(MOVING)
+    [change] = changes(state, Effects(decisions=[reassignment.resumption(state, PLACE)]))
+    assert change.state == replace(MOVING, leader_epoch=6, partition_epoch=8, controller_epoch=9)
+
+
+def test_reassignment_that_can_end_ends_when_it_is_resumed() -> None:
+    state = stated(REPLACED)
+    [change] = changes(state, Effects(decisions=[reassignment.resumption(state, PLACE)]))
+    assert (change.state.replicas, change.state.adding, change.state.removing) == ((1, 3), (), ())
+
+
+def test_reassignment_to_fewer_replicas_that_are_in_sync_ends_at_once() -> None:
+    state = stated(LED)
+    after = reassignment.begun(LED, (3, 1), state.online(PLACE), unclean=False)
+    assert after == PartitionImage(1, 6, 8, replicas=(3, 1), isr=(1, 3))
+    after = reassignment.begun(LED, (3, 2), state.online(PLACE), unclean=False)
+    assert after == PartitionImage(3, 6, 8, replicas=(3, 2), isr=(2, 3))
+
+
+# -- the leader epoch that a stop names
+
+
+def stops(requests: Effects | Batch) -> dict[int, list[StopReplicaPartitionState]]:
+    """What brokers are to stop, of topic `t`."""
+    sent = requests.requests if isinstance(requests, Effects) else requests.requests()
+    return {
+        each.broker_id: each.request.topic_states[0].partition_states
+        for each in sent
+        if isinstance(each.request, StopReplicaRequest)
+    }
+
+
+@pytest.mark.parametrize("delete", [True, False])
+def test_stop_of_a_topic_that_stays_names_the_leader_epoch(delete: bool) -> None:
+    """A broker that has heard of a later one goes on: the partition may be its again."""
+    batch = Batch(stated(LED))
+    batch.stop([2], PLACE, delete=delete)
+    assert stops(batch) == {2: [StopReplicaPartitionState(0, 5, delete)]}
+
+
+def test_stop_of_a_partition_that_is_not_there_any_longer_names_no_leader_epoch() -> None:
+    batch = Batch(stated(LED))
+    batch.stop([2], ("t", 3), delete=True)
+    assert stops(batch) == {2: [StopReplicaPartitionState(3, NO_LEADER, True)]}
+
+
+def test_stop_of_a_topic_that_goes_is_obeyed_whatever_leader_epoch_is_known() -> None:
+    state = stated(LED)
+    state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
+    deletion.taken_up(state)
+    asked = stops(deletion.resume(state, ["t"]))
+    assert asked == {
+        each: [StopReplicaPartitionState(0, EPOCH_DURING_DELETE, True)] for each in (1, 2, 3)
+    }
+
+
+def test_stop_is_sent_once_to_each_replica_that_is_not_deleted() -> None:
+    state = stated(LED)
+    state.image = apply_all(state.image, [MarkForDeletion("t", b"t" * 16)])
+    state.deletions["t"] = Deletion(done={(1, 0)})
+    assert stops(deletion.resume(state, ["t"])).keys() == {2, 3}
+    assert stops(deletion.resume(state, ["t"])) == {}

@@ -1,0 +1,366 @@
+"""Reassignments: the states that they go through, and how who asks for them is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kwire.cluster.controller import reassignment
+from kwire.cluster.controller.machine import ClusterController
+from kwire.cluster.controller.reassignment import begun, completion, resumption
+from kwire.cluster.controller.state import ControllerState
+from kwire.cluster.metadata.changes import AlterPartition, CreateTopic, MarkForDeletion, SetConfigs
+from kwire.cluster.metadata.election import Online, unassigned
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+from kwire.codecs.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from kwire.settings import ConfigResourceType
+from tests.cluster.controller import laws
+from tests.cluster.controller.test_decided import LED, PLACE, changes, reply, stated
+
+PAIR = replace(LED, replicas=(1, 2), isr=(1, 2))
+MOVING = replace(LED, replicas=(3, 1, 2), isr=(1, 2), adding=(3,), removing=(1,))
+"""To the brokers 3 and 2; broker 3 is not in sync yet."""
+
+
+def everybody(_: int) -> bool:
+    return True
+
+
+def without(*away: int) -> Online:
+    return lambda broker_id: broker_id not in away
+
+
+def next_state(known: PartitionImage, **fields: object) -> PartitionImage:
+    """In the next epochs."""
+    given: dict[str, Any] = {
+        "leader_epoch": known.leader_epoch + 1,
+        "partition_epoch": known.partition_epoch + 1,
+        **fields,
+    }
+    return replace(known, **given)
+
+
+# -- what a partition becomes
+
+
+@pytest.mark.parametrize(
+    ("known", "target", "after"),
+    [
+        # replicas come, those that go are last, and it is led as before
+        (PAIR, [3, 2], {"replicas": (3, 2, 1), "adding": (3,), "removing": (1,)}),
+        (PAIR, [3, 1, 2], {"replicas": (3, 1, 2), "adding": (3,)}),
+        # all that it is to have are in sync: it is so at once
+        (LED, [2, 1], {"replicas": (2, 1), "isr": (1, 2)}),
+        (LED, [3, 2], {"replicas": (3, 2), "isr": (2, 3), "leader": 3}),
+        (LED, [3, 2, 1], {"replicas": (3, 2, 1)}),
+        # another target while one is under way: what came for the first goes at once
+        (MOVING, [2, 1], {"replicas": (2, 1), "adding": (), "removing": ()}),
+        (MOVING, [3], {"replicas": (3, 1, 2), "adding": (3,), "removing": (1, 2)}),
+        (
+            replace(MOVING, leader=3, isr=(3, 1)),
+            [1, 2],
+            {"replicas": (1, 2), "isr": (1,), "leader": 1, "adding": (), "removing": ()},
+        ),
+    ],
+)
+def test_partition_is_on_its_way_to_other_replicas_or_there(
+    known: PartitionImage, target: Sequence[int], after: dict[str, object]
+) -> None:
+    assert begun(known, target, everybody, unclean=False) == next_state(known, **after)
+
+
+def test_partition_led_by_one_that_goes_at_once_has_no_leader_where_nobody_in_sync_is_there() -> (
+    None
+):
+    known = replace(MOVING, leader=3, isr=(3, 1))
+    after = begun(known, [1, 2], without(1), unclean=True)
+    assert after == next_state(
+        known, replicas=(1, 2), isr=(1,), leader=NO_LEADER, adding=(), removing=()
+    )
+
+
+def test_partition_of_which_nobody_in_sync_is_left_is_led_by_another_only_if_that_is_allowed() -> (
+    None
+):
+    known = replace(MOVING, leader=3, isr=(3,))
+    assert begun(known, [1, 2], everybody, unclean=False) is None
+    assert begun(known, [1, 2], without(1, 2), unclean=True) is None
+    assert begun(known, [1, 2], everybody, unclean=True) == next_state(
+        known, replicas=(1, 2), isr=(1,), leader=1, adding=(), removing=(), recovering=True
+    )
+
+
+def test_reassignment_waits_for_a_leader_that_is_there_among_those_that_stay() -> None:
+    known = replace(LED, replicas=(1, 2, 3), isr=(1, 2), leader=1)
+    state = stated(known, away=2)
+    after = begun(known, [2], state.online(PLACE), unclean=False)
+    assert after == next_state(known, removing=(1, 3), replicas=(2, 1, 3))
+
+
+def complete(state: ControllerState) -> AlterPartition | None:
+    change = completion(state, PLACE)(state.image)
+    assert change is None or isinstance(change, AlterPartition)
+    return change
+
+
+def resumed(state: ControllerState) -> AlterPartition | None:
+    change = resumption(state, PLACE)(state.image)
+    assert change is None or isinstance(change, AlterPartition)
+    return change
+
+
+def test_reassignment_is_complete_when_all_that_are_to_stay_are_in_sync() -> None:
+    assert complete(stated(MOVING)) is None
+    known = replace(MOVING, isr=(1, 2, 3))
+    change = complete(stated(known))
+    after = next_state(
+        known, replicas=(3, 2), isr=(2, 3), leader=3, adding=(), removing=(), controller_epoch=9
+    )
+    assert change == AlterPartition("t", b"t" * 16, 0, 7, after)
+    assert resumed(stated(known)) == change
+
+
+def test_reassignment_is_completed_by_the_leader_it_has_if_that_stays_and_is_there() -> None:
+    known = replace(MOVING, leader=2, isr=(1, 2, 3))
+    led_on = complete(stated(known))
+    assert led_on is not None
+    assert led_on.state.leader == 2
+    state = stated(known)
+    state.shutting_down.add(2)
+    led_by_another = complete(state)
+    assert led_by_another is not None
+    assert led_by_another.state.leader == 3
+
+
+def test_reassignment_that_cannot_be_completed_yet_is_told_to_all_anew() -> None:
+    state = stated(MOVING)
+    change = resumed(state)
+    assert change is not None
+    assert change.state == next_state(MOVING, controller_epoch=9)
+    state.shutting_down |= {2, 3}
+    nobody_to_lead = replace(MOVING, isr=(1, 2, 3))
+    state.image = stated(nobody_to_lead).image
+    assert complete(state) is None
+    change = resumed(state)
+    assert change is not None
+    assert change.state == next_state(nobody_to_lead, controller_epoch=9)
+
+
+@pytest.mark.parametrize("fields", [{"adding": ()}, {"removing": ()}])
+def test_reassignment_that_adds_or_removes_only_is_one(fields: dict[str, Any]) -> None:
+    known = replace(MOVING, isr=(1, 2, 3), **fields)
+    assert complete(stated(known)) is not None
+    assert resumed(stated(known)) is not None
+
+
+def test_partition_that_is_not_reassigned_or_gone_is_neither_completed_nor_resumed() -> None:
+    for state in (stated(LED), stated()):
+        assert complete(state) is None
+        assert resumed(state) is None
+
+
+# -- by request
+
+
+def asked(
+    state: ControllerState,
+    wanted: dict[str, dict[int, list[int] | None]],
+    *,
+    may_change_factor: bool = True,
+) -> tuple[list[AlterPartition], AlterPartitionReassignmentsResponse]:
+    topics = [
+        ReassignableTopic(name, [ReassignablePartition(*each) for each in its.items()])
+        for name, its in wanted.items()
+    ]
+    request = AlterPartitionReassignmentsRequest(1000, may_change_factor, topics)
+    effects = reassignment.alter_reassignments(state, request)
+    made = changes(state, effects)
+    return made, reply(state, effects)
+
+
+def refused(
+    state: ControllerState, replicas: list[int] | None, *, may_change_factor: bool = True
+) -> tuple[int, str | None]:
+    made, answer = asked(state, {"t": {0: replicas}}, may_change_factor=may_change_factor)
+    assert made == []
+    [result] = answer.responses[0].partitions
+    return result.error_code, result.error_message
+
+
+def test_each_partition_of_each_topic_is_answered_for_itself() -> None:
+    state = stated(PAIR, PAIR, MOVING)
+    made, answer = asked(state, {"t": {0: [3, 2], 1: [1, 2], 2: None, 3: [1]}, "n": {0: [1]}})
+    assert [(each.index, each.state.replicas) for each in made] == [(0, (3, 2, 1)), (2, (1, 2))]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer == AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=True,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                "t",
+                [
+                    *(ReassignablePartitionResponse(each, 0, None) for each in (0, 1, 2)),
+                    ReassignablePartitionResponse(3, unknown, "Unable to find partition t:3."),
+                ],
+            ),
+            ReassignableTopicResponse(
+                "n",
+                [ReassignablePartitionResponse(0, unknown, "Unable to find a topic named n.")],
+            ),
+        ],
+    )
+
+
+@pytest.mark.parametrize("may_change", [True, False])
+def test_request_for_nothing_is_answered_at_once(may_change: bool) -> None:
+    request = AlterPartitionReassignmentsRequest(1000, may_change, [])
+    effects = reassignment.alter_reassignments(stated(LED), request)
+    assert (effects.decisions, effects.then) == ([], None)
+    assert effects.reply == AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_change
+    )
+
+
+def test_end_of_a_reassignment_gives_the_replicas_of_before() -> None:
+    [change], _ = asked(stated(MOVING), {"t": {0: None}})
+    assert change.state == next_state(
+        MOVING, replicas=(1, 2), adding=(), removing=(), controller_epoch=9
+    )
+    for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
+        assert asked(stated(one_way), {"t": {0: None}})[0]
+    assert refused(stated(LED), None)[0] == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_replicas_that_a_partition_has_are_asked_for_while_it_is_reassigned() -> None:
+    """Then it is to have all of them, and it is not told that this is so already."""
+    [change], _ = asked(stated(replace(MOVING, isr=(1, 2, 3))), {"t": {0: [3, 1, 2]}})
+    assert change.state.removing == ()
+    for one_way in (replace(MOVING, adding=()), replace(MOVING, removing=())):
+        assert asked(stated(one_way), {"t": {0: [3, 1, 2]}})[0]
+
+
+def test_partition_of_a_topic_that_goes_is_not_found() -> None:
+    state = stated(LED)
+    state.image = MarkForDeletion("t", b"t" * 16).apply_to(state.image)
+    assert refused(state, [1, 2])[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_partition_that_was_never_led_has_the_replicas_at_once() -> None:
+    [change], _ = asked(stated(unassigned((1,))), {"t": {0: [3, 2]}})
+    assert change.partition_epoch == -1
+    assert change.state == PartitionImage(3, 0, 0, (3, 2), (3, 2), controller_epoch=9)
+
+
+def test_replica_that_comes_must_be_alive_and_stay_so() -> None:
+    invalid = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert refused(stated(PAIR, away=3), [1, 3]) == (
+        invalid,
+        "The manual partition assignment includes broker 3, but no such broker is registered.",
+    )
+    state = stated(PAIR)
+    state.shutting_down.add(3)
+    assert refused(state, [1, 3])[0] == invalid
+    state.shutting_down.add(2)
+    assert asked(state, {"t": {0: [2, 1]}})[1].responses[0].partitions[0].error_code == 0
+
+
+def test_replica_that_came_by_a_reassignment_and_went_is_not_one_of_before() -> None:
+    assert refused(stated(MOVING, away=3), [3, 2])[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_replication_factor_is_kept_if_that_is_asked_for_and_counts_what_stays() -> None:
+    assert refused(stated(MOVING), [1, 2, 3], may_change_factor=False) == (
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        "The replication factor is changed from 2 to 3",
+    )
+    assert asked(stated(MOVING), {"t": {0: [1, 3]}}, may_change_factor=False)[0]
+
+
+def test_reassignment_that_would_leave_nobody_in_sync_is_refused_unless_unclean_is_allowed() -> (
+    None
+):
+    known = replace(MOVING, leader=3, isr=(3,))
+    state = stated(known)
+    error, said = refused(state, None)
+    assert error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert said == (
+        "Unable to change the replicas of t-0: nobody in sync would be left to lead it."
+    )
+    change = SetConfigs(ConfigResourceType.TOPIC, "t", {}, {laws.UNCLEAN: "true"})
+    state.image = change.apply_to(state.image)
+    [made], _ = asked(state, {"t": {0: None}})
+    assert (made.state.leader, made.state.recovering) == (1, True)
+
+
+def test_replica_on_a_failed_disk_does_not_lead_what_is_reassigned() -> None:
+    state = stated(LED)
+    state.offline[3] = {PLACE}
+    [change], _ = asked(state, {"t": {0: [3, 2]}})
+    assert change.state.leader == 2
+
+
+# -- in the store
+
+
+def test_places_that_the_store_names_and_cannot_be_are_the_reply() -> None:
+    state = stated(PAIR, PAIR, PAIR)
+    wanted = {("t", 1): (2, 9), ("n", 0): (1,), PLACE: (1, 1), ("t", 2): (1, 2)}
+    machine = ClusterController(state.settings, state.image)
+    machine.begin()
+    effects = machine.reassignments_asked(wanted)
+    [change] = changes(machine.state, effects)
+    assert (change.index, change.state.replicas, change.state.adding) == (1, (2, 9, 1), (9,))
+    assert reply(machine.state, effects) == [("n", 0), PLACE]
+
+
+# -- what is under way
+
+
+def listed(
+    state: ControllerState, wanted: dict[str, list[int]] | None
+) -> ListPartitionReassignmentsResponse:
+    topics = None
+    if wanted is not None:
+        topics = [ListPartitionReassignmentsTopics(*each) for each in wanted.items()]
+    return reassignment.list_reassignments(state, ListPartitionReassignmentsRequest(1000, topics))
+
+
+def test_what_is_under_way_is_listed_by_topic_of_all_or_of_what_is_asked_for() -> None:
+    state = stated(MOVING, LED, replace(MOVING, adding=()), replace(MOVING, removing=()))
+    topic = TopicImage("s", b"s" * 16, (MOVING,))
+    state.image = CreateTopic(topic).apply_to(state.image)
+    state.index(("s", 0), MOVING)
+    first = OngoingPartitionReassignment(0, [3, 1, 2], [3], [1])
+    second = OngoingPartitionReassignment(2, [3, 1, 2], [], [1])
+    third = OngoingPartitionReassignment(3, [3, 1, 2], [3], [])
+    assert listed(state, None) == ListPartitionReassignmentsResponse(
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        topics=[
+            OngoingTopicReassignment("s", [first]),
+            OngoingTopicReassignment("t", [first, second, third]),
+        ],
+    )
+    assert listed(state, {"t": [3, 1, 0, 9], "n": [0]}).topics == [
+        OngoingTopicReassignment("t", [first, third])
+    ]
+    assert listed(state, {}).topics == []

@@ -1,0 +1,60 @@
+"""What Metadata answers from follows the image by its deltas."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kwire.cluster.metadata.changes import Conflict, RegisterBroker, UnregisterBroker, apply
+from kwire.cluster.metadata.delta import delta_of
+from kwire.cluster.metadata.image import BrokerImage, ClusterImage, Endpoint
+from kwire.cluster.metadata.views import MetadataView, MetadataViews
+from tests.cluster.metadata.histories import NAMES, change_of
+
+LISTENER = "PLAINTEXT"
+OWN = BrokerImage(1, (Endpoint(LISTENER, "here", 9092),))
+
+
+def told(view: MetadataView) -> object:
+    return view.brokers, view.names(), [view.topic(name) for name in NAMES]
+
+
+def told_anew(image: ClusterImage) -> object:
+    return told(MetadataView(image, LISTENER, True, OWN))
+
+
+def test_a_broker_that_comes_or_goes_is_told_at_once() -> None:
+    views, image = MetadataViews(OWN), ClusterImage("c")
+    other = BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))
+    for change in (RegisterBroker(other), UnregisterBroker(2)):
+        told(views.of(image, LISTENER, True))
+        after = apply(image, change)
+        views.follow(image, after, delta_of(image, after, [change]))
+        image = after
+        assert told(views.of(image, LISTENER, True)) == told_anew(image)
+
+
+def test_who_knows_of_no_broker_tells_of_itself() -> None:
+    views, image = MetadataViews(OWN), ClusterImage("c")
+    assert [broker.node_id for broker in views.of(image, LISTENER, True).brokers] == [1]
+    after = apply(image, RegisterBroker(BrokerImage(2, (Endpoint(LISTENER, "there", 9092),))))
+    assert [broker.node_id for broker in views.of(after, LISTENER, True).brokers] == [2]
+
+
+@pytest.mark.slow
+@settings(max_examples=15)
+@given(st.data())
+def test_it_tells_what_a_new_one_would(data: st.DataObject) -> None:
+    views, image = MetadataViews(OWN), ClusterImage("c")
+    for _ in range(data.draw(st.integers(1, 10))):
+        if data.draw(st.booleans()):
+            assert told(views.of(image, LISTENER, True)) == told_anew(image)
+        change = data.draw(change_of(image))
+        try:
+            after = apply(image, change)
+        except Conflict:
+            continue
+        views.follow(image, after, delta_of(image, after, [change]))
+        image = after
+    assert told(views.of(image, LISTENER, True)) == told_anew(image)

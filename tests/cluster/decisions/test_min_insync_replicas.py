@@ -1,0 +1,93 @@
+"""The `min.insync.replicas` of a new cluster; expected answers are Apache Kafka 4.3.1's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kwire.cluster.stores.local import FILE_NAME, LocalStore
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
+from kwire.codecs.messages.describe_configs import DescribeConfigsResourceResult
+from tests.cluster.decisions.client import BROKER, DELETE, SET, TOPIC, AdminClient
+from tests.cluster.decisions.conftest import OpenAdmin
+
+OK = (ErrorCode.NONE, None)
+INVALID_CONFIG, INVALID_REQUEST = ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST
+DYNAMIC_DEFAULT, DEFAULT = 3, 5
+MIN_ISR = "min.insync.replicas"
+
+
+async def test_new_cluster_keeps_its_min_insync_replicas_as_recorded_of_kafka_4_3_1(
+    open_admin: OpenAdmin,
+) -> None:
+    kept = INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+    own = INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+    async with open_admin({MIN_ISR: "2"}) as admin:
+        await admin.make("a")
+        for validate_only in (True, False):
+            for name, edit, answer in (
+                ("", (MIN_ISR, DELETE, None), kept),
+                ("1", (MIN_ISR, DELETE, None), own),
+                ("1", (MIN_ISR, SET, "2"), own),
+                (
+                    "",
+                    (MIN_ISR, SET, "0"),
+                    (
+                        INVALID_REQUEST,
+                        f"Invalid value 0 for configuration {MIN_ISR}: Value must be at least 1",
+                    ),
+                ),
+            ):
+                given = await admin.alter(BROKER, name, edit, validate_only=validate_only)
+                assert given == answer
+        assert await replaced(admin, "") == kept
+        assert await replaced(admin, "", ("log.retention.ms", "5")) == kept
+        assert await replaced(admin, "1", (MIN_ISR, "3")) == own
+        assert await replaced(admin, "1") == OK
+        shown = await admin.config(BROKER, "", MIN_ISR, synonyms=True)
+        assert described(shown) == ("2", DYNAMIC_DEFAULT, [("2", DYNAMIC_DEFAULT)])
+        assert await admin.alter(BROKER, "", (MIN_ISR, SET, "3")) == OK
+    async with open_admin() as admin:
+        synonyms = [("3", DYNAMIC_DEFAULT), ("1", DEFAULT)]
+        for kind, name in ((BROKER, "1"), (TOPIC, "a")):
+            shown = await admin.config(kind, name, MIN_ISR, synonyms=True)
+            assert described(shown) == ("3", DYNAMIC_DEFAULT, synonyms)
+        assert await replaced(admin, "", (MIN_ISR, "1"), ("log.retention.ms", "5")) == OK
+        assert await admin.alter(TOPIC, "a", (MIN_ISR, SET, "2")) == OK
+        assert await admin.alter(TOPIC, "a", (MIN_ISR, DELETE, None)) == OK
+        topic = await admin.config(TOPIC, "a", MIN_ISR, synonyms=True)
+        assert described(topic) == ("1", DYNAMIC_DEFAULT, [("1", DYNAMIC_DEFAULT), ("1", DEFAULT)])
+
+
+async def test_metadata_of_before_has_no_min_insync_replicas_of_its_own(
+    open_admin: OpenAdmin, tmp_path: Path
+) -> None:
+    LocalStore(tmp_path / "data" / FILE_NAME).close()  # as it was made then
+    async with open_admin() as admin:
+        assert (await admin.describe(BROKER, "")).configs == []
+        for name in ("", "1"):
+            assert await admin.alter(BROKER, name, (MIN_ISR, SET, "2")) == OK
+            assert await admin.alter(BROKER, name, (MIN_ISR, DELETE, None)) == OK
+
+
+async def replaced(
+    admin: AdminClient, broker_name: str, *configs: tuple[str, str]
+) -> tuple[int, str | None]:
+    """How AlterConfigs answers where it is to set these configs of a broker, and no others."""
+    settings = [AlterableConfig(*config) for config in configs]
+    request = AlterConfigsRequest([AlterConfigsResource(BROKER, broker_name, settings)])
+    [answer] = (await admin.ask(request, 2, AlterConfigsResponse)).responses
+    return answer.error_code, answer.error_message
+
+
+def described(
+    config: DescribeConfigsResourceResult,
+) -> tuple[str | None, int, list[tuple[str | None, int]]]:
+    """Its value and where that is from; what it has from elsewhere."""
+    synonyms = [(each.value, each.source) for each in config.synonyms]
+    return config.value, config.config_source, synonyms

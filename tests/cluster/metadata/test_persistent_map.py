@@ -1,0 +1,72 @@
+"""A map's versions are values: what one became says nothing about the others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.cluster.metadata.persistent_map import PersistentMap
+
+KEYS = st.integers(0, 1500)  # integers are their own hashes: three keys share a bucket
+
+
+@pytest.mark.slow
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("having"), st.dictionaries(KEYS, st.integers(), max_size=5)),
+            st.tuples(st.just("without"), st.lists(KEYS, max_size=5)),
+        )
+    )
+)
+def test_each_version_is_what_a_dict_would_be(steps: list[tuple[str, object]]) -> None:
+    made = PersistentMap[int, int]()
+    plain: dict[int, int] = {}
+    versions = [(made, dict(plain))]
+    for kind, said in steps:
+        if isinstance(said, dict):
+            made = made.having(said.items())
+            plain |= said
+        else:
+            assert isinstance(said, list), kind
+            made = made.without(said)
+            for key in said:
+                plain.pop(key, None)
+        versions.append((made, dict(plain)))
+    for version, expected in versions:
+        assert version == expected
+        assert len(version) == len(expected)
+        assert sorted(version.items()) == sorted(expected.items())
+        assert sorted(version) == sorted(expected)
+        assert sorted(version.values()) == sorted(expected.values())
+        assert all(key in version and version[key] == expected[key] for key in expected)
+
+
+def test_what_is_not_there() -> None:
+    made = PersistentMap([("a", 1)])
+    assert "b" not in made
+    assert made.get("b") is None
+    assert made.get("b", 7) == 7
+    with pytest.raises(KeyError):
+        made["b"]
+    with pytest.raises(TypeError):
+        made["a"] = 2  # type: ignore[index] # that it cannot is what is tested
+
+
+def test_nothing_to_do_is_no_new_version() -> None:
+    made = PersistentMap([("a", 1)])
+    assert made.without(["b"]) is made
+    assert made.having([]) is made
+
+
+def test_a_change_copies_next_to_nothing() -> None:
+    """Of 10,000 entries all dicts but one are those of the version before."""
+    before = PersistentMap((number, number) for number in range(10_000))
+    for after in (before.having([(77, 0)]), before.without([77])):
+        shared = sum(a is b for a, b in zip(before._buckets, after._buckets, strict=True))
+        assert shared == len(before._buckets) - 1
+
+
+def test_a_key_that_is_named_twice_goes_once() -> None:
+    assert sorted(PersistentMap([("a", 1), ("b", 2)]).without(["a", "a"]).items()) == [("b", 2)]

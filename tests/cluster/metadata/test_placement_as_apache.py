@@ -1,0 +1,69 @@
+"""Replicas go where Apache Kafka 3.9.2 puts them: its AdminUtils was asked (Placement.java)."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.metadata.image import BrokerImage
+from kwire.cluster.metadata.placement import assign, new_partition, place_more
+from kwire.conformance import java
+from kwire.conformance.apache_kafka import libs
+
+ANSWERS = Path(__file__).parent / "data" / "placement-3.9.2.txt"
+SOURCE = Path(__file__).with_name("Placement.java")
+VERSION = "3.9.2"
+
+
+def brokers_of(text: str) -> dict[int, BrokerImage]:
+    pairs = [each.partition(":") for each in text.split()]
+    return {int(number): BrokerImage(int(number), (), rack or None) for number, _, rack in pairs}
+
+
+def check(line: str) -> None:
+    described, numbers, answer = line.split(" | ")
+    brokers = brokers_of(described)
+    count, factor, start, shift, first = map(int, numbers.split())
+    expected = [[int(each) for each in replicas.split()] for replicas in answer.split("/")]
+    assert assign(brokers, count, factor, start=start, shift=shift, first=first) == expected, line
+
+
+def test_as_they_were_kept() -> None:
+    lines = ANSWERS.read_text().splitlines()
+    assert len(lines) == 300
+    for line in lines:
+        check(line)
+
+
+def test_partitions_that_are_added_go_on_from_the_leader_of_the_first() -> None:
+    """AdminZkClient: from the first broker whose id is not below, with the partitions' count."""
+    brokers = brokers_of("0 2 5 7")
+    had = [new_partition([3, 5]), new_partition([2, 5])]
+    added = place_more(brokers, 3, had)
+    assert [list(each.replicas) for each in added] == assign(
+        brokers, 3, 2, start=2, shift=2, first=2
+    )
+    assert [each.replicas for each in place_more(brokers, 1, [new_partition([9, 5])])] == [
+        tuple(assign(brokers, 1, 2, start=0, shift=0, first=1)[0])
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.java
+def test_as_they_are_now(rng: random.Random) -> None:
+    command = [
+        str(java.executable()),
+        "-cp",
+        f"{libs(VERSION)}/*",
+        str(SOURCE),
+        str(rng.getrandbits(60)),
+    ]
+    done = subprocess.run([*command, "5000"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5000
+    for line in lines:
+        check(line)

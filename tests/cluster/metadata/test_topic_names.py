@@ -1,0 +1,30 @@
+"""Which names a topic may have, and Kafka's sentences on the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.metadata.topic_names import NAME_SIZE_MAX, why_invalid
+
+OTHERS = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__x", "x" * NAME_SIZE_MAX])
+def test_a_legal_name(name: str) -> None:
+    assert why_invalid(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("a b", f"'a b' {OTHERS}"),
+        ("a\n", f"'a\n' {OTHERS}"),
+        ("é", f"'é' {OTHERS}"),
+        ("x" * 250, f"the length of '{'x' * 250}' is longer than the max allowed length 249"),
+    ],
+)
+def test_a_name_that_is_none(name: str, reason: str) -> None:
+    assert why_invalid(name) == f"Topic name is invalid: {reason}"

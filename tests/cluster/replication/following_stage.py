@@ -1,0 +1,222 @@
+"""A broker without sockets that follows broker 2, whose answers a test gives one by one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kwire.codecs.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicState,
+)
+from kwire.codecs.messages.offset_for_leader_epoch import (
+    EpochEndOffset as EpochEnd,
+)
+from kwire.codecs.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from kwire.codecs.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    StopReplicaTopicState,
+)
+from kwire.codecs.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kwire.codecs.primitives import Message
+from kwire.storage.partitions.partition import Partition
+from tests.cluster.controller.laws import Laws
+from tests.cluster.replication.simulation.broker import ReplicatingBroker
+from tests.cluster.replication.simulation.network import Call, Network
+
+TOPIC = "t"
+TOPIC_ID = b"t" * 16
+LEADER = 2
+TRUNCATES_ON_FETCH, ASKS_FOR_EPOCHS = 17, 11
+"""Versions of Fetch."""
+
+
+def batch(offset: int, leader_epoch: int, value: bytes = b"v") -> bytes:
+    """One record, as a leader has it in its log."""
+    built = build([Record(0, 0, None, value)], base_offset=offset)
+    built[12:16] = leader_epoch.to_bytes(4, "big")
+    return bytes(built)
+
+
+class FollowingStage:
+    """See the module; `broker` has id 1."""
+
+    def __init__(self, broker: ReplicatingBroker, network: Network) -> None:
+        self.broker = broker
+        self.network = network
+        self.controller_epoch = 1
+
+    # -- the controller
+
+    def tell(
+        self,
+        leaders: dict[int, int],
+        epoch: int,
+        *,
+        isr: tuple[int, ...] = (1, 2),
+        replicas: tuple[int, ...] = (1, 2),
+        partition_epoch: int | None = None,
+        controller_epoch: int | None = None,
+        broker_epoch: int | None = None,
+    ) -> LeaderAndIsrResponse:
+        """LeaderAndIsr: who leads each of these partitions."""
+        states = [
+            LeaderAndIsrPartitionState(
+                partition_index=index,
+                controller_epoch=self.controller_epoch,
+                leader=leader,
+                leader_epoch=epoch,
+                isr=list(isr),
+                partition_epoch=epoch if partition_epoch is None else partition_epoch,
+                replicas=list(replicas),
+                is_new=True,
+            )
+            for index, leader in leaders.items()
+        ]
+        answer = self.broker.manager.leader_and_isr(
+            LeaderAndIsrRequest(
+                controller_id=3,
+                controller_epoch=controller_epoch or self.controller_epoch,
+                broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
+                topic_states=[LeaderAndIsrTopicState(TOPIC, TOPIC_ID, states)],
+            ),
+            LeaderAndIsrRequest.MAX_VERSION,
+        )
+        return answer
+
+    def stop(
+        self,
+        index: int,
+        leader_epoch: int,
+        *,
+        delete: bool,
+        controller_epoch: int | None = None,
+        broker_epoch: int | None = None,
+    ) -> StopReplicaResponse:
+        state = StopReplicaPartitionState(index, leader_epoch, delete)
+        return self.broker.manager.stop_replica(
+            StopReplicaRequest(
+                controller_id=3,
+                controller_epoch=controller_epoch or self.controller_epoch,
+                broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
+                topic_states=[StopReplicaTopicState(TOPIC, [state])],
+            )
+        )
+
+    def show(
+        self, *, controller_epoch: int | None = None, broker_epoch: int | None = None
+    ) -> UpdateMetadataResponse:
+        """UpdateMetadata: broker 2 is alive."""
+        endpoint = UpdateMetadataEndpoint(9092, "host2", "PLAINTEXT", 0)
+        return self.broker.manager.update_metadata(
+            UpdateMetadataRequest(
+                controller_id=3,
+                controller_epoch=controller_epoch or self.controller_epoch,
+                broker_epoch=self.broker.epoch if broker_epoch is None else broker_epoch,
+                live_brokers=[UpdateMetadataBroker(LEADER, endpoints=[endpoint])],
+            )
+        )
+
+    # -- the leader
+
+    async def asked(self, kind: type[Message]) -> Call:
+        """What the broker asks its leader now; it must be of this kind."""
+        await wait_all_tasks_blocked()
+        calls = [each for each in self.network.calls if not each.done.is_set()]
+        assert [type(each.request) for each in calls] == [kind], calls
+        return calls[0]
+
+    async def answer(self, call: Call, reply: Message) -> None:
+        call.reply = reply
+        call.done.set()
+        await wait_all_tasks_blocked()
+
+    # -- what there is
+
+    def partition(self, index: int = 0) -> Partition:
+        assert self.broker.broker is not None
+        return self.broker.broker.hosted.by_topic[TOPIC][index]
+
+    def end(self, index: int = 0) -> int:
+        return self.partition(index).log_end_offset
+
+
+def fetched(*partitions: PartitionData, session_id: int = 0) -> FetchResponse:
+    """By the topic's name and id: each version takes its own."""
+    return FetchResponse(
+        session_id=session_id,
+        responses=[FetchableTopicResponse(TOPIC, TOPIC_ID, list(partitions))],
+    )
+
+
+def data(index: int, *batches: bytes, **fields: Any) -> PartitionData:  # noqa: ANN401 - of the answer
+    return PartitionData(
+        partition_index=index,
+        records=b"".join(batches),
+        **{"high_watermark": 0, "log_start_offset": 0, **fields},
+    )
+
+
+def diverging(index: int, epoch: int, end_offset: int) -> PartitionData:
+    return data(index, diverging_epoch=EpochEndOffset(epoch, end_offset))
+
+
+def epoch_ends(ends: dict[int, tuple[int, int]]) -> OffsetForLeaderEpochResponse:
+    """By partition: (epoch, end offset)."""
+    told = [EpochEnd(ErrorCode.NONE, index, epoch, end) for index, (epoch, end) in ends.items()]
+    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(TOPIC, told)])
+
+
+def asked_for(call: Call) -> dict[int, FetchPartition]:
+    assert isinstance(call.request, FetchRequest)
+    return {each.partition: each for topic in call.request.topics for each in topic.partitions}
+
+
+@asynccontextmanager
+async def following(tmp_path: Path, version: int) -> AsyncIterator[FollowingStage]:
+    """Broker 1, which asks broker 2 by this version of Fetch."""
+    network = Network()
+    broker = ReplicatingBroker(1, Laws(), tmp_path, network, {}, version)
+    broker.start(100)
+
+    async def unanswered(request: Message, version: int) -> Message | None:
+        raise AssertionError("a test answers")
+
+    async def here(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - as there
+        """In the place of a thread, for which no test would wait."""
+        return work()
+
+    with patch("trio.to_thread.run_sync", here):
+        async with trio.open_nursery() as nursery:
+            network.handlers[LEADER] = (unanswered, nursery)
+            await nursery.start(broker.run)
+            yield FollowingStage(broker, network)
+            nursery.cancel_scope.cancel()

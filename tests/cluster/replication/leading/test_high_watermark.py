@@ -1,0 +1,208 @@
+"""Which replicas a leader counts for the high watermark, and when the high watermark moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.codecs.errors import ErrorCode
+from tests.cluster.replication.leading.stage import LAG_MAX_MS, LeaderStage
+
+
+def test_every_member_of_the_isr_is_waited_for(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path)
+    stage.append()
+    stage.fetch(2, 1)
+    assert stage.high_watermark == 0
+    stage.fetch(3, 1)
+    assert stage.high_watermark == 1
+
+
+def test_followers_outside_the_isr_that_lag_are_not_waited_for(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.fetch(3, 1)
+    stage.fetch(2, 3)
+    assert stage.high_watermark == 3
+
+
+def test_follower_outside_the_isr_of_a_new_leader_is_not_taken_for_caught_up(
+    tmp_path: Path,
+) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2), records=3)
+    stage.fetch(2, 3)
+    assert stage.high_watermark == 3
+
+
+def test_follower_that_is_about_to_join_is_waited_for_while_it_is_alive(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2))
+    stage.fetch(3, 0)
+    stage.leading.refused()
+    stage.append()
+    stage.fetch(2, 1)
+    assert stage.high_watermark == 0, "it has to find all that counts when it joins"
+    stage.alive.discard(3)
+    stage.leading.maybe_shrink()
+    assert stage.high_watermark == 1
+
+
+def test_acks_all_is_answered_after_who_was_about_to_join_fetches_no_longer(
+    tmp_path: Path,
+) -> None:
+    """Nobody else fetches anything new that would have the leader look again."""
+    stage = LeaderStage(tmp_path, isr=(1, 2))
+    stage.fetch(3, 0)
+    stage.leading.refused()
+    stage.append()
+    told = stage.wait_for(1)
+    stage.fetch(2, 1)
+    assert told == []
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.fetch(2, 1)
+    stage.leading.maybe_shrink()
+    assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
+
+
+def test_proposed_member_and_proposed_leaver_are_both_waited_for(tmp_path: Path) -> None:
+    """Until the controller has answered, either ISR may hold."""
+    stage = LeaderStage(tmp_path, isr=(1, 2))
+    stage.fetch(3, 0)
+    assert stage.asked.proposals == [(1, 2, 3)]
+    stage.alive.discard(3)  # not for it being about to join
+    stage.append()
+    stage.fetch(2, 1)
+    assert stage.high_watermark == 0
+    stage.leading.settled((1, 2, 3), 2)
+    stage.fetch(3, 1)
+    assert stage.high_watermark == 1
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.append()
+    stage.fetch(2, 2)
+    stage.leading.maybe_shrink()
+    assert stage.asked.proposals[1:] == [(1, 2)]
+    assert stage.high_watermark == 1
+
+
+def test_high_watermark_moves_when_the_shrunk_isr_is_confirmed(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path)
+    stage.append()
+    told = stage.wait_for(1)
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.fetch(2, 1)
+    stage.leading.maybe_shrink()
+    assert (stage.asked.proposals, told) == ([(1, 2)], [])
+    stage.leading.settled((1, 2), 2)
+    assert (told, stage.high_watermark) == ([ErrorCode.NONE], 1)
+    assert (stage.partition.isr, stage.partition.partition_epoch) == ((1, 2), 2)
+    assert stage.leading.proposed is None
+
+
+def test_high_watermark_moves_when_an_expansion_is_refused(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2))
+    stage.fetch(3, 0)
+    stage.append()
+    stage.fetch(2, 1)
+    stage.alive.discard(3)
+    told = stage.wait_for(1)
+    stage.leading.refused()
+    assert (told, stage.leading.proposed) == ([ErrorCode.NONE], None)
+
+
+def test_nothing_counts_below_min_isr(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2), min_isr=2)
+    stage.append()
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.leading.settled((1,), 2)
+    assert stage.high_watermark == 0
+    stage.leading.settled((1, 2), 3)
+    stage.fetch(2, 1)
+    assert stage.high_watermark == 1
+
+
+def test_what_the_leader_has_not_flushed_does_not_count(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1,), flush_messages=1)
+    stage.now_ms += LAG_MAX_MS + 1
+    stage.append()
+    assert stage.high_watermark == 0
+
+
+def test_follower_that_was_cut_is_behind_again(tmp_path: Path) -> None:
+    """One that has lost its power fetches from before where it was."""
+    stage = LeaderStage(tmp_path)
+    for _ in range(3):
+        stage.append()
+    stage.fetch(2, 3)
+    stage.fetch(3, 2)
+    assert stage.high_watermark == 2
+    stage.fetch(2, 1)
+    stage.fetch(3, 3)
+    assert stage.high_watermark == 2
+    assert stage.follower(2).log_end_offset == 1
+
+
+def test_leader_is_lagging_until_its_followers_have_what_was_there(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2), records=2)
+    lagging = [stage.leading.is_lagging]
+    for offset in (1, 2):
+        stage.fetch(2, offset)
+        lagging.append(stage.leading.is_lagging)
+    assert lagging == [True, True, False]
+
+
+def test_waiting_fetch_of_a_follower_is_woken_by_an_append(tmp_path: Path) -> None:
+    class Waiter:
+        def __init__(self) -> None:
+            self.sizes: list[int] = []
+
+        def data_arrived(self, size_bytes: int) -> None:
+            self.sizes.append(size_bytes)
+
+        def partition_changed(self) -> None:
+            raise AssertionError("nobody changed it")
+
+    stage, waiter = LeaderStage(tmp_path), Waiter()
+    stage.partition.replica_waiters.add(waiter)
+    stage.append()
+    assert len(waiter.sizes) == 1
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_new_epoch_of_the_same_leader_keeps_what_it_knows_of_followers(
+    tmp_path: Path, stays: bool
+) -> None:
+    stage = LeaderStage(tmp_path, isr=(1, 2))
+    stage.append()
+    stage.fetch(3, 0)
+    stage.fetch(2, 1)
+    replicas = (1, 2, 3) if stays else (1, 3)
+    stage.leading.follow(PartitionImage(1, 2, 2, replicas, (1,)), new_leader=False, new_epoch=True)
+    assert stage.leading.proposed is None, "what was asked for in the epoch before is void"
+    assert [(each.broker_id, each.log_end_offset) for each in stage.leading.followers] == (
+        [(2, 1), (3, 0)] if stays else [(3, 0)]
+    )
+
+
+def test_whoever_waits_for_deleted_records_is_told_when_the_leader_stops(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path)
+    told: list[tuple[ErrorCode, int]] = []
+    stage.leading.when_deleted(5, lambda error, offset: told.append((error, offset)))
+    stage.partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert told == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+    assert stage.partition.leading is None
+
+
+def test_dead_replicas_are_not_waited_for_by_who_deletes_records(tmp_path: Path) -> None:
+    stage = LeaderStage(tmp_path)
+    told: list[tuple[ErrorCode, int]] = []
+    stage.leading.fetched(stage.follower(2), 0, 0, 100)
+    stage.leading.fetched(stage.follower(3), 0, 0, 100)
+    stage.alive.discard(3)
+    stage.partition.log.log_start_offset = 0
+    stage.leading.when_deleted(1, lambda error, offset: told.append((error, offset)))
+    assert told == []
+    stage.append()
+    stage.partition.log.log_start_offset = 1
+    stage.leading.fetched(stage.follower(2), 1, 1, 100)
+    assert told == [(ErrorCode.NONE, 1)]

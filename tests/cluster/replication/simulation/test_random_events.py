@@ -1,0 +1,73 @@
+"""Random events in a cluster that replicates: see laws.py for what must hold."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cluster.replication.simulation.events import Step, simulate
+from tests.cluster.replication.simulation.running import drawn, simulated
+
+pytestmark = pytest.mark.slow
+
+EXPECTED = {
+    "NONE",
+    "acknowledged",
+    "answered after a change",
+    "expired",
+    "killed",
+    "lapsed",
+    "led",
+    "left while the ISR changed",
+    "let go",
+    "lost its power",
+    "read late",
+    "repeated",
+}
+
+SEEDS = 48
+"""Of the short form, which has no limit of time: six seconds of a processor."""
+
+
+def run(schedule: list[Step], seed: int) -> Counter[str]:
+    return simulated(simulate, schedule, seed)
+
+
+numbers = st.integers(0, 999)
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(numbers, numbers, numbers), max_size=60), numbers)
+def test_any_drawn_schedule_keeps_the_laws(schedule: list[Step], seed: int) -> None:
+    run(schedule, seed)
+
+
+def test_schedules_of_fixed_seeds_keep_the_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And lest nothing happens in them, all that is counted has happened."""
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        try:
+            seen += run(drawn(seed), seed)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}") from error
+    assert seen.keys() >= EXPECTED, seen
+
+
+@pytest.mark.long
+def test_many_schedules(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make simulate SEEDS=10000`; a seed that fails is named."""
+    # pytest keeps what is logged to a test's end, and with it each seed's brokers and open files.
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+    first = rng.getrandbits(40)
+    for seed in range(first, first + int(os.environ.get("KWIRE_SIMULATED_SEEDS", "500"))):
+        try:
+            run(drawn(seed), seed)
+        except BaseException as error:
+            raise AssertionError(f"seed {seed}") from error

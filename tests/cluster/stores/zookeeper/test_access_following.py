@@ -1,0 +1,329 @@
+"""Access control lists and delegation tokens of another hand, as a store follows them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.protocol.serialization import Create, Delete, SetData
+from trio.testing import wait_all_tasks_blocked
+
+from kwire.cluster.metadata.acls import (
+    AccessControlEntry,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from kwire.cluster.metadata.changes import ChangeAcls, Conflict, SetToken
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.cluster.metadata.tokens import DelegationToken
+from kwire.cluster.stores.contract import StoreError
+from kwire.cluster.stores.zookeeper import acl_znodes, notifications, token_znodes
+from kwire.cluster.stores.zookeeper.notifications import CHANGES_KEPT_S
+from tests.cluster.stores.zookeeper.memory import Ensemble, MemoryLink
+from tests.cluster.stores.zookeeper.stores import at_rest
+
+READ, WRITE = (
+    AccessControlEntry("User:a", "*", operation, Permission.ALLOW)
+    for operation in (AclOperation.READ, AclOperation.WRITE)
+)
+TOPIC = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t")
+OTHER = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "u")
+PREFIX = ResourcePattern(ResourceType.GROUP, PatternType.PREFIXED, "g")
+TOKEN = DelegationToken("t", "User:a", "User:r", ("User:b",), 1, 3, 2)
+LATER = replace(TOKEN, expiry_ms=3)
+
+
+def tell(ensemble: Ensemble, pattern: ResourcePattern) -> str:
+    return ensemble.put_next(acl_znodes.change_path(pattern), acl_znodes.encode_change(pattern))
+
+
+def put_acls(ensemble: Ensemble, pattern: ResourcePattern, *entries: AccessControlEntry) -> None:
+    ensemble.put(acl_znodes.acl_path(pattern), acl_znodes.encode_acls(entries))
+
+
+def has(pattern: ResourcePattern, *entries: AccessControlEntry) -> Callable[[ClusterImage], bool]:
+    """Whether an image has these entries on a pattern, and no others."""
+    return lambda image: image.acls_on(pattern) == {*entries}
+
+
+# -- lists
+
+
+async def test_lists_of_another_hand_are_read_when_they_are_told(ensemble: Ensemble) -> None:
+    async with at_rest(has_acls=True) as store:
+        for pattern in (TOPIC, PREFIX):
+            put_acls(ensemble, pattern, READ)
+            await wait_all_tasks_blocked()
+            assert not store.image.acls_on(pattern), "nobody watches the lists"
+            tell(ensemble, pattern)
+            await store.shows(has(pattern, READ))
+        put_acls(ensemble, TOPIC, READ, WRITE)
+        tell(ensemble, TOPIC)
+        await store.shows(lambda image: image.acls_on(TOPIC) == {READ, WRITE})
+        ensemble.drop(acl_znodes.acl_path(TOPIC))
+        tell(ensemble, TOPIC)
+        image = await store.shows(lambda image: not image.acls_on(TOPIC))
+        assert image.acls_on(PREFIX) == {READ}
+        # Each is known by its version, and what is gone by being gone.
+        await store.commit([ChangeAcls(TOPIC, (WRITE,)), ChangeAcls(PREFIX, (WRITE,))])
+        assert acl_znodes.decode_acls(ensemble.znode(acl_znodes.acl_path(PREFIX)).content) == {
+            READ,
+            WRITE,
+        }
+
+
+async def test_member_that_starts_reads_all_lists(ensemble: Ensemble) -> None:
+    async with at_rest(has_acls=True) as first:
+        await first.commit([ChangeAcls(TOPIC, (READ,)), ChangeAcls(PREFIX, (WRITE,))])
+        async with at_rest(2, has_acls=True) as second:
+            assert dict(second.image.acls.items()) == {TOPIC: {READ}, PREFIX: {WRITE}}
+            await second.commit([ChangeAcls(TOPIC, (WRITE,)), ChangeAcls(PREFIX, (), (WRITE,))])
+            await first.shows(lambda image: image.acls_on(TOPIC) == {READ, WRITE})
+            await first.shows(lambda image: not image.acls_on(PREFIX))
+        assert acl_znodes.acl_path(PREFIX) not in ensemble.znodes
+
+
+async def test_lists_that_went_while_the_connection_was_gone_are_gone(ensemble: Ensemble) -> None:
+    async with at_rest(has_acls=True) as store:
+        await store.commit([ChangeAcls(TOPIC, (READ,))])
+        link = ensemble.links[store.session.id]
+        link.suspend()
+        ensemble.drop(acl_znodes.acl_path(TOPIC))
+        put_acls(ensemble, OTHER, WRITE)
+        link.resume()
+        image = await store.shows(lambda image: image.acls_on(OTHER) == {WRITE})
+        assert not image.acls_on(TOPIC)
+
+
+async def test_list_that_is_damaged_keeps_what_it_said_and_no_member_starts_beside_it(
+    ensemble: Ensemble, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = acl_znodes.acl_path(TOPIC)
+    async with at_rest(has_acls=True) as store:
+        await store.commit([ChangeAcls(TOPIC, (READ, WRITE))])
+        ensemble.put(path, b"[]")
+        damaged = ensemble.put_next("/kafka-acl-changes/acl_changes_", b"damaged")
+        tell(ensemble, TOPIC)
+        put_acls(ensemble, OTHER, WRITE)
+        tell(ensemble, OTHER)
+        image = await store.shows(lambda image: image.acls_on(OTHER) == {WRITE})
+        assert image.acls_on(TOPIC) == {READ, WRITE}
+        said = f"{path} in ZooKeeper is no access control list that can be understood: "
+        assert f"{said}" in caplog.text
+        assert "; what it said before holds" in caplog.text
+        assert f"{damaged} is damaged: " in caplog.text
+        refused = pytest.RaisesExc(StoreError, match=path)
+        with pytest.RaisesGroup(refused, flatten_subgroups=True):
+            async with at_rest(2, has_acls=True):
+                pass
+        # It is in nobody's way: the next who changes it writes it anew.
+        await store.commit([ChangeAcls(TOPIC, (), (READ,))])
+        assert acl_znodes.decode_acls(ensemble.znode(path).content) == {WRITE}
+
+
+async def test_list_that_others_changed_meanwhile_is_read_and_changed_on_top(
+    ensemble: Ensemble,
+) -> None:
+    async with at_rest(has_acls=True) as store:
+        await store.commit([ChangeAcls(TOPIC, (READ,))])
+        other = READ._replace(principal="User:other")
+        put_acls(ensemble, TOPIC, READ, other)
+        await store.commit([ChangeAcls(TOPIC, (WRITE,))])
+        assert store.image.acls_on(TOPIC) == {READ, WRITE, other}
+
+
+async def test_without_an_authorizer_nobody_looks(ensemble: Ensemble) -> None:
+    async with at_rest() as store:
+        assert not [path for path in ensemble.znodes if "acl" in path or "token" in path]
+        assert not store.image.acls
+
+
+async def test_folder_that_is_not_there_is_made_for_the_first_of_its_kind(
+    ensemble: Ensemble,
+) -> None:
+    async with at_rest() as store:
+        await store.commit([ChangeAcls(PREFIX, (READ,))])
+        assert acl_znodes.acl_path(PREFIX) in ensemble.znodes
+
+
+# -- notices
+
+
+@pytest.mark.parametrize(("age_s", "stays"), [(CHANGES_KEPT_S, True), (CHANGES_KEPT_S + 1, False)])
+async def test_notice_stays_for_a_quarter_of_an_hour(
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch, age_s: int, stays: bool
+) -> None:
+    now = SimpleNamespace(time=lambda: 5_000)
+    monkeypatch.setattr(notifications, "time", now)
+    ensemble.now_ms = lambda: 5_000_000
+    async with at_rest(has_acls=True) as store:
+        put_acls(ensemble, TOPIC, READ)
+        old = [tell(ensemble, TOPIC) for _ in range(3)]
+        await store.shows(lambda image: image.acls_on(TOPIC) == {READ})
+        await wait_all_tasks_blocked()
+        now.time = lambda: 5_000 + age_s
+        ensemble.now_ms = lambda: (5_000 + age_s) * 1_000
+        put_acls(ensemble, TOPIC, WRITE)
+        young = tell(ensemble, TOPIC)
+        await store.shows(lambda image: image.acls_on(TOPIC) == {WRITE})
+        await wait_all_tasks_blocked()
+        there = [path for path in ensemble.znodes if path.startswith("/kafka-acl-changes/")]
+        assert there == ([*old, young] if stays else [young])
+
+
+async def test_old_notices_are_looked_at_only_as_far_as_the_first_young_one(
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(time=lambda: 5_000)
+    monkeypatch.setattr(notifications, "time", now)
+    ensemble.now_ms = lambda: 5_000_000
+    async with at_rest(has_acls=True) as store:
+        for entry in (READ, WRITE):
+            put_acls(ensemble, TOPIC, entry)
+            tell(ensemble, TOPIC)
+            await store.shows(has(TOPIC, entry))
+            await wait_all_tasks_blocked()
+        asked: list[str] = []
+        exists = store.session.exists
+
+        async def noting(path: str, watch: bool = False) -> Any:  # noqa: ANN401 - a stat
+            asked.append(path)
+            return await exists(path, watch)
+
+        monkeypatch.setattr(store.session, "exists", noting)
+        put_acls(ensemble, TOPIC, READ)
+        last = tell(ensemble, TOPIC)
+        await wait_all_tasks_blocked()
+        first = sorted(path for path in ensemble.znodes if path.startswith("/kafka-acl-changes/"))
+        assert asked == first[:1]
+        # What only goes is no news: nothing is looked at for it.
+        asked.clear()
+        ensemble.drop(last)
+        await wait_all_tasks_blocked()
+        assert not asked
+
+
+async def test_each_notice_is_read_once(
+    ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_rest(has_acls=True) as store:
+        read: list[str] = []
+        get_all = store.session.get_all
+
+        async def noting(paths: Sequence[str], watch: bool = False) -> Any:  # noqa: ANN401 - as found
+            read.extend(paths)
+            return await get_all(paths, watch)
+
+        monkeypatch.setattr(store.session, "get_all", noting)
+        told = []
+        for entry in (READ, WRITE):
+            put_acls(ensemble, TOPIC, entry)
+            told.append(tell(ensemble, TOPIC))
+            await store.shows(has(TOPIC, entry))
+        notices = [path for path in read if "acl_changes_" in path]
+        assert notices == told
+        # Those that were there when all was read are passed over.
+        link = ensemble.links[store.session.id]
+        link.suspend()
+        tell(ensemble, TOPIC)
+        link.resume()
+        await wait_all_tasks_blocked()
+        assert [path for path in read if "acl_changes_" in path] == told
+
+
+async def test_old_notice_that_another_removes_first_is_in_nobodys_way(
+    ensemble: Ensemble,
+) -> None:
+    ensemble.now_ms = lambda: 0
+    async with at_rest(has_acls=True) as store:
+
+        def remove(link: MemoryLink, operations: Sequence[Any]) -> None:
+            path = operations[0].path
+            if isinstance(operations[0], Delete) and path in ensemble.znodes:
+                ensemble.drop(path)
+
+        ensemble.before_write = remove
+        for entry in (READ, WRITE):
+            put_acls(ensemble, TOPIC, entry)
+            tell(ensemble, TOPIC)
+            tell(ensemble, TOPIC)
+            await store.shows(has(TOPIC, entry))
+        await wait_all_tasks_blocked()
+        assert not ensemble.znode("/kafka-acl-changes").children
+
+
+# -- tokens
+
+
+async def test_tokens_of_another_hand_are_read_when_they_are_told(
+    ensemble: Ensemble, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = token_znodes.token_path("t")
+    async with at_rest(has_tokens=True) as store:
+        ensemble.put(path, token_znodes.encode_token(TOKEN))
+        await wait_all_tasks_blocked()
+        assert not store.image.tokens, "nobody watches the tokens"
+        ensemble.put_next(token_znodes.CHANGE, b"t")
+        await store.shows(lambda image: image.tokens.get("t") == TOKEN)
+        ensemble.put(path, b"damaged")
+        ensemble.put(token_znodes.token_path("u"), token_znodes.encode_token(LATER))
+        for token_id in (b"t", b"\xff", b"u"):
+            ensemble.put_next(token_znodes.CHANGE, token_id)
+        image = await store.shows(lambda image: "u" in image.tokens)
+        assert image.tokens["t"] == TOKEN, "what it said before holds"
+        assert f"{path} is damaged: " in caplog.text
+        ensemble.drop(path)
+        ensemble.put_next(token_znodes.CHANGE, b"t")
+        await store.shows(lambda image: "t" not in image.tokens)
+
+
+async def test_token_is_written_as_it_comes_changes_and_goes(ensemble: Ensemble) -> None:
+    path = token_znodes.token_path("t")
+    async with at_rest(has_tokens=True) as store, at_rest(2, has_tokens=True) as other:
+        ensemble.writes.clear()
+        await store.commit([SetToken("t", None, TOKEN)])
+        await other.shows(lambda image: image.tokens.get("t") == TOKEN)
+        await other.commit([SetToken("t", TOKEN, LATER)])
+        await store.shows(lambda image: image.tokens.get("t") == LATER)
+        async with at_rest(3, has_tokens=True) as third:
+            assert dict(third.image.tokens.items()) == {"t": LATER}
+        await store.commit([SetToken("t", LATER, None)])
+        await other.shows(lambda image: not image.tokens)
+        written = [each[0] for each in ensemble.writes]
+        assert [type(each) for each in written] == [Create, SetData, Delete]
+        assert [each.path for each in written] == [path] * 3
+        assert [each.version for each in written[1:]] == [-1, -1]
+        contents = [written[0].data, written[1].data]
+        assert contents == [token_znodes.encode_token(each) for each in (TOKEN, LATER)]
+        assert {each[1].data for each in ensemble.writes} == {b"t"}
+
+
+async def test_token_that_another_made_meanwhile_is_a_conflict_that_shows_it(
+    ensemble: Ensemble,
+) -> None:
+    async with at_rest(has_tokens=True) as store:
+        ensemble.put(token_znodes.token_path("t"), token_znodes.encode_token(LATER))
+        with pytest.raises(Conflict):
+            await store.commit([SetToken("t", None, TOKEN)])
+        assert store.image.tokens["t"] == LATER
+
+
+async def test_tokens_that_went_while_the_connection_was_gone_are_gone(
+    ensemble: Ensemble,
+) -> None:
+    async with at_rest(has_tokens=True) as store:
+        await store.commit([SetToken("t", None, TOKEN)])
+        link = ensemble.links[store.session.id]
+        link.suspend()
+        ensemble.drop(token_znodes.token_path("t"))
+        other = replace(TOKEN, id="u")
+        ensemble.put(token_znodes.token_path("u"), token_znodes.encode_token(other))
+        link.resume()
+        image = await store.shows(lambda image: "u" in image.tokens)
+        assert dict(image.tokens.items()) == {"u": other}

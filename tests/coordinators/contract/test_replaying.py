@@ -1,0 +1,93 @@
+"""What is left out of a log that is replayed, and what never is."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kwire.codecs.batches import Compression, ControlType, CorruptBatch, Record, build
+from kwire.codecs.control import control_batch
+from kwire.coordinators.contract.replaying import Ended, Held, Slice
+
+REPLACED = (b"r",)
+"""How keys begin in these tests of which the last record counts."""
+
+
+def batch(*records: tuple[bytes | None, bytes | None], **how: object) -> bytes:
+    return bytes(build([Record(0, 0, key, value) for key, value in records], **how))  # type: ignore[arg-type] # as the test says
+
+
+def left(data: bytes) -> list[tuple[bytes | None, bytes | None]]:
+    return [(each.key, each.value) for each in Slice(data, REPLACED) if isinstance(each, Held)]
+
+
+def test_the_last_record_of_a_key_counts_at_its_own_place() -> None:
+    data = batch((b"r1", b"a"), (b"x", b"1")) + batch((b"r2", b"b"), (b"x", b"2"), (b"r1", b"c"))
+    found = Slice(data, REPLACED)
+    assert list(found) == [
+        Held(-1, b"x", b"1"),
+        Held(-1, b"r2", b"b"),
+        Held(-1, b"x", b"2"),
+        Held(-1, b"r1", b"c"),
+    ]
+    assert found.records == 5
+
+
+def test_what_deletes_a_key_replaces_nothing_and_is_kept() -> None:
+    data = batch((b"r", b"a"), (b"r", None), (b"r", None), (b"r", b"b"), (b"r", b"c"), (b"r", None))
+    assert left(data) == [(b"r", None), (b"r", None), (b"r", b"c"), (b"r", None)]
+
+
+def test_a_key_that_is_none_stays() -> None:
+    assert left(batch((None, b"a"), (b"", b"b"), (None, None))) == [
+        (None, b"a"),
+        (b"", b"b"),
+        (None, None),
+    ]
+
+
+def test_nothing_is_left_out_across_a_transaction_or_its_end() -> None:
+    how = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    end = bytes(control_batch(ControlType.COMMIT, 0, producer_id=7, producer_epoch=0, timestamp=0))
+    data = batch((b"r", b"1")) + batch((b"r", b"2"), (b"r", b"3"), **how)
+    data += batch((b"r", b"4")) + end + batch((b"r", b"5"))
+    assert list(Slice(data, REPLACED)) == [
+        Held(-1, b"r", b"1"),
+        Held(7, b"r", b"2"),
+        Held(7, b"r", b"3"),
+        Held(-1, b"r", b"4"),
+        Ended(7, True),
+        Held(-1, b"r", b"5"),
+    ]
+
+
+def test_compressed_batches_are_read_too() -> None:
+    data = batch((b"r", b"1"), (b"x", b"2"), compression=Compression.GZIP) + batch((b"r", b"3"))
+    assert left(data) == [(b"x", b"2"), (b"r", b"3")]
+
+
+def test_records_of_every_size_are_read_as_they_were_written(rng: Random) -> None:
+    sizes = [0, 1, 5, 62, 63, 64, 127, 128, 300, 8190, 8191, 8192, 70_000]
+    written = [
+        (rng.randbytes(rng.choice(sizes)), rng.randbytes(rng.choice(sizes))) for _ in range(300)
+    ]
+    data = b"".join(batch(*written[start : start + 60]) for start in range(0, 300, 60))
+    found = Slice(data, ())
+    assert [(each.key, each.value) for each in found if isinstance(each, Held)] == written
+
+
+def test_what_is_cut_short_or_spoiled_is_told(rng: Random) -> None:
+    """Any byte of the records may be another: they are read, or CorruptBatch is raised."""
+    sound = batch((b"r1", b"a"), (b"r2", b"bb"), (b"x", None))
+    told = 0
+    for _ in range(2_000):
+        spoiled = bytearray(sound)
+        spoiled[rng.randrange(61, len(spoiled))] = rng.randrange(256)
+        try:
+            list(Slice(bytes(spoiled), REPLACED))
+        except CorruptBatch:
+            told += 1
+    assert told > 100
+    with pytest.raises(CorruptBatch):
+        list(Slice(sound[:57] + (9).to_bytes(4, "big") + sound[61:], REPLACED))

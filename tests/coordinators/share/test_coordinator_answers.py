@@ -1,0 +1,304 @@
+"""What the share coordinator answers to each request, and which states its records keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.share.batches import DeliveryState, StateBatch, combine
+from kwire.coordinators.share.in_flight import UNREAD, Delivery, Runs
+from kwire.coordinators.share.machine import NEGATIVE_PARTITION, NOTHING, SENTENCES, Answer
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share.session import ShareSession, ShareSessions
+from kwire.coordinators.share.state import ShareState, Written
+from tests.coordinators.share.test_coordinator_machine import Coordinator
+from tests.groups.images import put
+
+NEGATIVE = Answer(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
+UNKNOWN = Answer(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+OLD_LEADER = Answer(
+    ErrorCode.FENCED_LEADER_EPOCH,
+    "The leader epoch in the request is older than the epoch on the broker.",
+)
+OLD_STATE = Answer(
+    ErrorCode.FENCED_STATE_EPOCH,
+    "The share coordinator rejected the request because the share-group state epoch did not match.",
+)
+
+
+def uninitialized(what: str) -> Answer:
+    sentence = f"{what} operation on uninitialized share partition not allowed."
+    return Answer(ErrorCode.INVALID_REQUEST, sentence)
+
+
+def summary(coordinator: Coordinator) -> Answer:
+    return coordinator.ask(lambda t: coordinator.machine.summary(coordinator.key, t))
+
+
+REQUESTS: dict[str, Callable[[Coordinator], Answer]] = {
+    "initialize": lambda coordinator: coordinator.initialize(5, 10),
+    "read": lambda coordinator: coordinator.read(5),
+    "write": lambda coordinator: coordinator.write_state(5, 5, 10),
+    "summary": summary,
+    "delete": lambda coordinator: coordinator.delete(),
+}
+UNBEGUN = {
+    "initialize": Answer(),
+    "read": uninitialized("Read"),
+    "write": uninitialized("Write"),
+    "summary": Answer(state=NOTHING),
+    "delete": Answer(),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_negative_partition_is_refused(name: str) -> None:
+    coordinator = Coordinator()
+    coordinator.key = coordinator.key._replace(partition=-1)
+    assert REQUESTS[name](coordinator) == NEGATIVE
+    assert coordinator.records == []
+
+
+@pytest.mark.parametrize("partition", [0, 2])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_partition_that_no_group_reads_is_answered_by_the_request(
+    name: str, partition: int
+) -> None:
+    coordinator = Coordinator()
+    coordinator.key = coordinator.key._replace(partition=partition)
+    assert REQUESTS[name](coordinator) == UNBEGUN[name]
+    assert len(coordinator.records) == (name == "initialize")
+
+
+@pytest.mark.parametrize("name", ["initialize", "summary", "delete"])
+@pytest.mark.parametrize("what", ["topic", "partition"])
+def test_topic_or_partition_that_does_not_exist_is_unknown(name: str, what: str) -> None:
+    coordinator = Coordinator()
+    key = coordinator.key
+    coordinator.key = (
+        key._replace(topic_id=b"x" * 16) if what == "topic" else key._replace(partition=3)
+    )
+    assert REQUESTS[name](coordinator) == UNKNOWN
+    assert coordinator.records == []
+
+
+@pytest.mark.parametrize(
+    ("state_epoch", "leader_epoch", "answer"),
+    [
+        (4, 7, OLD_STATE),
+        (5, 6, OLD_LEADER),
+        (4, 6, OLD_LEADER),
+        (5, 7, Answer()),
+        (6, 8, Answer()),
+        (-1, -1, Answer()),
+    ],
+)
+def test_write_of_an_older_epoch_is_fenced(
+    state_epoch: int, leader_epoch: int, answer: Answer
+) -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(5, 10)
+    coordinator.read(7)
+    count = len(coordinator.records)
+    assert coordinator.write_state(state_epoch, leader_epoch, 11) == answer
+    assert len(coordinator.records) - count == (answer == Answer())
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "answered", "records"),
+    [(6, False, 0), (7, True, 0), (8, True, 1), (-1, True, 0)],
+)
+def test_read_fences_earlier_leaders_once(leader_epoch: int, answered: bool, records: int) -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(5, 10)
+    coordinator.read(7)
+    coordinator.write_state(5, 7, 10, StateBatch(10, 12, 1, 2), count=3)
+    count = len(coordinator.records)
+    answer = coordinator.read(leader_epoch)
+    assert (answer.error is ErrorCode.NONE) is answered
+    assert len(coordinator.records) - count == records
+    if answered:
+        assert answer.state is not None
+        assert (answer.state.start_offset, answer.state.delivery_complete_count) == (10, 3)
+        assert answer.state.batches == (StateBatch(10, 12, 1, 2),)
+    state = coordinator.read().state
+    assert state is not None
+    assert state.leader_epoch == (8 if leader_epoch == 8 else 7)
+    assert state.delivery_complete_count == 3, "a read loses nothing of what was written"
+
+
+@pytest.mark.parametrize(("state_epoch", "answer"), [(4, OLD_STATE), (5, Answer()), (6, Answer())])
+def test_group_begins_anew_in_no_earlier_state_epoch(state_epoch: int, answer: Answer) -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(5, 10)
+    assert coordinator.initialize(state_epoch, 20) == answer
+    state = summary(coordinator).state
+    assert state is not None
+    assert state.start_offset == (10 if answer is OLD_STATE else 20)
+    assert state.snapshot_epoch == (0 if answer is OLD_STATE else 1)
+    assert (state.created_ms, state.written_ms) == (coordinator.now_ms, coordinator.now_ms)
+    assert state.delivery_complete_count == 0
+
+
+def test_group_without_a_start_has_no_count_of_done_records() -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(5, -1)
+    state = summary(coordinator).state
+    assert state is not None
+    assert (state.start_offset, state.delivery_complete_count, state.leader_epoch) == (-1, -1, 0)
+
+
+def test_deleted_partition_is_kept_no_longer() -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(5, 10)
+    assert coordinator.delete() == Answer()
+    assert summary(coordinator) == Answer(state=NOTHING)
+    count = len(coordinator.records)
+    coordinator.delete()
+    assert len(coordinator.records) == count, "nothing is left to be deleted"
+
+
+def test_states_of_deleted_topics_go_in_batches_of_any_size() -> None:
+    coordinator = Coordinator()
+    coordinator.image, other = put(coordinator.image, "u", 1)
+    first = coordinator.key
+    for key in (first, first._replace(partition=2), ShareKey("h", other, 0)):
+        coordinator.key = key
+        coordinator.initialize(1, 0)
+    machine = coordinator.machine
+    effects = machine.topics_deleted([("t", first.topic_id)], coordinator.now_ms)
+    assert effects is not None
+    assert not effects.atomic, "thousands of partitions fit into no batch"
+    gone = [(each.key.group_id, each.key.topic_id, each.key.partition) for each in effects.records]
+    assert gone == [("g", first.topic_id, 0), ("g", first.topic_id, 2)]
+    assert machine.topics_deleted([("v", b"v" * 16)], coordinator.now_ms) is None
+
+
+def test_error_of_the_log_is_told_with_kafkas_sentence() -> None:
+    for error, sentence in SENTENCES.items():
+        assert Answer.refused(error) == Answer(error, sentence)
+    assert Answer.refused(ErrorCode.NOT_COORDINATOR) == Answer(ErrorCode.NOT_COORDINATOR, None)
+
+
+# -- states
+
+
+batches = st.lists(
+    st.builds(
+        lambda first, length, count, state: StateBatch(first, first + length, count, state),
+        st.integers(0, 30),
+        st.integers(0, 5),
+        st.integers(1, 3),
+        st.sampled_from([0, 2, 4]),
+    ),
+    max_size=4,
+)
+writes = st.lists(
+    st.tuples(st.integers(-1, 20), st.integers(-1, 9), st.integers(-1, 5), batches), max_size=5
+)
+
+
+@given(writes)
+def test_updates_and_snapshots_come_to_the_same_state(
+    steps: list[tuple[int, int, int, list[StateBatch]]],
+) -> None:
+    """However often a snapshot is written; a snapshot read again is the state that it was of."""
+    key = ShareKey("g", bytes(16), 0)
+    updated = whole = ShareState(0, 1, start_offset=0)
+    for start_offset, count, leader_epoch, changed in steps:
+        written = Written(1, leader_epoch, start_offset, count, combine(changed, -1))
+        value = updated.to_update(key, written, leader_epoch).value
+        assert value is not None
+        updated = updated.updated(value)
+        epoch = whole.leader_epoch if leader_epoch == -1 else leader_epoch
+        whole = whole.snapshot_with(written, epoch, now_ms=7)
+        snapshot = whole.to_snapshot(key).value
+        assert snapshot is not None
+        assert ShareState.of_snapshot(snapshot) == whole
+        assert (whole.created_ms, whole.written_ms) == (7, 7)
+        assert updated.start_offset == whole.start_offset
+        assert updated.leader_epoch == whole.leader_epoch
+        assert updated.delivery_complete_count == whole.delivery_complete_count == count
+        assert updated.batches == whole.batches
+    assert whole.snapshot_epoch == len(steps)
+
+
+# -- runs
+
+
+def test_runs_that_were_delivered_are_parts_once_they_are_cut() -> None:
+    runs = Runs(0)
+    delivered = Delivery(DeliveryState.AVAILABLE, 1)
+    runs.extend(9, delivered)
+    runs.extend(19, UNREAD)
+    assert [(run.first, run.last, run.together, run.is_part) for run in runs] == [
+        (0, 9, 10, False),
+        (10, 19, 10, False),
+    ]
+    runs.within(3, 14)
+    assert [(run.first, run.last, run.together, run.is_part) for run in runs] == [
+        (0, 2, 10, True),
+        (3, 9, 10, True),
+        (10, 14, 10, False),
+        (15, 19, 10, False),
+    ]
+    runs.extend(19, UNREAD)
+    assert runs.end == 20, "what is kept already is not kept twice"
+
+
+@pytest.mark.parametrize(("last", "end"), [(19, 20), (14, 15), (10, 11), (9, 10), (4, 10)])
+def test_unread_records_behind_an_offset_are_forgotten(last: int, end: int) -> None:
+    runs = Runs(0)
+    runs.extend(9, Delivery(DeliveryState.ACQUIRED, 1, "m", 5))
+    runs.extend(19, UNREAD)
+    runs.forget_unread(last)
+    assert runs.end == end
+
+
+# -- sessions
+
+
+def test_member_is_told_of_a_partition_until_it_was_told_well() -> None:
+    session = ShareSession()
+    place, stranger = (b"a", 0), (b"b", 0)
+    session.change([place], [])
+    news = [session.is_news(place)]
+    for well in (True, False, True):
+        session.told(place, well=well)
+        news.append(session.is_news(place))
+    assert news == [True, False, True, False]
+    session.change([place], [])
+    assert not session.is_news(place), "it is read already"
+    session.told(stranger, well=False)
+    assert not session.is_news(stranger)
+    assert session.turn() == [place]
+
+
+def test_names_of_topics_go_with_their_last_partition() -> None:
+    session = ShareSession()
+    session.change([(b"a", 0), (b"a", 1), (b"b", 0)], [])
+    session.names = {b"a": "a", b"b": "b"}
+    session.change([], [(b"a", 0), (b"c", 5)])
+    assert session.names == {b"a": "a", b"b": "b"}
+    session.change([], [(b"a", 1)])
+    assert session.names == {b"b": "b"}
+
+
+def test_sessions_know_their_groups_and_which_is_current() -> None:
+    sessions = ShareSessions()
+    first = sessions.begin(("g", "m"), most=1)
+    assert isinstance(first, ShareSession)
+    assert sessions.is_current(("g", "m"), first)
+    assert (sessions.of_group("g"), sessions.of_group("h")) == (True, False)
+    second = sessions.begin(("g", "m"), most=1)
+    assert not sessions.is_current(("g", "m"), first)
+    sessions.end(("g", "m"))
+    assert not sessions.of_group("g")
+    assert isinstance(second, ShareSession)
+    assert not sessions.is_current(("g", "m"), second)

@@ -1,0 +1,164 @@
+"""The share coordinator writes what Apache Kafka 4.3.1 wrote when it was asked the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kwire.cluster.metadata.image import ClusterImage
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.coordinator.share_snapshot import ShareSnapshotValue
+from kwire.coordinators.share.batches import StateBatch
+from kwire.coordinators.share.machine import Answer, ShareStateMachine
+from kwire.coordinators.share.records import ShareKey, decode
+from kwire.coordinators.share.state import NO_EPOCH, Written
+from tests.coordinators.contract.simulation import Simulation
+from tests.groups.images import deleted, put
+
+LINES = (Path(__file__).parent / "data" / "records-4.3.1.txt").read_text().splitlines()
+
+
+class Asked:
+    """A request without a reply."""
+
+    answer: Answer | None = None
+
+    def resolve(self, answer: Any) -> None:  # noqa: ANN401 - a reply of any kind
+        assert self.answer is None, "one reply each"
+        self.answer = answer
+
+    def refuse(self, error: ErrorCode) -> Answer:
+        return Answer.refused(error)
+
+
+class Coordinator(Simulation[ShareStateMachine, Any]):
+    """One machine, and a cluster with one topic of three partitions."""
+
+    def __init__(self, updates_per_snapshot: int = 500) -> None:
+        self.image, self.topic_id = put(ClusterImage(cluster_id="c"), "t", 3)
+        self.updates_per_snapshot = updates_per_snapshot
+        super().__init__(self.new())
+        self.key = ShareKey("g", self.topic_id, 0)
+
+    def new(self) -> ShareStateMachine:
+        return ShareStateMachine(lambda: self.image, self.updates_per_snapshot)
+
+    def reload(self) -> None:
+        self.machine = self.replay_into(self.new())
+
+    def ask(self, decide: Callable[[Asked], Any]) -> Answer:
+        asked = Asked()
+        self.happen(decide(asked), asked)
+        assert asked.answer is not None
+        return asked.answer
+
+    def initialize(self, state_epoch: int, start_offset: int) -> Answer:
+        machine, key, now_ms = self.machine, self.key, self.now_ms
+        return self.ask(lambda t: machine.initialize(key, state_epoch, start_offset, t, now_ms))
+
+    def read(self, leader_epoch: int = NO_EPOCH) -> Answer:
+        return self.ask(lambda t: self.machine.read(self.key, leader_epoch, t, self.now_ms))
+
+    def write_state(
+        self,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        *batches: StateBatch,
+        count: int = -1,
+    ) -> Answer:
+        written = Written(state_epoch, leader_epoch, start_offset, count, batches)
+        return self.ask(lambda t: self.machine.write(self.key, written, t, self.now_ms))
+
+    def delete(self) -> Answer:
+        return self.ask(lambda t: self.machine.delete(self.key, t))
+
+
+def played() -> Coordinator:
+    """What Apache Kafka was asked for the records that are kept."""
+    coordinator = Coordinator()
+    assert coordinator.read(0).error == ErrorCode.INVALID_REQUEST
+    assert coordinator.write_state(0, 0, 0).error == ErrorCode.INVALID_REQUEST
+    assert coordinator.delete().error == ErrorCode.NONE
+    assert coordinator.initialize(2, -1).error == ErrorCode.NONE
+    assert coordinator.initialize(1, 5).error == ErrorCode.FENCED_STATE_EPOCH
+    assert coordinator.initialize(2, 10).error == ErrorCode.NONE
+    assert coordinator.read(3).error == ErrorCode.NONE
+    assert coordinator.read(2).error == ErrorCode.FENCED_LEADER_EPOCH
+    batches = StateBatch(10, 14, 1, 2), StateBatch(15, 19, 1, 0)
+    assert coordinator.write_state(2, 3, 10, *batches, count=5).error == ErrorCode.NONE
+    assert coordinator.write_state(1, 3, -1).error == ErrorCode.FENCED_STATE_EPOCH
+    assert coordinator.write_state(2, 2, -1).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert (
+        coordinator.write_state(9, 9, -1, StateBatch(12, 30, 2, 4), count=7).error == ErrorCode.NONE
+    )
+    assert (
+        coordinator.write_state(2, 3, 12, StateBatch(15, 19, 2, 2), count=3).error == ErrorCode.NONE
+    )
+    state = coordinator.read(4).state
+    assert state is not None
+    assert (state.start_offset, state.batches) == (12, (StateBatch(12, 30, 2, 4),))
+    assert coordinator.write_state(2, 4, 40, count=0).error == ErrorCode.NONE
+    assert coordinator.delete().error == ErrorCode.NONE
+    assert coordinator.initialize(0, 0).error == ErrorCode.NONE
+    return coordinator
+
+
+def test_the_same_records() -> None:
+    coordinator = played()
+    written = [decode(key, value) for key, value in coordinator.log]
+    assert len(written) == len(LINES)
+    for record, line in zip(written, LINES, strict=True):
+        key, _, value = line.partition(" ")
+        theirs = decode(bytes.fromhex(key), bytes.fromhex(value) if value != "-" else None)
+        assert record is not None
+        assert theirs is not None
+        for each in (record, theirs):
+            each.key.group_id, each.key.topic_id = "g", coordinator.topic_id
+            if isinstance(each.value, ShareSnapshotValue):
+                each.value.create_timestamp = each.value.write_timestamp = 0
+        assert record == theirs
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_their_records_are_written_again(line: str) -> None:
+    key, _, text = line.partition(" ")
+    value = bytes.fromhex(text) if text != "-" else None
+    record = decode(bytes.fromhex(key), value)
+    assert record is not None
+    assert record.encode() == (bytes.fromhex(key), value)
+
+
+def test_the_log_tells_the_same() -> None:
+    coordinator = played()
+    before = coordinator.read().state
+    coordinator.reload()
+    assert coordinator.read().state == before
+
+
+def test_a_snapshot_takes_the_place_of_many_updates() -> None:
+    coordinator = Coordinator(updates_per_snapshot=2)
+    coordinator.initialize(1, 0)
+    for number in range(5):
+        coordinator.write_state(1, 0, -1, StateBatch(number, number, 1, 2), count=number)
+    kinds = [type(record).__name__ for record in coordinator.records]
+    assert kinds == ["Snapshot", "Update", "Update", "Snapshot", "Update", "Update"]
+    state = coordinator.read().state
+    assert state is not None
+    assert state.batches == (StateBatch(0, 4, 1, 2),)
+    coordinator.reload()
+    assert coordinator.read().state == state
+
+
+def test_a_topic_that_is_gone() -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(1, 0)
+    coordinator.image = deleted(coordinator.image, "t")
+    assert coordinator.read().error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    gone = coordinator.machine.topics_deleted([("t", coordinator.topic_id)], coordinator.now_ms)
+    assert gone is not None
+    coordinator.happen(gone)
+    assert coordinator.read().error == ErrorCode.INVALID_REQUEST

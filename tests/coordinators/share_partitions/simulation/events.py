@@ -1,0 +1,316 @@
+"""What may happen to share groups' records and their brokers; three numbers make an event.
+
+Some wait for nothing by chance but bring about a moment in which faults show: a share coordinator
+that moves with a write that is not committed, a write whose connection is lost and that is read
+after its sender has asked again, a leader that changes while its successor reads, a member that is
+gone while what it said is being written.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from trio.testing import MockClock
+
+from kwire.codecs.api_keys import ApiKey
+from kwire.coordinators.share.batches import NO_OFFSET
+from kwire.coordinators.share.partition import AcknowledgeType
+from kwire.coordinators.share_partitions.led import RETRY_MS
+from tests.cluster.replication.simulation.network import Call
+from tests.coordinators.share_partitions.simulation.broker import BROKERS, LOCK_MS, SharingBroker
+from tests.coordinators.share_partitions.simulation.laws import Instance
+from tests.coordinators.share_partitions.simulation.members import Kinds, Member
+from tests.coordinators.share_partitions.simulation.world import (
+    KEYS,
+    MEMBERS,
+    PARTITIONS,
+    STATE_PARTITIONS,
+    World,
+)
+
+Step = tuple[int, int, int]
+Event = Callable[[int, int], None]
+
+ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
+KINDS = [
+    *[ACCEPT] * 4, *[RELEASE] * 4,
+    AcknowledgeType.REJECT, AcknowledgeType.GAP, AcknowledgeType.RENEW,
+]  # fmt: skip
+RECORDS_MAX = 240
+"""Of a partition."""
+
+
+class Events:
+    """Makes of three numbers an event, so that a schedule can be drawn, shrunk and said again."""
+
+    def __init__(self, chance: random.Random, clock: MockClock) -> None:
+        self.world = World(chance, clock)
+        self.chance = chance
+        self.network = self.world.network
+        self._events: list[Event] = [
+            *[self.fetch] * 10, *[self.say] * 12, *[self.net] * 10, *[self.commit] * 12,
+            *[self.learn] * 8, *[self.tick] * 4, *[self.strike] * 8, *[self.fetch_and_say] * 4,
+            self.claim, self.produce, self.produce, self.lose, self.lose, *[self.read_late] * 4,
+            self.lock_ends, self.lock_ends, self.leave, self.disconnect,
+            self.move_data, self.move_state, self.kill, self.begin_anew, self.delete_records,
+            self.prune, self.all_learn,
+        ]  # fmt: skip
+
+    async def run(self, schedule: list[Step]) -> None:
+        events = [self._events[number % len(self._events)] for number, _, _ in schedule]
+        steps = [
+            (event.__name__, event, one, two)
+            for event, (_, one, two) in zip(events, schedule, strict=True)
+        ]
+        await self.world.run(steps)
+
+    # -- members
+
+    def _leader(self, one: int) -> SharingBroker | None:
+        """Mostly one that leads something, as far as it knows itself."""
+        alive = self.world.alive
+        leaders = [each for each in alive if any(led.is_leader for led in each.partitions)]
+        brokers = alive if one % 13 == 0 else leaders
+        return brokers[one % len(brokers)] if brokers else None
+
+    def fetch(self, one: int, two: int) -> None:
+        if len(self.world.begun) < PARTITIONS:
+            self.world.begin_at_first() if two % 4 == 0 else self.net(one, two)
+        broker = self._leader(one)
+        if broker is not None and len(self.world.begun) == PARTITIONS:
+            self.world.member(MEMBERS[two % len(MEMBERS)], broker).fetch(
+                (1, 4, 9, 100)[one % 4],
+                strict=two % 2 == 0,
+                max_wait_ms=(0, 700, LOCK_MS + 5_000)[one % 3],
+            )
+
+    def _holders(self) -> list[tuple[Member, Instance]]:
+        return [
+            (member, instance)
+            for member in self.world.members.values()
+            for instance in member._instances
+            if not member.is_busy and member.epoch and member.held(instance)
+        ]
+
+    def _kinds(self, offsets: list[int], one: int, two: int) -> Kinds:
+        """Of some neighbours among these, all alike or not."""
+        at = one % len(offsets)
+        some = offsets[at : at + 1 + two % 8] if two % 5 else offsets
+        kind = KINDS[(one + two) % len(KINDS)]
+        kinds = dict.fromkeys(some, kind)
+        if kind is not AcknowledgeType.RENEW and two % 3 == 0:
+            kinds[some[0]] = RELEASE if kind is ACCEPT else ACCEPT
+        return kinds
+
+    def say(self, one: int, two: int) -> None:
+        holders = self._holders()
+        if holders:
+            member, instance = holders[one % len(holders)]
+            kinds = self._kinds(member.held(instance), one, two)
+            member.say(instance, kinds, leaves=two % 11 == 0)
+
+    def fetch_and_say(self, one: int, two: int) -> None:
+        holders = self._holders()
+        if not holders:
+            return
+        member, instance = holders[one % len(holders)]
+        kinds = self._kinds(member.held(instance), one, two)
+        if AcknowledgeType.RENEW not in kinds.values():
+            said = {instance.key.partition: (instance, kinds)}
+            member.fetch(9, strict=False, max_wait_ms=500, said=said)
+
+    def claim(self, one: int, two: int) -> None:
+        """Say something of records whoever has them."""
+        members = list(self.world.members.values())
+        if not members:
+            return
+        member = members[one % len(members)]
+        for instance in member._instances:
+            at = instance.led.records.start_offset + two % 12
+            offsets = list(range(at, at + 1 + one % 4))
+            member.say(instance, dict.fromkeys(offsets, KINDS[two % len(KINDS)]))
+
+    def leave(self, one: int, two: int) -> None:
+        members = [each for each in self.world.members.values() if each._instances]
+        if members:
+            member = members[one % len(members)]
+            member.say(member._instances[0], {}, leaves=True)
+
+    def disconnect(self, one: int, two: int) -> None:
+        members = list(self.world.members.values())
+        if members:
+            members[one % len(members)].disconnect()
+
+    # -- time and records
+
+    def tick(self, one: int, two: int) -> None:
+        self.world.clock.jump((1, 60, 450, RETRY_MS, 4_000)[one % 5] / 1000)
+
+    def lock_ends(self, one: int, two: int) -> None:
+        self.world.clock.jump((LOCK_MS - 1, LOCK_MS, LOCK_MS + 1)[one % 3] / 1000)
+
+    def produce(self, one: int, two: int) -> None:
+        log = self.world.data_logs[one % PARTITIONS]
+        if log.end > RECORDS_MAX:
+            return
+        log.append(1 + two % 30)
+        for broker in self.world.alive:
+            for waiter in tuple(broker.partitions[one % PARTITIONS].fetch_waiters):
+                waiter.data_arrived(1 << 20)
+
+    def delete_records(self, one: int, two: int) -> None:
+        """As DeleteRecords does, or retention."""
+        log = self.world.data_logs[one % PARTITIONS]
+        log.start = min(log.start + two % 9, log.end)
+
+    # -- messages
+
+    def net(self, one: int, two: int) -> None:
+        movable = self.network.movable
+        for _ in range(1 + two % 3):
+            if movable:
+                self.network.arrive(movable.pop(one % len(movable)))
+
+    def lose(self, one: int, two: int) -> None:
+        movable = self.network.movable
+        if movable:
+            self._lose(movable[one % len(movable)])
+
+    def _lose(self, call: Call) -> None:
+        self.world.seen["lost"] += 1
+        if call.request.API_KEY == ApiKey.INITIALIZE_SHARE_GROUP_STATE:
+            call.fail()  # see World.begin_anew
+        else:
+            self.network.lose(call)
+
+    def read_late(self, one: int, two: int) -> None:
+        if self.network.read_late(one):
+            self.world.seen["read late"] += 1
+
+    # -- leaders
+
+    def commit(self, one: int, two: int) -> None:
+        if one % 3:
+            self.world.commit()
+        else:
+            leader = self.world.state_logs[two % STATE_PARTITIONS].leader
+            assert leader is not None
+            leader.commit()
+
+    def learn(self, one: int, two: int) -> None:
+        alive = self.world.alive
+        alive[one % len(alive)].learn()
+
+    def all_learn(self, one: int, two: int) -> None:
+        for broker in self.world.alive:
+            broker.learn()
+
+    def _someone(self, two: int) -> int:
+        alive = self.world.alive
+        return alive[two % len(alive)].node_id
+
+    def move_data(self, one: int, two: int) -> None:
+        """The new leader hears of it first, or the old one, or nobody."""
+        before = self.world.data_leaders[one % PARTITIONS].leader
+        after = self._someone(two)
+        self.world.move_data(one % PARTITIONS, after)
+        heard = self.world.brokers[after if two % 3 else before]
+        if heard.is_alive and one % 4:
+            heard.learn()
+
+    def move_state(self, one: int, two: int) -> None:
+        after = self._someone(two)
+        self.world.move_state(one % STATE_PARTITIONS, after)
+        if two % 3:
+            self.world.brokers[after].learn()
+
+    def kill(self, one: int, two: int) -> None:
+        """Or start those that were killed."""
+        dead = [each for each in self.world.brokers.values() if not each.is_alive]
+        if dead:
+            for broker in dead:
+                self.world.nursery.start_soon(self.world.start, broker)
+        else:
+            self.world.kill(self.world.brokers[BROKERS[one % len(BROKERS)]])
+
+    def begin_anew(self, one: int, two: int) -> None:
+        key = KEYS[one % len(KEYS)]
+        log = self.world.data_logs[key.partition]
+        start_offset = (NO_OFFSET, 0, log.start + two % max(log.end - log.start, 1))[two % 3]
+        self.world.begin_anew(key, start_offset)
+
+    def prune(self, one: int, two: int) -> None:
+        if self.world.state_logs[one % STATE_PARTITIONS].prune():
+            self.world.seen["pruned"] += 1
+
+    # -- moments that matter
+
+    def strike(self, one: int, two: int) -> None:
+        moments = [self._while_a_write_is_under_way, self._while_a_successor_reads]
+        moments += [self._while_it_is_said, self._between_append_and_commit]
+        for moment in moments[one % len(moments) :][:2]:
+            if moment(one // len(moments), two):
+                self.world.seen[moment.__name__.strip("_")] += 1
+                return
+
+    def _between_append_and_commit(self, one: int, two: int) -> bool:
+        """The share coordinator moves."""
+        found = [
+            index
+            for index, log in enumerate(self.world.state_logs)
+            if log.leader is not None and log.leader.tail
+        ]
+        if found:
+            self.world.move_state(found[one % len(found)], self._someone(two))
+            if two % 3:
+                self.all_learn(one, two)
+        return bool(found)
+
+    def _calls(self, api_key: ApiKey) -> list[Call]:
+        return [each for each in self.network.movable if api_key == each.request.API_KEY]
+
+    def _while_a_write_is_under_way(self, one: int, two: int) -> bool:
+        """It is lost, on its way there or back; or its sender leads no longer."""
+        writes = self._calls(ApiKey.WRITE_SHARE_GROUP_STATE)
+        if writes:
+            if two % 3:
+                self._lose(writes[one % len(writes)])
+            else:
+                self.move_data(one, two)
+        return bool(writes)
+
+    def _while_a_successor_reads(self, one: int, two: int) -> bool:
+        reads = self._calls(ApiKey.READ_SHARE_GROUP_STATE)
+        for call in reads[:1]:
+            index = call.request.topics[0].partitions[0].partition  # type: ignore[attr-defined]  # its own
+            self.world.move_data(index, self._someone(two))
+            if two % 2:
+                self.all_learn(one, two)
+                self.world.move_data(index, call.source)  # perhaps it is back before it is answered
+                self.all_learn(one, two)
+        return bool(reads)
+
+    def _while_it_is_said(self, one: int, two: int) -> bool:
+        """Its member is gone, its lock ends, or the log starts later."""
+        busy = [
+            member
+            for member in self.world.members.values()
+            if any(hold.pending for each in member._instances for hold in each.holds.values())
+        ]
+        if busy:
+            if two % 3 == 0:
+                busy[one % len(busy)].disconnect()
+            elif two % 3 == 1:
+                self.world.clock.jump(LOCK_MS / 1000)
+            else:
+                self.delete_records(one, two)
+        return bool(busy)
+
+
+async def simulate(schedule: list[Step], seed: int, clock: MockClock) -> Counter[str]:
+    """Live through a schedule; gives what was seen."""
+    events = Events(random.Random(seed), clock)
+    await events.run(schedule)
+    return events.world.seen

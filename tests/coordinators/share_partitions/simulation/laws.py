@@ -1,0 +1,355 @@
+"""What must always hold where share groups read, whatever brokers and messages do.
+
+A group that begins to read a partition anew (a state epoch) has what was said before behind it: all
+laws are about one partition, as one group reads it in one state epoch.
+
+members
+- A record that was accepted or rejected, and that was answered well, is never delivered again by
+  the leader who heard that, or by a later one.
+- Of one leader a record is in two hands only once the first one's lock has ended, or it gave it
+  back; while what was said of it is being written it is in nobody's.
+- What somebody says of records that it has is taken; what it says of others is not.
+- A leader counts each delivery; it counts on from what it has read, and not beyond the limit.  What
+  was delivered so often that this is the last time is delivered by itself.
+- Nobody waits beside records that it may have; a lock that has ended is given back.
+
+share states
+- Who leads next begins with what the log of the share coordinator says, offset by offset.
+- The write of an earlier leader than the last who has read, or of an earlier state epoch, never
+  lands; who is told that it is such a one is.
+- A write comes to what it says: of several counts the highest, and of its states the highest.
+- A snapshot forgets nothing, and follows a number of updates.
+- The start offset never moves back.  It moves on behind records only that somebody accepted or
+  rejected, that were delivered as often as may be, or that the log no longer has.
+- What is written of a record somebody has said, and it was delivered so often.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.share.batches import NO_OFFSET, TERMINAL, DeliveryState
+from kwire.coordinators.share.machine import Answer
+from kwire.coordinators.share.partition import AcknowledgeType
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share_partitions.led import RETRY_MS, LedPartition
+from tests.coordinators.share_partitions.simulation.logs import DataLog
+from tests.coordinators.share_partitions.simulation.reference import Mark, Reference, known_of
+
+FINAL = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP)
+NOT_TAKEN = (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST)
+UNREAD: Mark = (0, 0)
+
+
+@dataclass
+class Ledger:
+    """What became of the records of one partition, in one state epoch."""
+
+    log: DataLog
+    first: int
+    """From where the group reads."""
+    times: Counter[int] = field(default_factory=Counter)
+    """By offset: as the how manieth delivery it was delivered last."""
+    said: dict[int, set[AcknowledgeType]] = field(default_factory=dict)
+    """What somebody said who had the record, however that was answered."""
+    settled: dict[int, int] = field(default_factory=dict)
+    """Records that were accepted or rejected well: in which leader epoch."""
+
+    def is_done(self, offset: int, limit: int) -> bool:
+        if offset < self.log.start or self.times[offset] >= limit:
+            return True
+        return any(kind in FINAL for kind in self.said.get(offset, ()))
+
+
+@dataclass
+class Hold:
+    """A record in somebody's hands."""
+
+    member: str
+    until_ms: int
+    pending: Pending | None = None
+    """What the member has said, and is not answered yet."""
+
+
+@dataclass
+class Instance:
+    """A partition as one leader reads it out to the group."""
+
+    key: ShareKey
+    led: LedPartition
+    leader_epoch: int
+    known: Mapping[int, Mark]
+    """What it began with."""
+    ledger: Ledger
+    holds: dict[int, Hold] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+    ended_since_ms: dict[int, int] = field(default_factory=dict)
+    """Locks that have ended, by the first record: since when that is seen."""
+
+
+@dataclass
+class Pending:
+    """What a member says of records, until it is answered."""
+
+    instance: Instance
+    member: str
+    kinds: dict[int, AcknowledgeType]
+    sent_ms: int
+    held: set[int]
+    """Of these: what the member has."""
+    is_certain: bool
+    """Whether it has all of them, by a lock that has not ended."""
+    gone_before: int
+    """What was before this offset was done with when it was said."""
+    redelivered: set[int] = field(default_factory=set)
+
+
+class Fence(NamedTuple):
+    """What was answered to whom before a question was asked."""
+
+    leader_epochs: Mapping[int, int]
+    """By state epoch: of the last leader who has read."""
+    state_epoch: int
+
+
+class SharingLaws:
+    """Asked about all that is said."""
+
+    def __init__(self, logs: Mapping[ShareKey, DataLog], deliveries: int, lock_ms: int) -> None:
+        self._logs = logs
+        self._deliveries = deliveries
+        self._lock_ms = lock_ms
+        self.seen: Counter[str] = Counter()
+        self.ledgers: dict[tuple[ShareKey, int], Ledger] = {}
+        self.instances: dict[int, Instance] = {}
+        """By the id of what is led, which they keep."""
+        self._begins_at: dict[tuple[ShareKey, int], int] = {}
+        self._asked_state: Counter[ShareKey] = Counter()
+        self._asked_leader: Counter[ShareKey] = Counter()
+        self._begun: Counter[ShareKey] = Counter()
+        self._read: dict[ShareKey, dict[int, int]] = {key: {} for key in logs}
+        self._answered: dict[ShareKey, list[ShareState]] = {key: [] for key in logs}
+
+    # -- the share coordinator
+
+    def begins(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
+        """The group is to read from there; told before anybody is asked."""
+        self._begins_at[key, state_epoch] = start_offset
+
+    def note_beginning(self, key: ShareKey, state_epoch: int) -> None:
+        self._asked_state[key] = max(self._asked_state[key], state_epoch)
+
+    def begun(self, key: ShareKey, state_epoch: int, answer: Answer) -> None:
+        self.seen[f"begin {answer.error.name}"] += 1
+        if answer.error is ErrorCode.NONE:
+            self._begun[key] = max(self._begun[key], state_epoch)
+        if answer.error is ErrorCode.FENCED_STATE_EPOCH:
+            assert state_epoch < self._asked_state[key], "fenced, and nobody began anew"
+
+    def note_reading(self, key: ShareKey, leader_epoch: int) -> None:
+        self._asked_leader[key] = max(self._asked_leader[key], leader_epoch)
+
+    def read(
+        self, key: ShareKey, leader_epoch: int, known: Reference | None, answer: Answer
+    ) -> None:
+        self.seen[f"read {answer.error.name}"] += 1
+        if answer.error is ErrorCode.NONE:
+            assert known is not None
+            assert answer.state is not None
+            assert known_of(answer.state) == known.known, ("not what the log says", known, answer)
+            self._answered[key].append(answer.state)
+            read = self._read[key]
+            read[known.state_epoch] = max(read.get(known.state_epoch, -1), leader_epoch)
+        if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
+            assert leader_epoch < self._asked_leader[key], "fenced, and there is no later leader"
+
+    def fence(self, key: ShareKey) -> Fence:
+        return Fence(dict(self._read[key]), self._begun[key])
+
+    def written(self, key: ShareKey, written: Written, fence: Fence, answer: Answer) -> None:
+        self.seen[f"write {answer.error.name}"] += 1
+        if answer.error is ErrorCode.NONE:
+            leader_epoch = fence.leader_epochs.get(written.state_epoch, -1)
+            assert written.leader_epoch >= leader_epoch, ("an earlier leader's", written, fence)
+            assert written.state_epoch >= fence.state_epoch, ("of an earlier epoch", written, fence)
+        if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
+            assert written.leader_epoch < self._asked_leader[key], "there is no later leader"
+        if answer.error is ErrorCode.FENCED_STATE_EPOCH:
+            assert written.state_epoch < self._asked_state[key], "nobody began anew"
+
+    def check_landed(
+        self, key: ShareKey, written: Written, before: Reference, after: Reference | None
+    ) -> None:
+        """A write was appended."""
+        assert after is not None
+        assert after.known == before.after(written), ("not what was written", written, before)
+        assert after.leader_epoch == before.leader_epoch
+        assert written.state_epoch == before.state_epoch, ("of an earlier epoch", written, before)
+        ledger = self.ledgers[key, written.state_epoch]
+        for first, last, count, state in written.batches:
+            for offset in range(first, last + 1):
+                self._check_mark(ledger, offset, count, DeliveryState(state))
+        for offset in range(ledger.first, written.start_offset):
+            assert ledger.is_done(offset, self._deliveries), ("skipped", offset, written)
+
+    def _check_mark(self, ledger: Ledger, offset: int, count: int, state: DeliveryState) -> None:
+        about = (offset, count, state, ledger.times[offset], ledger.said.get(offset))
+        assert 1 <= count <= ledger.times[offset], ("never delivered so often", about)
+        kinds = ledger.said.get(offset, set())
+        if state is DeliveryState.ACKNOWLEDGED:
+            assert AcknowledgeType.ACCEPT in kinds, ("nobody accepted it", about)
+        elif state is DeliveryState.ARCHIVED:
+            rejected = kinds & {AcknowledgeType.REJECT, AcknowledgeType.GAP}
+            assert rejected or count == self._deliveries, ("nobody rejected it", about)
+        else:
+            assert state is DeliveryState.AVAILABLE, about
+            assert count < self._deliveries, ("it is delivered too often", about)
+
+    def summarized(self, known: Reference | None, answer: Answer) -> None:
+        if answer.error is ErrorCode.NONE and known is not None:
+            assert answer.state is not None
+            assert known_of(answer.state) == known.known
+
+    # -- leaders
+
+    def opened(
+        self, key: ShareKey, leader_epoch: int, state: ShareState, found: LedPartition
+    ) -> None:
+        """A leader begins with this."""
+        known = known_of(state)
+        assert any(
+            (known[0], known[1], known[3]) == (each[0], each[1], each[3])
+            for each in map(known_of, reversed(self._answered[key]))
+        ), ("nobody answered that", state)
+        log, marks = self._logs[key], known[3]
+        begins_at = self._begins_at[key, state.state_epoch]
+        start = log.start if state.start_offset == NO_OFFSET else max(state.start_offset, log.start)
+        first = log.start if begins_at == NO_OFFSET else begins_at
+        ledger = self.ledgers.setdefault((key, state.state_epoch), Ledger(log, first))
+        leads_since = found.partition.led_since_epoch
+        assert leads_since <= leader_epoch, ("led by another one since", leader_epoch, leads_since)
+        for offset, epoch in ledger.settled.items():
+            if epoch <= leader_epoch and offset >= start:
+                assert marks.get(offset, UNREAD)[1] in TERMINAL, ("forgotten", offset, state)
+        for offset in range(ledger.first, start):
+            assert ledger.is_done(offset, self._deliveries), ("skipped", offset, state)
+        while marks.get(start, UNREAD)[1] in TERMINAL:
+            start += 1
+        assert found.records.start_offset == start, (found.records.start_offset, start, state)
+        self.instances[id(found)] = Instance(key, found, leader_epoch, marks, ledger)
+        self.seen["opened"] += 1
+
+    def tries(self, key: ShareKey, written: Written) -> None:
+        """A leader asks for something to be written."""
+        for instance in self.instances.values():
+            if (instance.key, instance.leader_epoch) == (key, written.leader_epoch):
+                instance.ended_since_ms.clear()
+
+    def check_locks(self, instances: Iterable[Instance], now_ms: int) -> None:
+        """None is over for longer than it takes to try again; one write is under way at a time."""
+        for instance in instances:
+            led = instance.led
+            is_writing = any(run.is_changing for run in led.records._runs)
+            if led.has_stopped or not led.is_current or is_writing:
+                instance.ended_since_ms.clear()
+                continue
+            ended = [
+                run.first
+                for run in led.records._runs
+                if run.delivery.state is DeliveryState.ACQUIRED
+                and not run.is_changing
+                and run.delivery.lock_ends_ms <= now_ms
+            ]
+            since_ms = instance.ended_since_ms
+            instance.ended_since_ms = {each: since_ms.get(each, now_ms) for each in ended}
+            for first, seen_ms in instance.ended_since_ms.items():
+                assert now_ms - seen_ms <= RETRY_MS, ("a lock never ends", first)
+
+    # -- members
+
+    def delivered(
+        self, instance: Instance, member: str, first: int, last: int, count: int, now_ms: int
+    ) -> None:
+        ledger = instance.ledger
+        about = (instance.key, member, first, last, count)
+        assert 1 <= count <= self._deliveries, ("too often", about)
+        assert first == last or count < self._deliveries, ("the last time, with others", about)
+        assert ledger.log.start <= last < ledger.log.end
+        for offset in range(first, last + 1):
+            settled = ledger.settled.get(offset)
+            assert settled is None or settled > instance.leader_epoch, ("done with", offset, about)
+            before = instance.times.get(offset, instance.known.get(offset, UNREAD)[0])
+            assert count == before + 1, ("it counts wrongly", before, offset, about)
+            assert offset >= ledger.first, ("before the group begins", offset, about)
+            hold = instance.holds.get(offset)
+            if hold is not None and hold.pending is not None:
+                hold.pending.redelivered.add(offset)
+            elif hold is not None:
+                assert now_ms >= hold.until_ms, ("in two hands", offset, hold.member, about)
+                self.seen["after a lock"] += 1
+            if count > 1:
+                self.seen["again"] += 1
+            instance.times[offset] = count
+            ledger.times[offset] = max(ledger.times[offset], count)
+            instance.holds[offset] = Hold(member, now_ms + self._lock_ms)
+
+    def says(
+        self, instance: Instance, member: str, kinds: dict[int, AcknowledgeType], now_ms: int
+    ) -> Pending:
+        """A member sends what it says."""
+        start = instance.led.records.start_offset
+        mine = {
+            offset
+            for offset in kinds
+            if (hold := instance.holds.get(offset)) is not None
+            and hold.member == member
+            and hold.pending is None
+        }
+        certain = mine == kinds.keys() and all(
+            now_ms < instance.holds[offset].until_ms and offset >= start for offset in kinds
+        )
+        pending = Pending(instance, member, kinds, now_ms, mine, certain, start)
+        for offset in mine:
+            instance.holds[offset].pending = pending
+            instance.ledger.said.setdefault(offset, set()).add(kinds[offset])
+        return pending
+
+    def hears(self, pending: Pending, error: ErrorCode) -> None:
+        """It is answered."""
+        self.seen[f"said {error.name}"] += 1
+        instance = pending.instance
+        about = (instance.key, pending.member, pending.kinds, error)
+        assert not (pending.is_certain and error in NOT_TAKEN), ("it has all of them", about)
+        for offset, kind in pending.kinds.items():
+            hold = instance.holds.get(offset)
+            if hold is not None and hold.pending is pending:
+                hold.pending = None
+            if error is not ErrorCode.NONE:
+                continue
+            if offset < pending.gone_before:
+                if hold is not None and hold.member == pending.member:
+                    del instance.holds[offset]
+                continue
+            assert offset in pending.held, ("it does not have it", offset, about)
+            if kind in FINAL:
+                assert offset not in pending.redelivered, ("while it was written", offset, about)
+                settled = instance.ledger.settled
+                settled[offset] = max(settled.get(offset, -1), instance.leader_epoch)
+            if hold is None or offset in pending.redelivered:
+                continue
+            if kind is AcknowledgeType.RENEW:
+                hold.until_ms = pending.sent_ms + self._lock_ms
+            else:
+                del instance.holds[offset]
+
+    def gone(self, instances: Iterable[Instance], member: str) -> None:
+        """A member's session ends: what it has is for others."""
+        for instance in instances:
+            for offset, hold in list(instance.holds.items()):
+                if hold.member == member and hold.pending is None:
+                    del instance.holds[offset]

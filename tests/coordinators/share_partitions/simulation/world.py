@@ -1,0 +1,331 @@
+"""Brokers that deal out records to share groups and keep their state, and how they are driven.
+
+laws.py says what must hold, events.py what may happen.  In the end all brokers are well, all
+messages arrive, locks end, and one member accepts what it gets: then each record has come to its
+end, and whoever leads next delivers nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.runtime.promise import answered
+from kwire.coordinators.share.batches import NO_OFFSET
+from kwire.coordinators.share.partition import AcknowledgeType
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share_partitions.led import RETRY_MS
+from kwire.coordinators.share_partitions.states import PAUSES_S
+from tests.cluster.replication.simulation.network import Network
+from tests.coordinators.share_partitions.simulation.broker import (
+    BROKERS,
+    DELIVERIES,
+    GROUP,
+    LOCK_MS,
+    TOPIC_ID,
+    UPDATES_PER_SNAPSHOT,
+    SharingBroker,
+)
+from tests.coordinators.share_partitions.simulation.laws import Instance, SharingLaws
+from tests.coordinators.share_partitions.simulation.logs import DataLog, StateLog, StatePartition
+from tests.coordinators.share_partitions.simulation.members import Member
+
+PARTITIONS = STATE_PARTITIONS = 2
+KEYS = [ShareKey(GROUP, TOPIC_ID, index) for index in range(PARTITIONS)]
+MEMBERS = ("a", "b", "c")
+
+ROUNDS_MAX = 400
+"""Until it must have come to an end."""
+
+
+class Led(NamedTuple):
+    """Who leads a partition."""
+
+    leader: int
+    epoch: int
+    since_epoch: int
+    """Since when without a break."""
+
+    def moved_to(self, broker_id: int) -> Led:
+        epoch = self.epoch + 1
+        return Led(broker_id, epoch, self.since_epoch if broker_id == self.leader else epoch)
+
+
+class World:
+    """See the module."""
+
+    def __init__(self, chance: random.Random, clock: MockClock) -> None:
+        self.chance = chance
+        self.clock = clock
+        self.network = Network()
+        self.data_logs = [DataLog() for _ in range(PARTITIONS)]
+        self.state_logs = [StateLog() for _ in range(STATE_PARTITIONS)]
+        self.data_leaders = [Led(1 + index, 1, 1) for index in range(PARTITIONS)]
+        self.state_leaders = [Led(3 - index, 0, 0) for index in range(STATE_PARTITIONS)]
+        self.laws = SharingLaws(dict(zip(KEYS, self.data_logs, strict=True)), DELIVERIES, LOCK_MS)
+        self.brokers = {each: SharingBroker(each, self) for each in BROKERS}
+        self.members: dict[tuple[str, int], Member] = {}
+        """By name and broker, as long as the broker lives."""
+        self.state_epochs: Counter[ShareKey] = Counter()
+        self.begun: set[ShareKey] = set()
+        """What the group may read."""
+        self._beginning: set[ShareKey] = set()
+
+    @property
+    def seen(self) -> Counter[str]:
+        return self.laws.seen
+
+    @property
+    def now_ms(self) -> int:
+        return int(trio.current_time() * 1000)
+
+    @property
+    def alive(self) -> list[SharingBroker]:
+        return [each for each in self.brokers.values() if each.is_alive]
+
+    # -- driving
+
+    async def run(self, steps: list[tuple[str, Any, int, int]]) -> None:
+        async with self.begun_group():
+            for number, (name, event, one, two) in enumerate(steps):
+                try:
+                    event(one, two)
+                    await self.rest()
+                except BaseException as problem:
+                    problem.add_note(f"step {number}: {name}({one}, {two})")
+                    raise
+            await self.settle()
+
+    @asynccontextmanager
+    async def begun_group(self) -> AsyncIterator[None]:
+        """Brokers, records, and a group that begins to read them, if all is well."""
+        async with trio.open_nursery() as self.nursery:
+            for broker in self.brokers.values():
+                await self.nursery.start(broker.run)
+            for index in range(STATE_PARTITIONS):
+                self.move_state(index, self.state_leaders[index].leader)
+            for log in self.data_logs:
+                for _ in range(4):
+                    log.append(6)
+            await self.rest()
+            for broker in self.brokers.values():
+                if self.chance.random() < 0.7:
+                    broker.learn()
+            self.begin_at_first()
+            if self.chance.random() < 0.7:
+                await self.calm_down()
+            yield
+            self.nursery.cancel_scope.cancel()
+
+    async def rest(self) -> None:
+        await wait_all_tasks_blocked()
+        led = (self.instance(broker, key) for broker in self.alive for key in KEYS)
+        self.laws.check_locks([each for each in led if each is not None], self.now_ms)
+        for member in self.members.values():
+            member.check_waits_for_nothing()
+
+    async def calm_down(self) -> None:
+        """What is under way happens."""
+        while True:
+            self.commit()
+            await self.rest()
+            movable = self.network.movable
+            if not movable:
+                return
+            for call in movable:
+                self.network.arrive(call)
+            await self.rest()
+
+    def commit(self) -> None:
+        for log in self.state_logs:
+            if log.leader is not None:
+                log.leader.commit()
+
+    async def pass_time(self, time_ms: float) -> None:
+        self.clock.jump(time_ms / 1000)
+        await self.rest()
+
+    # -- brokers
+
+    def move_data(self, index: int, broker_id: int) -> None:
+        self.data_leaders[index] = self.data_leaders[index].moved_to(broker_id)
+
+    def move_state(self, index: int, broker_id: int) -> None:
+        """The next leader of share states finds a part of what the last one has not committed."""
+        log, before = self.state_logs[index], self.state_leaders[index]
+        self.state_leaders[index] = led = before.moved_to(broker_id)
+        if log.leader is not None and led.since_epoch == before.since_epoch:
+            return  # it leads on in a later epoch
+        if log.leader is not None:
+            tail = log.leader.tail
+            log.keep(tail[: self.chance.randint(0, len(tail))])
+        log.epoch = led.epoch
+        log.leader = StatePartition(index, log)
+
+    async def start(self, broker: SharingBroker) -> None:
+        await wait_all_tasks_blocked()
+        await self.nursery.start(broker.run)
+
+    def kill(self, broker: SharingBroker) -> None:
+        """Others lead what it has led."""
+        others = [each.node_id for each in self.alive if each is not broker]
+        if not others:
+            return
+        broker.kill()
+        self.network.gone(broker.node_id)
+        for key in [key for key in self.members if key[1] == broker.node_id]:
+            del self.members[key]
+        for index, led in enumerate(self.data_leaders):
+            if led.leader == broker.node_id:
+                self.move_data(index, self.chance.choice(others))
+        for index, led in enumerate(self.state_leaders):
+            if led.leader == broker.node_id:
+                self.move_state(index, self.chance.choice(others))
+
+    def begin_at_first(self) -> None:
+        """Nobody reads a partition before that is answered well."""
+        for key in KEYS:
+            if key in self.begun or key in self._beginning:
+                continue
+            self._beginning.add(key)
+            broker = self.chance.choice(self.alive)
+            epoch = self._next_epoch(key, NO_OFFSET)
+            broker.nursery.start_soon(self._begin, key, epoch, broker)
+
+    async def _begin(self, key: ShareKey, epoch: int, broker: SharingBroker) -> None:
+        try:
+            answer = await answered(broker.shares.states.begin(key, epoch, NO_OFFSET))
+        finally:
+            self._beginning.remove(key)
+        if answer.error is ErrorCode.NONE:
+            self.begun.add(key)
+
+    def begin_anew(self, key: ShareKey, start_offset: int) -> None:
+        """The share coordinator is told once, whether its answer comes or not.
+
+        Told again in the same state epoch it would begin again, and forget what was said since: so
+        does Apache Kafka, where nobody reads the partition until its group knows of the answer.
+        """
+        if key not in self.begun:
+            return
+        for broker in self.alive:
+            shard = broker.share.serving(key)
+            if shard is not None and shard.is_current:
+                epoch = self._next_epoch(key, start_offset)
+                broker.share.initialize(key, epoch, start_offset)
+                return
+
+    def _next_epoch(self, key: ShareKey, start_offset: int) -> int:
+        self.state_epochs[key] += 1
+        self.laws.begins(key, self.state_epochs[key], start_offset)
+        return self.state_epochs[key]
+
+    def instance(self, broker: SharingBroker, key: ShareKey) -> Instance | None:
+        """As the broker reads it to the group now."""
+        led = broker.shares._led.get(key)
+        return None if led is None else self.laws.instances[id(led)]
+
+    def member(self, name: str, broker: SharingBroker) -> Member:
+        found = self.members.get((name, broker.node_id))
+        if found is None:
+            found = self.members[name, broker.node_id] = Member(name, broker, self)
+        return found
+
+    # -- the end
+
+    async def settle(self) -> None:
+        for broker in self.brokers.values():
+            if not broker.is_alive:
+                await self.start(broker)
+            broker.learn()
+        for _ in range(len(PAUSES_S)):
+            await self.calm_down()
+            await self.pass_time(max(PAUSES_S) * 1000)
+        await self.calm_down()
+        for name, broker_id in list(self.members):
+            if self.chance.random() < 0.5:
+                self.members[name, broker_id].disconnect()
+        await self.calm_down()
+        for log in self.data_logs:
+            log.append(1)
+        self.begin_at_first()
+        await self.calm_down()
+        for key in KEYS:
+            await self._read_all(key)
+        for states in self.state_logs:
+            assert states.leader is not None
+            assert states.leader.references.updates_max <= UPDATES_PER_SNAPSHOT
+        for key in KEYS:
+            await self._check_end(key)
+
+    async def _summary(self, key: ShareKey) -> Any:  # noqa: ANN401 - an Answer
+        told: list[Any] = []
+
+        async def ask() -> None:
+            told.append(await answered(self.brokers[1].shares.states.summary(key)))
+
+        self.nursery.start_soon(ask)
+        await self.rest()
+        await self.calm_down()
+        assert len(told) == 1, "nobody answers"
+        return told[0]
+
+    async def _read_all(self, key: ShareKey) -> None:
+        """One member accepts all that is left."""
+        broker = self.brokers[self.data_leaders[key.partition].leader]
+        member = self.member("z", broker)
+        log = self.data_logs[key.partition]
+        for _ in range(ROUNDS_MAX):
+            member.fetch(100, strict=False, max_wait_ms=0)
+            await self.rest()
+            await self.calm_down()
+            instance = self.instance(broker, key)
+            held = [] if instance is None else member.held(instance)
+            if instance is not None and held:
+                member.say(instance, dict.fromkeys(held, AcknowledgeType.ACCEPT))
+                await self.rest()
+                await self.calm_down()
+            elif instance is not None and instance.led.records.start_offset == log.end:
+                break
+            else:
+                await self.pass_time(self.chance.choice([RETRY_MS + 1, LOCK_MS + 1]))
+                await self.calm_down()
+        else:
+            raise AssertionError(f"{key} is never read to its end: {self.state(key)}")
+
+    async def _check_end(self, key: ShareKey) -> None:
+        led, log = self.data_leaders[key.partition], self.data_logs[key.partition]
+        instance = self.instance(self.brokers[led.leader], key)
+        assert instance is not None
+        ledger = instance.ledger
+        for offset in range(ledger.first, log.end):
+            assert ledger.is_done(offset, DELIVERIES), ("lost", key, offset)
+        state = (await self._summary(key)).state
+        end = state.start_offset + state.delivery_complete_count
+        assert end == log.end, ("it counts wrongly what is done with", state, log.end)
+        self.move_data(key.partition, led.leader % len(BROKERS) + 1)
+        for broker in self.brokers.values():
+            broker.learn()
+        broker = self.brokers[self.data_leaders[key.partition].leader]
+        member = self.member("y", broker)
+        for _ in range(2):
+            member.fetch(100, strict=False, max_wait_ms=0)
+            await self.rest()
+            await self.calm_down()
+        instance = self.instance(broker, key)
+        assert instance is not None, "nobody reads it to the group"
+        assert instance.led.records.start_offset == log.end, self.state(key)
+
+    def state(self, key: ShareKey) -> str:
+        return "; ".join(
+            f"{broker.node_id}: {list(instance.led.records._runs)}"
+            for broker in self.alive
+            if (instance := self.instance(broker, key)) is not None
+        )

@@ -1,0 +1,205 @@
+"""A partition that one share group reads: what it writes, and when it writes that again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.broker.timers import Timers
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.runtime.promise import Promise
+from kwire.coordinators.runtime.share import Reply
+from kwire.coordinators.share.batches import DeliveryState
+from kwire.coordinators.share.machine import DONE, Answer
+from kwire.coordinators.share.partition import AcknowledgedBatch, ShareLimits
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share.state import ShareState, Written
+from kwire.coordinators.share_partitions.led import RETRY_MS, Leadership, LedPartition
+from kwire.coordinators.share_partitions.limits import GroupSettings
+from kwire.coordinators.share_partitions.states import ShareStates
+from kwire.storage.partitions.partition import Partition
+
+LOCK_MS = 30_000
+SETTINGS = GroupSettings(ShareLimits(lock_ms=LOCK_MS), "earliest", committed_only=False)
+KEY = ShareKey("g", bytes(16), 0)
+
+
+class Clock(Timers):
+    """Timers that a test moves."""
+
+    time_ms = 0.0
+
+    @staticmethod
+    def now_ms() -> float:
+        return Clock.time_ms
+
+    def move_to(self, time_ms: float) -> None:
+        Clock.time_ms = time_ms
+        self.fire_due()
+
+
+class Coordinator:
+    """Answers with `answers`, then with success, and keeps what was written."""
+
+    def __init__(self) -> None:
+        self.answers: list[Reply] = []
+        self.written: list[Written] = []
+
+    def write(self, key: ShareKey, written: Written) -> Reply:
+        self.written.append(written)
+        return self.answers.pop(0) if self.answers else DONE
+
+
+class Waiter:
+    """Counts how often it is told that there may be records."""
+
+    def __init__(self) -> None:
+        self.told = 0
+
+    def data_arrived(self, size_bytes: int) -> None:
+        self.told += 1
+
+    def partition_changed(self) -> None:
+        self.told += 1
+
+
+class Reading:
+    """One led partition, with a member that has its ten records, and a waiter."""
+
+    def __init__(self) -> None:
+        Clock.time_ms = 0.0
+        self.clock, self.coordinator, self.waiter = Clock(), Coordinator(), Waiter()
+        self.forgotten = 0
+        self.partition: Any = SimpleNamespace(
+            leader_epoch=3, led_since_epoch=3, is_leader=True, log_start_offset=0, high_watermark=10
+        )
+        self.led = LedPartition(
+            KEY,
+            Leadership(cast("Partition", self.partition), self.partition.leader_epoch),
+            ShareState(0, 1),
+            lambda: SETTINGS,
+            cast("ShareStates", self.coordinator),
+            self.clock,
+            0,
+            self._forget,
+        )
+        self.led.waiters.add(cast("Any", self.waiter))
+        self.acquire("m")
+
+    def _forget(self) -> None:
+        self.forgotten += 1
+
+    def acquire(self, member_id: str) -> list[tuple[int, int, int]]:
+        acquired = self.led.records.acquire(
+            member_id, [(0, 9)], 10, 10, self.led.now_ms, SETTINGS.limits
+        )
+        self.led.watch_locks()
+        return [(each.first, each.last, each.delivery_count) for each in acquired]
+
+
+@pytest.fixture
+def reading() -> Reading:
+    return Reading()
+
+
+def away() -> Answer:
+    return Answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def delayed(answer: Answer) -> tuple[Reply, Callable[[], None]]:
+    """An answer, and what has it come."""
+    promise = Promise[Answer]()
+    return promise, lambda: promise.resolve(answer)
+
+
+def test_ended_locks_that_could_not_be_written_are_written_again(reading: Reading) -> None:
+    """Nobody else would do it: the member is gone, and no data comes."""
+    reading.coordinator.answers = [away(), away()]
+    reading.clock.move_to(LOCK_MS)
+    reading.clock.move_to(LOCK_MS + RETRY_MS - 1)
+    assert reading.acquire("other") == []
+    told = reading.waiter.told
+    for attempt in (1, 2):
+        reading.clock.move_to(LOCK_MS + attempt * RETRY_MS)
+    assert reading.waiter.told > told
+    assert reading.acquire("other") == [(0, 9, 2)]
+    assert len(reading.coordinator.written) == 3
+    for written in reading.coordinator.written:
+        assert (written.state_epoch, written.leader_epoch, written.start_offset) == (1, 3, 0)
+        assert [batch.state for batch in written.batches] == [DeliveryState.AVAILABLE]
+
+
+def test_records_of_a_member_whose_leave_is_not_written_wait_for_their_locks(
+    reading: Reading,
+) -> None:
+    reading.coordinator.answers = [away()]
+    reading.led.release("m")
+    reading.clock.move_to(RETRY_MS)
+    reading.clock.move_to(LOCK_MS - 1)
+    assert (reading.acquire("other"), len(reading.coordinator.written)) == ([], 1)
+    reading.clock.move_to(LOCK_MS)
+    assert reading.acquire("other") == [(0, 9, 2)]
+    assert len(reading.coordinator.written) == 2
+
+
+def test_lock_that_ends_gives_records_to_who_waits(reading: Reading) -> None:
+    reading.clock.move_to(LOCK_MS - 1)
+    assert (reading.waiter.told, reading.acquire("other")) == (0, [])
+    reading.clock.move_to(LOCK_MS)
+    assert reading.waiter.told == 1
+    assert reading.acquire("other") == [(0, 9, 2)]
+    reading.clock.move_to(2 * LOCK_MS)
+    assert reading.acquire("m") == [(0, 9, 3)]
+
+
+def test_records_under_way_to_the_coordinator_are_nobodys(reading: Reading) -> None:
+    reply, arrive = delayed(DONE)
+    reading.coordinator.answers = [reply]
+    told: list[ErrorCode] = []
+    reading.led.acknowledge("m", [AcknowledgedBatch(0, 9, [1])], told.append)
+    reading.clock.move_to(LOCK_MS)
+    assert (told, reading.acquire("other")) == ([], [])
+    arrive()
+    assert told == [ErrorCode.NONE]
+    assert reading.led.records.start_offset == 10
+    assert reading.coordinator.written[0].delivery_complete_count == 10
+
+
+@pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH])
+def test_fenced_partition_stops_and_is_forgotten(reading: Reading, error: ErrorCode) -> None:
+    reading.coordinator.answers = [Answer(error)]
+    told: list[ErrorCode] = []
+    reading.led.acknowledge("m", [AcknowledgedBatch(0, 9, [1])], told.append)
+    assert told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert (reading.forgotten, reading.led.has_stopped) == (1, True)
+    reading.clock.move_to(10 * LOCK_MS)
+    assert len(reading.coordinator.written) == 1, "a stopped partition writes nothing"
+
+
+def test_partition_that_another_broker_led_meanwhile_writes_no_ended_locks(
+    reading: Reading,
+) -> None:
+    reading.partition.leader_epoch = reading.partition.led_since_epoch = 5
+    assert not reading.led.is_current
+    reading.clock.move_to(LOCK_MS)
+    assert reading.coordinator.written == []
+
+
+def test_partition_led_in_a_later_epoch_without_a_break_is_current(reading: Reading) -> None:
+    reading.partition.leader_epoch = 5
+    assert reading.led.is_current
+    reading.partition.is_leader = False
+    assert not reading.led.is_current
+
+
+def test_stop_before_an_answer_sets_no_timer(reading: Reading) -> None:
+    reply, arrive = delayed(away())
+    reading.coordinator.answers = [reply]
+    reading.clock.move_to(LOCK_MS)
+    reading.led.stop()
+    arrive()
+    reading.clock.move_to(10 * LOCK_MS)
+    assert len(reading.coordinator.written) == 1

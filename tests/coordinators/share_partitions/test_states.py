@@ -1,0 +1,126 @@
+"""What is said to share coordinators: in order, and again while one moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import trio
+
+from kwire.broker.node import Node
+from kwire.cluster.membership.contract import Membership
+from kwire.cluster.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
+from kwire.codecs.errors import ErrorCode
+from kwire.coordinators.runtime.promise import Promise, answered
+from kwire.coordinators.runtime.share import Reply
+from kwire.coordinators.share.machine import DONE, Answer
+from kwire.coordinators.share.records import ShareKey
+from kwire.coordinators.share.state import Written
+from kwire.coordinators.share_partitions.states import PAUSES_S, ShareStates
+
+KEY, OTHER = ShareKey("g", bytes(16), 0), ShareKey("g", bytes(16), 1)
+
+
+class Coordinator:
+    """Answers as it is told to, and keeps what was asked, in order."""
+
+    def __init__(self) -> None:
+        self.answers: list[Reply] = []
+        self.offsets: list[int] = []
+
+    def write(self, key: ShareKey, written: Written) -> Reply:
+        self.offsets.append(written.start_offset)
+        return self.answers.pop(0) if self.answers else DONE
+
+
+class Host:
+    """A node and a membership, as far as the states ask them."""
+
+    peers = None
+    nursery: trio.Nursery
+
+    def __init__(self, *topics: str) -> None:
+        self.share_coordinator: Any = Coordinator()
+        self.image: Any = SimpleNamespace(topics=set(topics))
+        self.made: list[str] = []
+
+    async def create_internal_topic(self, name: str) -> None:
+        self.made.append(name)
+
+
+@asynccontextmanager
+async def serving(host: Host) -> AsyncIterator[ShareStates]:
+    async with trio.open_nursery() as nursery:
+        host.nursery = nursery
+        yield ShareStates(
+            cast("Node", host), cast("Membership", host), lambda: host.share_coordinator
+        )
+
+
+def at(offset: int) -> Written:
+    return Written(1, 1, offset, 0, ())
+
+
+def away() -> Answer:
+    return Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+async def test_whoever_is_there_answers_at_once() -> None:
+    host = Host()
+    async with serving(host) as states:
+        assert states.write(KEY, at(1)) == DONE
+
+
+async def test_what_follows_waits_behind_what_is_on_its_way(autojump_clock: object) -> None:
+    host = Host()
+    first = Promise[Answer]()
+    host.share_coordinator.answers = [first]
+    async with serving(host) as states:
+        replies = [states.write(KEY, at(offset)) for offset in (1, 2, 3)]
+        assert states.write(OTHER, at(9)) == DONE, "another partition is not held up"
+        await trio.sleep(1)
+        assert host.share_coordinator.offsets == [1, 9]
+        first.resolve(DONE)
+        assert [await answered(reply) for reply in replies] == [DONE] * 3
+        assert host.share_coordinator.offsets == [1, 9, 2, 3]
+    async with serving(host) as states:
+        assert states.write(KEY, at(4)) == DONE, "nobody waits any longer"
+
+
+async def test_a_coordinator_that_moves_is_asked_again_and_in_order(autojump_clock: object) -> None:
+    host = Host(SHARE_GROUP_STATE_TOPIC)
+    host.share_coordinator.answers = [away(), Answer(ErrorCode.NOT_COORDINATOR), away()]
+    async with serving(host) as states:
+        replies = [states.write(KEY, at(offset)) for offset in (1, 2)]
+        assert [await answered(reply) for reply in replies] == [DONE] * 2
+    assert host.share_coordinator.offsets == [1, 1, 1, 1, 2]
+    assert host.made == [], "the topic is there"
+
+
+async def test_a_topic_that_is_not_there_is_made_once(autojump_clock: object) -> None:
+    """Whoever asks: a member's fetch may be the first to, with no heartbeat before it."""
+    host = Host()
+    host.share_coordinator.answers = [away(), away()]
+    async with serving(host) as states:
+        assert await answered(states.write(KEY, at(1))) == DONE
+    assert host.made == [SHARE_GROUP_STATE_TOPIC]
+
+
+async def test_one_that_stays_away_is_told_of(autojump_clock: object) -> None:
+    host = Host()
+    tries = len(PAUSES_S) + 1
+    host.share_coordinator.answers = [away()] * tries
+    async with serving(host) as states:
+        answer = await answered(states.write(KEY, at(1)))
+        assert answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert len(host.share_coordinator.offsets) == tries
+
+
+async def test_who_is_fenced_is_told_at_once() -> None:
+    host = Host()
+    fenced = Answer(ErrorCode.FENCED_LEADER_EPOCH)
+    host.share_coordinator.answers = [fenced]
+    async with serving(host) as states:
+        assert states.write(KEY, at(1)) == fenced

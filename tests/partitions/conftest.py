@@ -1,7 +1,0 @@
-"""Brokers without sockets, as the tests of handlers have them."""
-
-from __future__ import annotations
-
-from tests.handlers.conftest import make_node, node
-
-__all__ = ["make_node", "node"]

@@ -1,0 +1,95 @@
+"""What ApiVersions says of features (KIP-584, KIP-890), with Apache Kafka 4.3.1's levels."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.metadata.changes import SetFeatures
+from kwire.cluster.metadata.features import ABSENT, FinalizedFeatures
+from kwire.codecs.api_keys import ApiKey
+from kwire.codecs.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kwire.conformance.pytest_apache import ApacheKafkaNode
+from kwire.conformance.wire.broker import address_of
+from kwire.conformance.wire.peer import Peer, Reply
+from tests.requests.handlers.node import Node
+
+
+def told(node: Node, version: int) -> ApiVersionsResponse:
+    reply: ApiVersionsResponse = node.call(ApiVersionsRequest("test", "1.0"), version)
+    return reply
+
+
+def supported(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
+    return {f.name: (f.min_version, f.max_version) for f in reply.supported_features}
+
+
+def finalized(reply: ApiVersionsResponse) -> dict[str, tuple[int, int]]:
+    return {f.name: (f.min_version_level, f.max_version_level) for f in reply.finalized_features}
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_are_those_of_apache_kafka_or_said_to_be_absent(
+    node: Node, apache_kafka: ApacheKafkaNode, version: int
+) -> None:
+    peer = Peer(address_of(apache_kafka.bootstrap))
+    peer.send(ApiKey.API_VERSIONS, version, ApiVersionsRequest("test", "1.0").encode(version))
+    outcome = peer.receive()
+    peer.close()
+    assert isinstance(outcome, Reply)
+    assert isinstance(outcome.message, ApiVersionsResponse)
+    ours = told(node, version)
+    for of in (supported, finalized):
+        theirs = of(outcome.message)
+        assert of(ours) == {name: level for name, level in theirs.items() if name not in ABSENT}
+    if version == 4:  # v3 is not told of what can be at level 0
+        assert supported(outcome.message).keys() == supported(ours).keys() | ABSENT.keys()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_what_the_cluster_has_agreed_on(node: Node, version: int) -> None:
+    assert finalized(told(node, version)) == {
+        "metadata.version": (30, 30),
+        "transaction.version": (2, 2),
+        "group.version": (1, 1),
+        "share.version": (1, 1),
+        "streams.version": (1, 1),
+    }
+
+
+def test_only_newer_clients_are_told_of_level_0(node: Node) -> None:
+    assert supported(told(node, 3)) == {"metadata.version": (7, 30)}
+    assert supported(told(node, 4)) == {
+        "metadata.version": (7, 30),
+        "transaction.version": (0, 2),
+        "group.version": (0, 1),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
+    }
+
+
+def test_the_epoch_is_one_that_clients_believe_and_never_goes_back(node: Node) -> None:
+    epochs = [told(node, 4).finalized_features_epoch]
+    node.create("topic")
+    epochs.append(told(node, 4).finalized_features_epoch)
+    set_features(node, agreed={})
+    epochs.append(told(node, 4).finalized_features_epoch)
+    assert min(epochs) >= 0
+    assert epochs == sorted(epochs)
+    assert epochs[-1] > epochs[0]
+
+
+def set_features(node: Node, **what: dict[str, int]) -> None:
+    """As the store tells a broker."""
+    before = node.broker.image.features
+    after = FinalizedFeatures(epoch=before.epoch + 1, **what)
+    node.show(SetFeatures(before.epoch, after))
+
+
+def test_what_the_members_have_not_agreed_on_is_not_finalized(node: Node) -> None:
+    """Some may be of Apache Kafka 3.9, which has no transaction version 2."""
+    set_features(node, agreed={})
+    assert finalized(told(node, 4)) == {}
+    assert "transaction.version" in supported(told(node, 4))
+    set_features(node, agreed={"metadata.version": 30, "transaction.version": 1})
+    assert finalized(told(node, 4))["transaction.version"] == (1, 1)

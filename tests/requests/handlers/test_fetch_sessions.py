@@ -1,0 +1,348 @@
+"""Fetch in incremental sessions: what a reply leaves out, as seen at Apache Kafka 4.3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from kwire.cluster.metadata.delta import between
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
+from kwire.log import delete_records
+from tests.requests.handlers.node import Node
+
+BATCH = 146
+Told = list[tuple[int, int, int, int]]
+
+
+class Client:
+    """Fetches at one version; `reply` is the last reply."""
+
+    def __init__(self, node: Node, version: int = 12) -> None:
+        self.node = node
+        self.version = version
+        self.session = 0
+        self.epoch = 0
+        self.reply = FetchResponse()
+
+    def request(
+        self,
+        topic: str | bytes = "t",
+        *,
+        forget: tuple[int, ...] = (),
+        max_bytes: int = 1 << 20,
+        max_wait_ms: int = 0,
+        isolation_level: int = 0,
+        **offsets: int,
+    ) -> FetchRequest:
+        """The next request of the session; offsets as p0=15, p1=-1."""
+        label = {"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}
+        asked = [
+            FetchPartition(int(name[1:]), fetch_offset=offset, partition_max_bytes=1 << 20)
+            for name, offset in offsets.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            isolation_level=isolation_level,
+            session_id=self.session,
+            session_epoch=self.epoch,
+            topics=[FetchTopic(**label, partitions=asked)] if asked else [],
+        )
+        if forget:
+            request.forgotten_topics_data = [ForgottenTopic(**label, partitions=list(forget))]
+        self.epoch += 1
+        return request
+
+    def fetch(self, topic: str | bytes = "t", **fields: int) -> Told:
+        """(partition, error, high watermark, bytes of records) of the next reply."""
+        request = self.request(topic, **fields)  # type: ignore[arg-type]  # by name
+        return self.take(self.node.call(request, self.version))
+
+    def take(self, reply: FetchResponse) -> Told:
+        self.reply = reply
+        self.session = reply.session_id or self.session
+        return [
+            (
+                data.partition_index,
+                data.error_code,
+                data.high_watermark,
+                len(data.records or b""),  # type: ignore[arg-type]  # records are bytes here
+            )
+            for topic in reply.responses
+            for data in topic.partitions
+        ]
+
+
+@pytest.fixture
+def t(node: Node) -> Node:
+    """Topic `t`: three empty partitions."""
+    node.create("t", 3)
+    return node
+
+
+@pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
+def test_a_session_tells_only_what_is_new(t: Node, version: int) -> None:
+    client = Client(t, version)
+    topic: str | bytes = t.broker.image.topics["t"].id if version >= 13 else "t"
+    assert client.fetch(topic, p0=0, p1=0, p2=0) == [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]
+    assert client.reply.session_id > 0
+    assert client.fetch(topic) == []
+    assert client.reply.session_id == client.session
+    t.append("t", 1)
+    assert client.fetch(topic) == [(1, 0, 5, BATCH)]
+    assert client.fetch(topic) == [(1, 0, 5, BATCH)], "not yet asked beyond: told again"
+    assert client.fetch(topic, p1=5) == []
+
+
+def test_a_fetch_without_a_session_tells_everything_and_opens_none(t: Node) -> None:
+    client = Client(t)
+    client.epoch = -1
+    assert client.fetch(p0=0, p1=0) == [(0, 0, 0, 0), (1, 0, 0, 0)]
+    assert client.reply.session_id == 0
+    assert len(t.broker.fetch_sessions) == 0
+
+
+def test_a_moved_log_start_is_told(t: Node) -> None:
+    client = Client(t)
+    t.append("t")
+    client.fetch(p0=5, p1=0)
+    assert client.fetch() == []
+    delete_records(t.partition("t").log, 3, 5)
+    assert client.fetch() == [(0, 0, 5, 0)]
+    assert client.reply.responses[0].partitions[0].log_start_offset == 3
+    assert client.fetch() == []
+
+
+def test_a_moved_high_watermark_is_told_to_who_has_skipped_the_records(t: Node) -> None:
+    """A consumer that seeks to the end has read nothing of them."""
+    client = Client(t)
+    client.fetch(p0=0, p1=0)
+    assert client.fetch() == []
+    t.append("t")
+    assert client.fetch(p0=5) == [(0, 0, 5, 0)]
+    assert client.fetch() == []
+
+
+@pytest.mark.parametrize(("replica_id", "opened"), [(-1, False), (0, True), (7, True)])
+def test_a_replica_takes_a_consumers_slot_at_any_time(
+    make_node: Callable[..., Node], replica_id: int, opened: bool
+) -> None:
+    """Number 0 is one as well."""
+    node = make_node({"max.incremental.fetch.session.cache.slots": "1"})
+    node.create("t", 3)
+    Client(node).fetch(p0=0, p1=0, p2=0)
+    topic = FetchTopic(topic="t", partitions=[FetchPartition(0, partition_max_bytes=100)])
+    asked = FetchRequest(replica_id=replica_id, session_epoch=0, topics=[topic])
+    reply = node.call(asked, 12)
+    assert (reply.session_id != 0) == opened
+
+
+def test_a_moved_high_watermark_is_told_though_a_reader_is_held_back(t: Node) -> None:
+    client = Client(t)
+    t.append("t", producer=(7, 0, 0), transactional=True)
+    client.fetch(p0=0, isolation_level=1)
+    assert client.fetch(isolation_level=1) == []
+    t.append("t")
+    assert client.fetch(isolation_level=1) == [(0, 0, 10, 0)]
+    assert client.fetch(isolation_level=1) == []
+
+
+def test_errors_are_told_every_time_and_their_end_as_well(t: Node) -> None:
+    client = Client(t)
+    t.append("t")
+    client.fetch(p0=5, p1=0)
+    error = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert client.fetch(p0=99) == [(0, error, -1, 0)]
+    assert client.fetch() == [(0, error, -1, 0)]
+    assert client.fetch(p0=5) == [(0, 0, 5, 0)]
+    assert client.fetch() == []
+
+
+def test_unknown_partitions_are_told_every_time(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert client.fetch("nope", p2=0) == [(2, error, -1, 0)]
+    assert client.fetch() == [(2, error, -1, 0)]
+    assert client.fetch("nope", forget=(2,)) == []  # type: ignore[arg-type]  # a test's shorthand
+
+
+def test_full_replies_take_turns(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0, p1=0, p2=0)
+    for index in range(3):
+        t.append("t", index)
+    turns = [client.fetch(max_bytes=10) for _ in range(4)]
+    partitions_with_records = [[row[0] for row in turn if row[3]] for turn in turns]
+    assert partitions_with_records == [[0], [1], [2], [0]]
+    assert [row[0] for row in client.fetch()] == [1, 2, 0]
+
+
+def test_errors_of_the_session_are_the_whole_reply(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    client.epoch = 5
+    assert client.fetch() == []
+    assert client.reply == FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    client.session, client.epoch = 12345, 1
+    assert client.fetch() == []
+    assert client.reply == FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def test_topics_of_a_session_by_id_come_and_go(node: Node) -> None:
+    """An id known once keeps its name; a new topic of that name is not the one meant."""
+    topic_id = node.create("t")
+    client = Client(node, 13)
+    client.fetch(topic_id, p0=0)
+    unheard_of = b"\x07" * 16
+    assert client.fetch(unheard_of, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
+    client.fetch(unheard_of, forget=(0,))  # type: ignore[arg-type]  # a test's shorthand
+    node.delete("t")
+    for _ in range(2):
+        assert client.fetch() == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, 0)]
+        assert client.reply.responses[0].partitions[0].aborted_transactions == []
+    fresh = Client(node, 13)
+    assert fresh.fetch(topic_id, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
+    node.create("t")
+    for _ in range(2):
+        assert client.fetch() == [(0, ErrorCode.INCONSISTENT_TOPIC_ID, -1, 0)]
+        assert client.reply.responses[0].partitions[0].aborted_transactions is None
+    assert fresh.fetch() == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
+
+
+def test_a_topic_made_anew_is_the_same_to_a_session_by_name(node: Node) -> None:
+    node.create("t")
+    client = Client(node)
+    client.fetch(p0=0)
+    node.delete("t")
+    assert client.fetch() == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, 0)]
+    node.create("t")
+    node.append("t")
+    assert client.fetch() == [(0, 0, 5, BATCH)]
+
+
+def test_a_topic_that_appears_is_found_by_its_id(node: Node) -> None:
+    client = Client(node, 13)
+    image = node.broker.image
+    topic_id = node.create("t")
+    later = node.broker.image
+    node.apply(image, between(later, image))
+    assert client.fetch(topic_id, p0=0) == [(0, ErrorCode.UNKNOWN_TOPIC_ID, -1, 0)]
+    node.apply(later, between(image, later))
+    assert client.fetch() == [(0, 0, 0, 0)]
+
+
+def test_a_new_leader_epoch_is_noticed_by_who_names_the_old_one(t: Node) -> None:
+    client = Client(t)
+    request = client.request(p0=0)
+    request.topics[0].partitions[0].current_leader_epoch = 0
+    client.take(t.call(request, 12))
+    assert client.fetch() == []
+    t.change_leader("t", 0, leader=1, leader_epoch=1)
+    assert client.fetch() == [(0, ErrorCode.FENCED_LEADER_EPOCH, -1, 0)]
+
+
+def test_a_session_does_not_wait_for_what_is_held_back_either(t: Node) -> None:
+    """Who has read to the end and asks for what is committed is beyond what may be read."""
+    client = Client(t)
+    t.append("t", producer=(7, 0, 0), transactional=True)
+    client.fetch(p0=5, isolation_level=1)
+    assert client.fetch(max_wait_ms=1000, isolation_level=1) == []
+
+
+def test_a_leader_epoch_that_is_named_later_is_looked_at(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    assert client.fetch() == []
+    request = client.request(p0=0)
+    request.topics[0].partitions[0].current_leader_epoch = 1
+    assert client.take(t.call(request, 12)) == [(0, ErrorCode.UNKNOWN_LEADER_EPOCH, -1, 0)]
+
+
+def test_who_has_left_the_leaders_log_is_told_though_there_is_nothing_new(t: Node) -> None:
+    client = Client(t)
+    t.append("t")
+    t.change_leader("t", 0, leader=1, leader_epoch=1)
+    t.append("t")
+    client.fetch(p0=10)
+    assert client.fetch() == []
+    request = client.request(p0=10)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    assert client.take(t.call(request, 12)) == [(0, 0, 10, 0)]
+    assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 5)
+
+
+def test_a_partition_whose_disk_fails_is_told(t: Node) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    assert client.fetch() == []
+    t.partition("t").log.take_offline()
+    assert client.fetch() == [(0, ErrorCode.KAFKA_STORAGE_ERROR, -1, 0)]
+
+
+def test_a_session_goes_on_at_an_older_version_that_cannot_tell_of_a_diverging_epoch(
+    t: Node,
+) -> None:
+    client = Client(t)
+    request = client.request(p0=9)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    assert client.take(t.call(request, 12)) == [(0, 0, 0, 0)]
+    client.version = 11
+    error = ErrorCode.UNSUPPORTED_VERSION
+    assert client.fetch(p1=0) == [(1, error, -1, 0)]
+    assert (client.reply.error_code, client.reply.session_id) == (error, client.session)
+    client.version = 12
+    assert client.fetch() == [(0, 0, 0, 0), (1, 0, 0, 0)]
+    assert client.reply.responses[0].partitions[0].diverging_epoch == EpochEndOffset(0, 0)
+
+
+async def test_a_wait_in_a_session_ends_with_the_one_partition_that_got_records(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    client = Client(t)
+    client.fetch(p0=0, p1=0, p2=0)
+
+    async def append() -> None:
+        await trio.sleep(0.1)
+        t.append("t", 2)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(append)
+        reply, seconds = await t.wait_for(client.request(max_wait_ms=500), 12)
+    assert (client.take(reply), seconds) == ([(2, 0, 5, BATCH)], 0.1)
+    reply, seconds = await t.wait_for(client.request(p2=5, max_wait_ms=500), 12)
+    assert (client.take(reply), seconds) == ([], 0.5)
+
+
+async def test_a_second_request_in_a_session_voids_the_one_that_waits(
+    t: Node, autojump_clock: MockClock
+) -> None:
+    client = Client(t)
+    client.fetch(p0=0)
+    first = client.request(max_wait_ms=500)
+
+    async def second() -> None:
+        await trio.sleep(0.1)
+        assert client.fetch() == []
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(second)
+        reply, seconds = await t.wait_for(first, 12)
+    assert seconds == 0.5
+    assert reply == FetchResponse(
+        error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=client.session
+    )
+    assert client.fetch() == []
+    assert client.reply.error_code == 0

@@ -1,0 +1,45 @@
+"""FindCoordinator for transactional ids: their topic is made when one is first looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kwire.cluster.metadata.delta import between
+from kwire.cluster.metadata.image import BrokerImage, Endpoint
+from kwire.cluster.metadata.topic_names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.requests.handlers.node import NODE_ID, Node, as_received
+
+HERE = Endpoint("PLAINTEXT", "localhost", 9092)
+
+
+async def find(node: Node, *keys: str, key_type: int) -> FindCoordinatorResponse:
+    await node.store.register(BrokerImage(NODE_ID, (HERE,), None))
+    image = await node.store.load()
+    node.apply(image, between(node.broker.image, image))
+    node.store.watch(node.apply)
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=list(keys))
+    reply: FindCoordinatorResponse = await node.start(request, 4)
+    return as_received(reply, 4)
+
+
+async def test_a_transactional_id_makes_its_topic_and_no_other(
+    make_node: Callable[..., Node],
+) -> None:
+    node = make_node({"transaction.state.log.num.partitions": "3"})
+    found = await find(node, "one", "two", "", key_type=1)
+    assert [(c.key, c.node_id, c.error_code) for c in found.coordinators] == [
+        ("one", NODE_ID, ErrorCode.NONE),
+        ("two", NODE_ID, ErrorCode.NONE),
+        ("", NODE_ID, ErrorCode.NONE),
+    ]
+    topics = node.broker.image.topics
+    assert len(topics[TRANSACTION_STATE_TOPIC].partitions) == 3
+    assert GROUP_METADATA_TOPIC not in topics
+
+
+async def test_a_group_does_not_make_the_topic_of_transactions(node: Node) -> None:
+    found = await find(node, "group", key_type=0)
+    assert found.coordinators[0].error_code == ErrorCode.NONE
+    assert TRANSACTION_STATE_TOPIC not in node.broker.image.topics

@@ -1,0 +1,48 @@
+"""Metadata of thousands of topics, which others do not wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+import trio
+import trio.testing
+
+from kwire.cluster.metadata.changes import CreateTopic, DeleteTopic
+from kwire.cluster.metadata.image import PartitionImage, TopicImage
+from kwire.codecs.messages.metadata import MetadataRequest, MetadataResponse
+from kwire.requests.context import Context
+from kwire.requests.handlers import metadata
+from tests.requests.handlers.node import NODE_ID, Node
+
+STATE = PartitionImage(NODE_ID, 0, 0, (), ())
+"""Of a partition that no broker has, so that there is no log of it."""
+COUNT = 4 * metadata.MADE_TOGETHER_MAX
+
+
+def topic(number: int) -> TopicImage:
+    return TopicImage(f"t{number:05}", number.to_bytes(16), (replace(STATE),))
+
+
+def ask(node: Node) -> MetadataResponse | Awaitable[MetadataResponse]:
+    context = Context("PLAINTEXT", "127.0.0.1", "test", api_version=12)
+    return metadata.handle(node.broker, MetadataRequest(None), context)
+
+
+async def test_all_topics_are_told_of_in_turns_the_first_time(node: Node) -> None:
+    """What changes between two of them is told as it is in the end."""
+    node.show(*(CreateTopic(topic(number), {}) for number in range(COUNT)))
+    pending = ask(node)
+    assert not isinstance(pending, MetadataResponse)
+    answers: list[MetadataResponse] = []
+
+    async def wait() -> None:
+        answers.append(await pending)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.lowlevel.checkpoint()
+        assert not answers
+        node.show(DeleteTopic("t00000", topic(0).id), CreateTopic(topic(COUNT), {}))
+    assert [each.name for each in answers[0].topics] == [topic(n + 1).name for n in range(COUNT)]
+    assert isinstance(ask(node), MetadataResponse)  # from here on they are known

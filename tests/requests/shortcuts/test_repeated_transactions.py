@@ -1,0 +1,137 @@
+"""The quick way of Produce in transactions: for batches of one that is open, and for no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.broker.broker import Broker
+from kwire.codecs.batches import Record, build
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kwire.codecs.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from kwire.codecs.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kwire.codecs.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kwire.requests.shortcuts.produce import RepeatedProduce
+from kwire.storage.partitions.partition import Partition
+from tests.inside import RawClient
+from tests.requests.shortcuts.test_repeated_produce import broker_with_topics
+
+VERSION = 13  # partitions become part of the transaction by being written to
+WITHOUT_BUMP = 4
+
+
+class Writer:
+    """A transactional producer on a connection of its own."""
+
+    def __init__(self, client: RawClient, topic_id: bytes, producer_id: int, epoch: int) -> None:
+        self.client, self.topic_id = client, topic_id
+        self.producer_id, self.epoch = producer_id, epoch
+
+    @classmethod
+    async def start(cls, broker: Broker, topic_id: bytes) -> Writer:
+        client = await RawClient.connect(broker)
+        find = FindCoordinatorRequest("x", 1)
+        await client.ask(find, 2, FindCoordinatorResponse)
+        started = await client.ask(InitProducerIdRequest("x", 60_000), 4, InitProducerIdResponse)
+        assert started.error_code == ErrorCode.NONE
+        return cls(client, topic_id, started.producer_id, started.producer_epoch)
+
+    async def write(
+        self, sequence: int, *, transactional: bool = True, epoch: int = 0
+    ) -> tuple[int, int]:
+        """Error and base offset."""
+        records = build(
+            [Record(0, Broker.now_ms(), b"key", b"value")],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch + epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        data = PartitionProduceData(0, records)
+        topic = TopicProduceData(topic_id=self.topic_id, partition_data=[data])
+        request = ProduceRequest("x", 1, 1000, [topic])
+        told = await self.client.ask(request, VERSION, ProduceResponse)
+        answer: PartitionProduceResponse = told.responses[0].partition_responses[0]
+        return answer.error_code, answer.base_offset
+
+    async def end(self) -> None:
+        request = EndTxnRequest("x", self.producer_id, self.epoch, True)
+        told = await self.client.ask(request, WITHOUT_BUMP, EndTxnResponse)
+        assert told.error_code == ErrorCode.NONE
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each request went the quick way, as they come."""
+    went: list[bool] = []
+    answer = RepeatedProduce.answer
+
+    def counted(self: RepeatedProduce, frame: memoryview, broker: Broker) -> object:
+        reply = answer(self, frame, broker)
+        went.append(reply is not None)
+        return reply
+
+    monkeypatch.setattr(RepeatedProduce, "answer", counted)
+    return went
+
+
+async def test_an_open_transaction_goes_on_quickly(tmp_path: Path, quick: list[bool]) -> None:
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        writer = await Writer.start(broker, ids["repeated"])
+        for sequence in range(5):
+            assert await writer.write(sequence) == (ErrorCode.NONE, sequence)
+        assert quick[-2:] == [True, True]
+        await writer.end()
+        assert stable(broker) == 6
+
+
+async def test_the_next_transaction_is_made_known_first(tmp_path: Path, quick: list[bool]) -> None:
+    """The coordinator has to know of it, or nobody would ever end it."""
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        writer = await Writer.start(broker, ids["repeated"])
+        for sequence in range(4):
+            await writer.write(sequence)
+        for first in (4, 6):
+            await writer.end()
+            assert stable(broker) == partition(broker).log_end_offset
+            assert (await writer.write(first))[0] == ErrorCode.NONE
+            assert not quick[-1]
+            assert (await writer.write(first + 1))[0] == ErrorCode.NONE
+            assert quick[-1]
+        await writer.end()
+        assert stable(broker) == partition(broker).log_end_offset
+
+
+async def test_what_is_refused_goes_the_thorough_way(tmp_path: Path, quick: list[bool]) -> None:
+    async with broker_with_topics(tmp_path) as (broker, ids):
+        writer = await Writer.start(broker, ids["repeated"])
+        for sequence in range(4):
+            await writer.write(sequence)
+        assert quick[-1]
+        for refused, sequence, transactional, epoch in (
+            (ErrorCode.INVALID_TXN_STATE, 4, False, 0),
+            (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 7, True, 0),
+            (ErrorCode.INVALID_PRODUCER_EPOCH, 0, True, 1),
+        ):
+            told = await writer.write(sequence, transactional=transactional, epoch=epoch)
+            assert (told[0], quick[-1]) == (refused, False)
+        assert await writer.write(3) == (ErrorCode.NONE, 3), "the same again"
+
+
+def partition(broker: Broker) -> Partition:
+    return broker.hosted.led("repeated", 0)
+
+
+def stable(broker: Broker) -> int:
+    return partition(broker).last_stable_offset

@@ -1,0 +1,220 @@
+"""Replies into a socket that takes what it likes: bytes and pieces of files, all, in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kwire.codecs.primitives import Frame
+from kwire.log import Region
+from kwire.log.directory.files import Files
+from kwire.requests.context import InvalidFrame
+from kwire.server.network.outbox import Outbox
+from kwire.server.network.transport import PlainTransport
+
+KB = 1024
+MB = 1024 * KB
+FILE_BYTES = 3 * MB + 7
+
+
+class Pair:
+    """An outbox, and the other end of its socket."""
+
+    def __init__(self) -> None:
+        self.near, self.far = socket.socketpair()
+        self.near.setblocking(False)
+        self.far.setblocking(False)
+        self.outbox = Outbox(PlainTransport(self.near))
+        self.received = bytearray()
+
+    def receive(self, size_bytes: int = 1 << 22) -> None:
+        try:
+            while data := self.far.recv(min(size_bytes, 1 << 16)):
+                self.received += data
+                size_bytes -= len(data)
+                if size_bytes <= 0:
+                    return
+        except BlockingIOError:
+            return
+
+    def flush(self) -> bool:
+        """As a connection does: what is not in memory is read first."""
+        done = self.outbox.flush()
+        cold, self.outbox.cold = self.outbox.cold, None
+        if cold is not None:
+            cold.read_in()
+        return done
+
+    def finish(self, receive_bytes: int = MB) -> None:
+        """Send and receive in turns until all is there; two turns a piece are plenty."""
+        for _ in range(20_000):
+            if self.flush():
+                break
+            assert self.outbox
+            self.receive(receive_bytes)
+        assert not self.outbox
+        self.receive(1 << 30)
+
+    def fill(self) -> None:
+        """Leave no room in the socket."""
+        try:
+            while True:
+                self.near.send(bytes(4096))
+        except BlockingIOError:
+            return
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.near.close()
+    made.far.close()
+
+
+@pytest.fixture
+def content(rng: random.Random) -> bytes:
+    return rng.randbytes(FILE_BYTES)
+
+
+@pytest.fixture
+def region(tmp_path: Path, content: bytes) -> type:
+    """Makes regions of a file that holds `content`."""
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    file = Files().open(path)
+
+    class OfFile(Region):
+        def __init__(self, position: int, size_bytes: int) -> None:
+            super().__init__(file, position, size_bytes, 0, Files(), 0)
+
+    return OfFile
+
+
+def frame(*pieces: bytes | Region) -> tuple[Frame, int]:
+    """A reply of these pieces, and how long it is on the wire."""
+    made = Frame()
+    for piece in pieces:
+        if isinstance(piece, Region):
+            made.regions.append((len(made), piece))
+        else:
+            made += piece
+    return made, sum(len(piece) for piece in pieces)
+
+
+def whole(pieces: list[bytes | Region], content: bytes) -> bytes:
+    return b"".join(
+        piece
+        if isinstance(piece, bytes)
+        else content[piece.position : piece.position + piece.size_bytes]
+        for piece in pieces
+    )
+
+
+SIZES = (1, 2, 100, 16 * KB - 1, 16 * KB, 16 * KB + 1, 64 * KB, 200 * KB, MB, MB + 1, 3 * MB)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_everything_arrives_in_order(
+    pair: Pair, region: type, content: bytes, rng: random.Random, number: int
+) -> None:
+    sent: list[bytes | Region] = []
+    for _ in range(5):
+        pieces: list[bytes | Region] = []
+        for _ in range(rng.randrange(1, 5)):
+            size_bytes = rng.choice(SIZES)
+            if rng.random() < 0.5:
+                pieces.append(region(rng.randrange(FILE_BYTES - size_bytes), size_bytes))
+            else:
+                pieces.append(rng.randbytes(min(size_bytes, 300 * KB)))
+        pair.outbox.put(frame(*pieces)[0])
+        sent += pieces
+        if rng.random() < 0.5:
+            pair.flush()
+        if rng.random() < 0.3:
+            last = rng.randbytes(rng.choice((1, 50 * KB)))
+            pair.outbox.send(last)
+            sent.append(last)
+        pair.receive(rng.choice((1, KB, MB)))
+    pair.finish(rng.choice((10 * KB, 100 * KB, MB)))
+    assert pair.outbox.size_bytes == 0
+    assert bytes(pair.received) == whole(sent, content)
+
+
+@pytest.mark.parametrize("left", [1, 2, 1000])
+def test_a_file_of_which_the_kernel_takes_less(
+    pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    size_bytes = 40 * KB
+    sendfile = os.sendfile
+
+    def fewer(out: int, file: int, position: int, count: int) -> int:
+        return sendfile(out, file, position, count - left if count == size_bytes else count)
+
+    monkeypatch.setattr(os, "sendfile", fewer)
+    pieces = [b"before", region(5, size_bytes), b"behind", region(9, 30 * KB)]
+    pair.outbox.put(frame(*pieces)[0])
+    pair.finish()
+    assert bytes(pair.received) == whole(pieces, content)
+
+
+def test_what_is_not_in_memory_is_left_to_whoever_may_wait(
+    pair: Pair, region: type, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte at a time: what was in memory a moment ago still is."""
+    here: dict[Region, int] = {}
+
+    def is_resident(self: Region, start: int, size_bytes: int) -> bool:
+        return start + size_bytes <= here.get(self, 0)
+
+    def read_in(self: Region, start: int, size_bytes: int) -> None:
+        here[self] = start + size_bytes
+
+    monkeypatch.setattr(Region, "is_resident", is_resident)
+    monkeypatch.setattr(Region, "read_in", read_in)
+    pieces = [b"before", region(3, 2 * MB + 5), region(0, 10)]
+    pair.outbox.put(frame(*pieces)[0])
+    asked = []
+    for _ in range(1000):
+        if pair.outbox.flush():
+            break
+        pair.receive()
+        if pair.outbox.cold is not None:
+            asked.append((pair.outbox.cold.start, pair.outbox.cold.size_bytes))
+            pair.outbox.cold.read_in()
+            pair.outbox.cold = None
+    pair.receive()
+    assert asked[0] == (0, MB)
+    assert asked[-1] == (0, 10), "a small piece as well"
+    assert max(size_bytes for _, size_bytes in asked) == MB
+    assert bytes(pair.received) == whole(pieces, content)
+
+
+def test_a_file_that_is_shorter_than_promised_ends_it(pair: Pair, region: type) -> None:
+    pair.outbox.put(frame(region(FILE_BYTES - 20 * KB, 20 * KB + 1))[0])
+    with pytest.raises(InvalidFrame, match="1 bytes shorter"):
+        pair.finish()
+
+
+def test_what_it_holds_is_counted_until_it_is_empty(pair: Pair, region: type) -> None:
+    pair.fill()
+    assert not pair.outbox.send(bytes(100))
+    assert pair.outbox.size_bytes == 100
+    assert not pair.outbox.send(bytes(11))
+    assert pair.outbox.size_bytes == 111
+    pair.outbox.put(frame(bytes(5), region(0, MB), bytes(7), region(0, 10))[0])
+    assert pair.outbox.size_bytes == 111 + 5 + 7 + 10, "a large piece stays in its file"
+    pair.finish()
+    assert pair.outbox.size_bytes == 0
+
+
+def test_all_of_it_at_once_is_said_to_be_on_its_way(pair: Pair) -> None:
+    assert pair.outbox.send(b"a reply")
+    assert not pair.outbox
+    pair.receive()
+    assert pair.received == b"a reply"

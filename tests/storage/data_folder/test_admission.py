@@ -1,0 +1,71 @@
+"""Who may serve a folder, and what the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kwire.log import LogDirError
+from kwire.storage.data_folder.admission import Way, admit, admit_all, holds_cluster
+from tests.storage.data_folder import folders
+
+
+def member(path: Path) -> Path:
+    return folders.cluster(path) / "broker-1"
+
+
+def up_member(path: Path) -> Path:
+    return folders.cluster_up(path) / "broker-1" / "data"
+
+
+def kraft(path: Path) -> Path:
+    return folders.log_dir(path, 1, "__cluster_metadata-0")
+
+
+def zookeeper(path: Path) -> Path:
+    return folders.log_dir(path, 1, "t-0", version=0)
+
+
+def partition(path: Path) -> Path:
+    return folders.single(path, "t-0") / "t-0"
+
+
+ONE, BY_ALL = {Way.ALONE, Way.ZOOKEEPER, Way.ADOPT}, set(Way)
+
+
+@pytest.mark.parametrize(
+    ("make", "ways", "sentence"),
+    [
+        (lambda path: path, BY_ALL, ""),
+        (folders.single, {*ONE, Way.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
+        (folders.cluster, {Way.SEVERAL}, "kwire serve --brokers 3 --data {data}"),
+        (member, set(), "kwire serve --brokers 3 --data {data}"),
+        (folders.cluster_up, {Way.CLUSTER_UP}, "kwire cluster up --data {data}"),
+        (up_member, {Way.ZOOKEEPER}, "kwire cluster up --data {data}"),
+        (kraft, ONE, "kwire serve --data {data} takes it over"),
+        (zookeeper, ONE, "kwire serve --data {data} takes it over"),
+        (partition, set(), "log.dirs name the folder above, {data}"),
+        (folders.mixed, set(), "Move broker-1, broker-2, broker-3 elsewhere"),
+    ],
+)
+def test_folder_is_served_in_its_ways_and_refused_in_others(
+    make: Callable[[Path], Path], ways: set[Way], sentence: str, tmp_path: Path
+) -> None:
+    path = make(tmp_path / "data")
+    for way in Way:
+        if way in ways:
+            assert admit(path, way).path == path
+        else:
+            with pytest.raises(LogDirError) as refusal:
+                admit(path, way)
+            assert sentence.format(data=tmp_path / "data") in str(refusal.value)
+            with pytest.raises(LogDirError):
+                admit_all([str(tmp_path / "new"), str(path)], way)
+
+
+def test_only_a_clusters_folder_is_served_as_one_without_being_asked(tmp_path: Path) -> None:
+    assert holds_cluster(folders.cluster(tmp_path / "a"))
+    others = [folders.single(tmp_path / "b"), folders.cluster_up(tmp_path / "c"), tmp_path / "new"]
+    assert not any(map(holds_cluster, others))

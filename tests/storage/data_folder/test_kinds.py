@@ -1,0 +1,125 @@
+"""What a folder is, by the files in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kwire.storage.data_folder.kinds import DataFolder, Kind, look
+from tests.storage.data_folder import folders
+
+
+def of_apache_kafka(path: Path) -> Path:
+    folders.log_dir(path, 1, "t-0", "__cluster_metadata-0")
+    return path
+
+
+def taken_over_by_kwire(path: Path) -> Path:
+    folders.single(path, "t-0", "__cluster_metadata-0")
+    return path
+
+
+def of_a_topic_called_broker(path: Path) -> Path:
+    return folders.single(path, "broker-0", "broker-1", "broker-2")
+
+
+def without_meta_properties(path: Path) -> Path:
+    (folders.single(path, "t-0") / "meta.properties").unlink()
+    return path
+
+
+def damaged_meta_properties(path: Path) -> Path:
+    (folders.single(path, "t-0") / "meta.properties").write_text("version=7\n")
+    return path
+
+
+def of_other_files(path: Path) -> Path:
+    (path / "dbus-1").mkdir(parents=True)
+    (path / "notes.log").touch()
+    return path
+
+
+def cluster_up_served_as_brokers(path: Path) -> Path:
+    folders.cluster_up(path)
+    return folders.cluster(path)
+
+
+def moved_in_part(path: Path) -> Path:
+    folders.single(path)
+    (path / ".broker-1-moving").mkdir()
+    (path / "meta.properties").rename(path / ".broker-1-moving" / "meta.properties")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda path: path, Kind.NEW),
+        (of_other_files, Kind.NEW),
+        (folders.single, Kind.SINGLE),
+        (of_a_topic_called_broker, Kind.SINGLE),
+        (without_meta_properties, Kind.SINGLE),
+        (damaged_meta_properties, Kind.SINGLE),
+        (moved_in_part, Kind.SINGLE),
+        (folders.cluster, Kind.CLUSTER),
+        (lambda path: folders.cluster(path) / "broker-1", Kind.MEMBER),
+        (lambda path: folders.cluster(path) / "broker-9", Kind.MEMBER),
+        (lambda path: folders.cluster(path) / "broker-1" / "t-0", Kind.PARTITION),
+        (lambda path: of_a_topic_called_broker(path) / "broker-1", Kind.PARTITION),
+        (folders.cluster_up, Kind.CLUSTER_UP),
+        (lambda path: folders.cluster_up(path, 0), Kind.CLUSTER_UP),
+        (lambda path: folders.cluster_up(path) / "broker-1", Kind.UP_MEMBER),
+        (lambda path: folders.cluster_up(path) / "broker-1" / "data", Kind.UP_MEMBER),
+        (of_apache_kafka, Kind.KRAFT),
+        (taken_over_by_kwire, Kind.KRAFT),
+        (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
+        (folders.mixed, Kind.MIXED),
+        (lambda path: folders.mixed(path) / "broker-1", Kind.MEMBER),
+        (cluster_up_served_as_brokers, Kind.MIXED),
+    ],
+)
+def test_folder_is_recognized_by_its_files(
+    make: Callable[[Path], Path], kind: Kind, tmp_path: Path
+) -> None:
+    assert look(make(tmp_path / "data")).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (folders.single, Kind.SINGLE),
+        (of_apache_kafka, Kind.KRAFT),
+        (lambda path: folders.log_dir(path, 1, "t-0", version=0), Kind.ZOOKEEPER),
+    ],
+)
+def test_brokers_of_their_own_side_by_side_are_no_cluster(
+    tmp_path: Path, make: Callable[[Path], object], kind: Kind
+) -> None:
+    make(tmp_path / "broker-1")
+    assert look(tmp_path / "broker-2").kind is Kind.NEW
+    make(tmp_path / "broker-2")
+    assert [look(tmp_path / f"broker-{number}").kind for number in (1, 2)] == [kind, kind]
+    assert look(tmp_path).kind is Kind.NEW
+
+
+def test_relative_path_of_a_member_is_recognized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folders.cluster(tmp_path / "data"))
+    folder = look(Path("broker-2"))
+    assert folder == DataFolder(Path("broker-2"), Kind.MEMBER, tmp_path / "data")
+    assert folder.member_ids() == [1, 2, 3]
+
+
+def test_log_directories_of_a_folder_are_those_of_all_its_brokers(tmp_path: Path) -> None:
+    several, up, one = tmp_path / "several", tmp_path / "up", tmp_path / "one"
+    folders.cluster(several, 11)
+    folders.cluster_up(up, 2)
+    folders.single(one, "t-0")
+    assert [each.name for each in look(several).log_dirs()] == [f"broker-{n}" for n in range(1, 12)]
+    assert look(up).log_dirs() == [up / "broker-1" / "data", up / "broker-2" / "data"]
+    assert look(up / "broker-2").log_dirs() == [up / "broker-2" / "data"]
+    assert look(one).log_dirs() == [one]
+    assert look(one / "t-0").log_dirs() == look(tmp_path / "new").log_dirs() == []

@@ -1,0 +1,373 @@
+"""A partition by itself: when what was written counts, and what a marker needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.codecs.batches import ControlType, Record, build, control_batch, read_header
+from kwire.codecs.control import EndTxnMarker
+from kwire.codecs.errors import ErrorCode
+from kwire.log import Log, LogConfig, LogError, LogManager, append_as_follower, truncate_to
+from kwire.log.upkeep.flush import Flush
+from kwire.storage.partitions.flushing import Flusher
+from kwire.storage.partitions.partition import Partition
+from tests.log.configs import DEFAULTS, log_config
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = b"0123456789abcdef"
+MakeLog = Callable[[LogConfig], Log]
+
+
+@pytest.fixture
+def make_log(tmp_path: Path) -> MakeLog:
+    manager = LogManager([tmp_path], defaults=DEFAULTS, clock=lambda: NOW_MS)
+    manager.load()
+    return lambda config: manager.create("t", TOPIC_ID, len(manager.logs), config)
+
+
+class Asked:
+    """Stands in for the flusher, which would flush at once."""
+
+    def __init__(self) -> None:
+        self.partitions: list[Partition] = []
+
+    def request(self, partition: Partition) -> None:
+        self.partitions.append(partition)
+
+
+def append(partition: Partition) -> None:
+    partition.append(build([Record(0, NOW_MS, None, b"v")]), now_ms=NOW_MS)
+
+
+def test_after_a_move_what_is_not_flushed_does_not_count(make_log: MakeLog) -> None:
+    """`flush.messages`: the loop waits for no fsync, and nobody sees what has had none."""
+    durable = log_config(flush_messages=1)
+    asked = Asked()
+    partition = Partition(make_log(durable), 1, cast(Flusher, asked))
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    partition.replace_log(make_log(durable))
+    append(partition)
+    assert asked.partitions == [partition]
+    assert (partition.log.recovery_point, partition.high_watermark) == (0, 0)
+    told: list[ErrorCode] = []
+    partition.when_flushed(1, told.append)
+    partition.when_flushed(2, told.append)
+    partition.flushed(1)
+    assert (partition.high_watermark, told) == (1, [ErrorCode.NONE])
+
+
+def test_once_all_is_flushed_nobody_waits_for_a_flush(make_log: MakeLog) -> None:
+    """With `flush.messages` of 2 the third record, which does not reach it, counts at once."""
+    partition = flushing_partition(make_log, 2)
+    states = []
+    for _ in range(3):
+        append(partition)
+        states.append((partition.is_flushing, partition.high_watermark))
+        if partition.log.flush_due:
+            partition.flushed(flush(partition))
+            states.append((partition.is_flushing, partition.high_watermark))
+    assert states == [(False, 1), (True, 1), (False, 2), (False, 3)]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_does_not_reach_the_setting_waits_for_those_before_it(
+    make_log: MakeLog, acks: int
+) -> None:
+    """With `flush.messages` of 3 a fifth record that comes during the flush of the fourth, which
+    came during that of the third: no flush follows that would have it counted."""
+    partition = flushing_partition(make_log, 3)
+    told: list[ErrorCode] = []
+    for _ in range(3):
+        append(partition)
+    first = prepared(partition)
+    append(partition)
+    partition.flushed(carried_out(partition, first))
+    assert (partition.is_flushing, partition.high_watermark) == (True, 3)
+    second = prepared(partition)
+    append(partition)
+    assert not partition.log.flush_due
+    wait = partition.when_flushed if acks == 1 else partition.when_replicated
+    wait(5, told.append)
+    assert (partition.high_watermark, told) == (3, [])
+    partition.flushed(carried_out(partition, second))
+    assert (partition.is_flushing, partition.high_watermark) == (False, 5)
+    assert told == [ErrorCode.NONE]
+
+
+def flushing_partition(make_log: MakeLog, flush_messages: int) -> Partition:
+    log = make_log(log_config(flush_messages=flush_messages))
+    partition = Partition(log, 1, cast(Flusher, Asked()))
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    return partition
+
+
+def prepared(partition: Partition) -> Flush:
+    """A flush that begins: what comes from now on is not of it."""
+    partition.log.flush_due = False
+    found = partition.log.prepare_flush(NOW_MS)
+    assert found is not None
+    return found
+
+
+def carried_out(partition: Partition, flush: Flush) -> int:
+    flush.run()
+    partition.log.flushed(flush)
+    return flush.end_offset
+
+
+def flush(partition: Partition) -> int:
+    return carried_out(partition, prepared(partition))
+
+
+def test_committed_reads_go_on_after_a_move_to_another_log_directory(make_log: MakeLog) -> None:
+    """The copy has the transaction's marker, and must know that the marker is replicated."""
+    partition = Partition(make_log(log_config()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    copy = make_log(log_config())
+    record = Record(0, NOW_MS, None, b"v")
+    batches = [
+        build([record], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
+        control_batch(ControlType.COMMIT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS),
+    ]
+    for log in (partition.log, copy):
+        for offset, batch in enumerate(batches):
+            numbered = bytearray(batch)
+            numbered[0:8] = offset.to_bytes(8)
+            append_as_follower(log, numbered, leader_epoch=0, now_ms=NOW_MS)
+    partition.advance_high_watermark(2, 0)
+    assert partition.last_stable_offset == partition.high_watermark == 2
+    partition.replace_log(copy)
+    assert partition.last_stable_offset == partition.high_watermark == 2
+
+
+def test_without_a_flusher_each_append_is_durable(make_log: MakeLog) -> None:
+    durable = log_config(flush_messages=1)
+    partition = Partition(make_log(durable), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1,), (1,)))
+    for _ in range(2):
+        append(partition)
+        assert partition.log.recovery_point == partition.high_watermark == partition.log_end_offset
+        partition.replace_log(make_log(durable))
+        partition.high_watermark = 0
+
+
+def test_a_marker_needs_as_many_in_sync_as_acks_all(make_log: MakeLog) -> None:
+    partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1,)))
+    marker = control_batch(ControlType.ABORT, 0, producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+
+    def write() -> None:
+        partition.append_marker(
+            marker.copy(),
+            read_header(marker),
+            EndTxnMarker(ControlType.ABORT, 0),
+            now_ms=NOW_MS,
+            transaction_version=0,
+        )
+
+    with pytest.raises(LogError) as caught:
+        write()
+    assert caught.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    append(partition)  # acks=1 does not ask
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    write()
+    assert partition.log_end_offset == 2
+    assert partition.high_watermark == 1, "the other has not fetched it yet"
+
+
+def test_what_is_committed_is_told_at_once(make_log: MakeLog) -> None:
+    partition = Partition(make_log(log_config()), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    for _ in range(3):
+        append(partition)
+    partition.advance_high_watermark(2, 0)
+    told: list[list[ErrorCode]] = [[], [], [], []]
+    for offset in (3, 2, 1):
+        partition.when_replicated(offset, told[offset].append)
+    assert told == [[], [ErrorCode.NONE], [ErrorCode.NONE], []]
+    partition.advance_high_watermark(3, 0)
+    assert told[3] == [ErrorCode.NONE]
+
+
+def test_what_is_stopped_is_led_by_nobody(make_log: MakeLog) -> None:
+    """And whoever waits is told so at once, also for what lies before the high watermark."""
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    append(partition)
+    told: list[ErrorCode] = []
+    partition.when_replicated(1, told.append)
+    partition.when_flushed(1, told.append)
+    assert told == []
+    partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert partition.leader == -1
+    with pytest.raises(LogError):
+        partition.check_leads()
+    partition.advance_high_watermark(1, 0)
+    partition.flushed(1)
+    assert len(told) == 2, "once"
+
+
+@pytest.mark.parametrize(("known", "high_watermark"), [(None, 3), (2, 2), (3, 3), (4, 3)])
+def test_what_others_are_not_known_to_have_does_not_count(
+    make_log: MakeLog, known: int | None, high_watermark: int
+) -> None:
+    """Beyond the log's end nothing does: it may have been cut since."""
+    log = make_log(DEFAULTS)
+    log.append(
+        build([Record(i, NOW_MS, None, b"v") for i in range(3)]), leader_epoch=0, now_ms=NOW_MS
+    )
+    assert Partition(log, 1, None, known).high_watermark == high_watermark
+
+
+def test_a_follower_flushes_as_often_as_its_topic_asks(make_log: MakeLog) -> None:
+    asked = Asked()
+    partition = Partition(make_log(log_config(flush_messages=2)), 1, cast(Flusher, asked))
+    for offset, flushes in enumerate([0, 1]):
+        batch = build([Record(0, NOW_MS, None, b"v")], base_offset=offset)
+        append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
+        partition.followed(offset, 0, len(batch))
+        assert len(asked.partitions) == flushes
+    partition.flushed(2)
+    assert partition.high_watermark == 1, "what its leader has said; the flush says nothing of it"
+
+
+class Parked:
+    """A fetch that waits."""
+
+    def __init__(self) -> None:
+        self.arrived: list[int] = []
+        self.changes = 0
+
+    def data_arrived(self, size_bytes: int) -> None:
+        self.arrived.append(size_bytes)
+
+    def partition_changed(self) -> None:
+        self.changes += 1
+
+
+def follower_with(make_log: MakeLog, count: int) -> Partition:
+    """A partition that broker 2 leads, with so many records of its own."""
+    partition = Partition(make_log(DEFAULTS), 1, None, 0)
+    partition.follow(PartitionImage(2, 0, 0, (1, 2), (1, 2)))
+    for offset in range(count):
+        batch = build([Record(0, NOW_MS, None, b"v")], base_offset=offset)
+        append_as_follower(partition.log, batch, leader_epoch=0, now_ms=NOW_MS)
+    return partition
+
+
+def test_follower_believes_its_leader_up_to_the_end_of_its_own_log(make_log: MakeLog) -> None:
+    partition = follower_with(make_log, 3)
+    parked = Parked()
+    partition.fetch_waiters.add(parked)
+    offsets = []
+    for high_watermark in (2, 1, 9):
+        partition.followed(high_watermark, 0, 10 * high_watermark)
+        offsets.append(partition.high_watermark)
+    assert offsets == [2, 2, 3], "it does not go back, and ends with the log"
+    assert parked.arrived == [20, 10, 90]
+
+
+def test_follower_starts_its_log_where_its_leader_does_once_that_is_committed(
+    make_log: MakeLog,
+) -> None:
+    partition = follower_with(make_log, 3)
+    starts = []
+    for high_watermark, log_start_offset in ((1, 2), (2, 2), (2, 1), (3, 3)):
+        partition.followed(high_watermark, log_start_offset, 0)
+        starts.append(partition.log_start_offset)
+    assert starts == [0, 2, 2, 3]
+
+
+def test_high_watermark_of_a_cut_log_is_not_beyond_its_end(make_log: MakeLog) -> None:
+    partition = follower_with(make_log, 3)
+    partition.followed(2, 0, 0)
+    partition.truncated()
+    assert partition.high_watermark == 2
+    truncate_to(partition.log, 1, NOW_MS)
+    partition.truncated()
+    assert (partition.high_watermark, partition.log_end_offset) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"),
+    [
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, None),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_leader_epoch_that_is_not_the_current_one_is_refused(
+    make_log: MakeLog, epoch: int, error: ErrorCode | None
+) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 5, 0, (1,), (1,)))
+    if error is None:
+        partition.check_leader_epoch(epoch)
+        return
+    with pytest.raises(LogError) as caught:
+        partition.check_leader_epoch(epoch)
+    assert caught.value.error is error
+
+
+def test_waiting_fetches_are_woken_by_a_new_leader_or_epoch_alone(make_log: MakeLog) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 3, 0, (1, 2), (1, 2)))
+    consumer, replica = Parked(), Parked()
+    partition.fetch_waiters.add(consumer)
+    partition.replica_waiters.add(replica)
+    states = []
+    for leader, leader_epoch, isr in ((1, 3, (1,)), (1, 4, (1,)), (2, 5, (1, 2)), (1, 6, (1,))):
+        partition.follow(PartitionImage(leader, leader_epoch, 7, (1, 2), isr))
+        assert (partition.isr, partition.partition_epoch) == (isr, 7)
+        states.append((consumer.changes, replica.changes, partition.led_since_epoch))
+    assert states == [(0, 0, 3), (1, 1, 3), (2, 2, 3), (3, 3, 6)]
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "acks", "is_refused"),
+    [
+        ((1,), (1, 2, 3), -1, True),
+        ((1, 2), (1, 2, 3), -1, False),
+        ((1,), (1, 2, 3), 1, False),
+        ((1,), (1, 2, 3), 0, False),
+        ((1,), (1,), -1, False),
+    ],
+)
+def test_acks_all_needs_as_many_in_sync_as_there_can_be(
+    make_log: MakeLog, isr: tuple[int, ...], replicas: tuple[int, ...], acks: int, is_refused: bool
+) -> None:
+    partition = Partition(make_log(log_config(min_insync_replicas=2)), 1)
+    partition.follow(PartitionImage(1, 0, 0, replicas, isr))
+    assert partition.is_under_min_isr is (len(isr) < 2 and len(replicas) > 1)
+    batch = build([Record(0, NOW_MS, None, b"v")])
+    if not is_refused:
+        partition.append(batch, now_ms=NOW_MS, required_acks=acks)
+        return
+    with pytest.raises(LogError) as caught:
+        partition.append(batch, now_ms=NOW_MS, required_acks=acks)
+    assert caught.value.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.log_end_offset == 0
+
+
+def test_waits_for_one_offset_end_in_the_order_in_which_they_began(make_log: MakeLog) -> None:
+    partition = Partition(make_log(DEFAULTS), 1)
+    partition.follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    for _ in range(3):
+        append(partition)
+    told: list[str] = []
+
+    def tell(name: str) -> Callable[[ErrorCode], None]:
+        return lambda error: told.append(name)
+
+    for name, offset in (("b", 2), ("a", 1), ("d", 3), ("c", 2)):
+        partition.when_replicated(offset, tell(name))
+    partition.advance_high_watermark(1, 0)
+    assert told == ["a"]
+    partition.advance_high_watermark(3, 0)
+    assert told == ["a", "b", "c", "d"]

@@ -1,0 +1,155 @@
+"""The marker that ends a transaction: what is written, and when it counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.codecs.batches import ControlType, EndTxnMarker, read_header, read_marker, records
+from kwire.codecs.errors import ErrorCode
+from kwire.storage.partitions.partition import Partition
+from kwire.storage.partitions.txn_marker import MarkerWriter, Settle, TxnMarker
+from tests.requests.handlers.node import Node
+
+
+def writer_of(node: Node, marker: TxnMarker, settle: Settle) -> MarkerWriter:
+    broker = node.broker
+    groups = broker.coordinators
+    return MarkerWriter(broker.hosted, lambda: groups.groups, marker, settle, broker.now_ms())
+
+
+NONE = ErrorCode.NONE
+
+
+class Told:
+    """What came of markers later on."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, ErrorCode]] = []
+
+    def __call__(self, topic: str, index: int, error: ErrorCode) -> None:
+        self.told.append((topic, index, error))
+
+
+@pytest.fixture
+def begun(node: Node) -> Node:
+    """Producer 7 has a transaction open in both partitions of `t`."""
+    node.create("t", 2)
+    for index in range(2):
+        node.append("t", index, producer=(7, 3, 0), transactional=True)
+    return node
+
+
+def marker(
+    *, commit: bool = True, epoch: int = 3, coordinator_epoch: int = 5, version: int = 1
+) -> TxnMarker:
+    return TxnMarker(7, epoch, coordinator_epoch, commit, version)
+
+
+def last_batch(partition: Partition) -> bytes:
+    end = partition.log_end_offset
+    region = partition.read(end - 1, 1 << 20, max_offset=end, min_one_batch=True)
+    assert region is not None
+    return region.read()
+
+
+def content(batch: bytes) -> EndTxnMarker | None:
+    [record] = records(batch)
+    return read_marker(record)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_says_how_it_ended_and_who_says_so(begun: Node, *, commit: bool) -> None:
+    told = Told()
+    before_ms = begun.broker.now_ms()
+    writer = writer_of(begun, marker(commit=commit), told)
+    assert [writer.write("t", index) for index in range(2)] == [NONE, NONE]
+    for index in range(2):
+        partition = begun.partition("t", index)
+        batch = last_batch(partition)
+        header = read_header(batch)
+        assert (header.base_offset, header.producer_id, header.producer_epoch) == (5, 7, 3)
+        assert header.is_control
+        assert before_ms <= header.max_timestamp <= begun.broker.now_ms()
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        assert content(batch) == EndTxnMarker(kind, 5)
+        assert partition.last_stable_offset == partition.high_watermark == 6
+    assert told.told == [], "it was told at once"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_where_a_replica_lags_it_is_told_later(begun: Node, *, lost: bool) -> None:
+    """Committed, or not, as the coordinator tries again where this broker leads no more."""
+    for index in range(2):
+        begun.partition("t", index).follow(PartitionImage(1, 0, 0, (1, 2), (1, 2)))
+    told = Told()
+    writer = writer_of(begun, marker(), told)
+    assert [writer.write("t", 1), writer.write("t", 0)] == [None, None]
+    assert told.told == []
+    for index in range(2):
+        partition = begun.partition("t", index)
+        partition.advance_high_watermark(5, 0)
+        assert told.told == [("t", each, _outcome(lost)) for each in range(index)]
+        if lost:
+            partition.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            partition.advance_high_watermark(6, 0)
+    assert told.told == [("t", 0, _outcome(lost)), ("t", 1, _outcome(lost))]
+
+
+def _outcome(lost: bool) -> ErrorCode:
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if lost else NONE
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "of", "error"),
+    [
+        ("t", 9, marker(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("none", 0, marker(), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", 0, marker(epoch=2), ErrorCode.INVALID_PRODUCER_EPOCH),
+        ("t", 0, marker(version=2), ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_why_a_marker_is_not_written(
+    begun: Node, topic: str, index: int, of: TxnMarker, error: ErrorCode
+) -> None:
+    """By version 2 of transactions (KIP-890) the epoch of a marker is above that of its batches."""
+    writer = writer_of(begun, of, told := Told())
+    assert writer.write(topic, index) == error
+    assert begun.partition("t").log_end_offset == 5
+    assert told.told == []
+
+
+def test_a_marker_of_a_deposed_coordinator_is_refused(begun: Node) -> None:
+    told = Told()
+    assert writer_of(begun, marker(coordinator_epoch=5), told).write("t", 0) == NONE
+    begun.append("t", producer=(7, 3, 5), transactional=True)
+    old = writer_of(begun, marker(coordinator_epoch=4), told)
+    assert old.write("t", 0) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+async def test_in_the_offsets_topic_the_group_coordinator_writes_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows what the transaction has committed."""
+    node.create("__consumer_offsets", 3)
+    asked: list[tuple[int, bytes, bool, int]] = []
+
+    def end_transaction(
+        index: int, batch: bytearray, *, commit: bool, transaction_version: int
+    ) -> None:
+        asked.append((index, bytes(batch), commit, transaction_version))
+
+    monkeypatch.setattr(node.broker.coordinators.groups, "end_transaction", end_transaction)
+    for commit in (True, False):
+        writer = writer_of(node, marker(commit=commit, version=2), Told())
+        assert writer.write("__consumer_offsets", 2) == NONE
+    assert [(index, commit, version) for index, _, commit, version in asked] == [
+        (2, True, 2),
+        (2, False, 2),
+    ]
+    assert [content(batch) for _, batch, _, _ in asked] == [
+        EndTxnMarker(ControlType.COMMIT, 5),
+        EndTxnMarker(ControlType.ABORT, 5),
+    ]
+    assert node.partition("__consumer_offsets", 2).log_end_offset == 0

@@ -1,0 +1,302 @@
+"""Findings: each change of the metadata with its sentence, in the order they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kwire.cluster.metadata.acls import AccessControlEntry, ResourcePattern
+from kwire.cluster.metadata.changes import (
+    AddPartitions,
+    AlterPartition,
+    ChangeAcls,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+    SetFeatures,
+    SetToken,
+)
+from kwire.cluster.metadata.credentials import user_key
+from kwire.cluster.metadata.entities import ENTITY_RESOURCE, entity_key
+from kwire.cluster.metadata.features import SUPPORTED, FinalizedFeatures
+from kwire.cluster.metadata.image import ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.tokens import DelegationToken
+from kwire.codecs.messages.access_control_entry_record import AccessControlEntryRecord
+from kwire.codecs.messages.delegation_token_record import DelegationTokenRecord
+from kwire.codecs.messages.user_scram_credential_record import UserScramCredentialRecord
+from kwire.log.directory.kraft_metadata import KraftMetadata, KraftPartition
+from kwire.security.sasl.scram import Credential
+from kwire.storage.takeover import entities, features, tokens
+from kwire.storage.takeover.kraft_changes import Replica, records_of
+from kwire.storage.takeover.reconciling import Finding, OnDisk, from_kraft, from_logs, newer_epoch
+
+ME = 7
+T = b"t" * 16
+
+
+def here(leader_epoch: int, partition_epoch: int = 0) -> PartitionImage:
+    return PartitionImage(ME, leader_epoch, partition_epoch, (ME,), (ME,))
+
+
+def there(
+    leader_epoch: int, partition_epoch: int = 0, replicas: tuple[int, ...] = (ME,)
+) -> KraftPartition:
+    return KraftPartition(-1, leader_epoch, partition_epoch, replicas, ())
+
+
+def kraft_of(**topics: dict[int, KraftPartition]) -> KraftMetadata:
+    kraft = KraftMetadata()
+    for name, partitions in topics.items():
+        kraft.topics[name] = topic_id = name.encode() * 16
+        kraft.partitions[topic_id] = partitions
+    return kraft
+
+
+def image_of(**topics: tuple[PartitionImage, ...]) -> ClusterImage:
+    made = [TopicImage(name, name.encode() * 16, states) for name, states in topics.items()]
+    return ClusterImage("c").with_topics(made)
+
+
+def known(kind: int, name: str, configs: Mapping[str, str]) -> Mapping[str, str] | None:
+    """All but some of a topic's, and nothing of another broker's."""
+    if kind == 2:
+        return {key: text for key, text in configs.items() if key != "theirs"}
+    return None if (kind, name) == (4, "9") else configs
+
+
+def found(
+    image: ClusterImage, kraft: KraftMetadata, on_disk: OnDisk | None = None
+) -> list[Finding]:
+    return list(from_kraft(image, kraft, ME, on_disk or {}, known))
+
+
+# -- topics
+
+
+def test_topics_that_went_came_and_were_made_anew_are_found() -> None:
+    image = image_of(g=(here(1),), t=(here(1),), k=(here(1),))
+    kraft = kraft_of(n={1: there(5, 6), 0: there(3, 4)}, k={0: there(1)})
+    kraft.topics["t"] = new = b"\1" * 16
+    kraft.partitions[new] = {0: there(9, 8)}
+    kraft.configs = {(2, "n"): {"theirs": "1", "a": "2"}, (2, "elsewhere"): {"a": "1"}}
+    made = TopicImage("n", b"n" * 16, (here(3, 4), here(5, 6)))
+    expected = [
+        Finding("topic g was deleted", DeleteTopic("g", b"g" * 16)),
+        Finding(
+            "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
+            DeleteTopic("t", T),
+        ),
+        Finding("topic n was made, with 2 partitions", CreateTopic(made, {"a": "2"})),
+        Finding(
+            "topic t was made, with 1 partitions",
+            CreateTopic(TopicImage("t", new, (here(9, 8),)), {}),
+        ),
+    ]
+    assert sorted(found(image, kraft), key=repr) == sorted(expected, key=repr)
+
+
+def test_topic_is_left_alone_where_not_all_of_its_partitions_are_here() -> None:
+    kraft = kraft_of(
+        a={0: there(1), 2: there(1)},
+        b={0: there(1), 1: there(1, replicas=(8, 9))},
+        c={1: there(1)},
+        d={0: there(1, replicas=(8, ME))},
+    )
+    alone = "is left alone: this node lacks some of its partitions"
+    assert [(each.says, each.change is None) for each in found(image_of(), kraft)] == [
+        (f"a {alone}", True),
+        (f"b {alone}", True),
+        (f"c {alone}", True),
+        ("topic d was made, with 1 partitions", False),
+    ]
+
+
+def test_later_epochs_and_partitions_of_a_known_topic_are_found() -> None:
+    image = image_of(t=(here(3, 5), here(3, 5), here(3, 5)))
+    kraft = kraft_of(t={4: there(6, 1), 0: there(4, 9), 2: there(3, 9), 3: there(2, 7)})
+    assert found(image, kraft) == [
+        Finding("t-0 was led in epoch 4, after 3 here", AlterPartition("t", T, 0, 5, here(4, 9))),
+        Finding(
+            "topic t was grown from 3 to 5 partitions",
+            AddPartitions("t", T, 3, (here(2, 7), here(6, 1))),
+        ),
+    ]
+
+
+def test_later_epoch_has_a_later_partition_epoch_whatever_was_told_of_that() -> None:
+    known = TopicImage("t", T, (here(0), here(3, 5)))
+    says = "t-1 was led in epoch 6, after 3 here"
+    for told, expected in (((), 6), ((6,), 6), ((9,), 9)):
+        change = AlterPartition("t", T, 1, 5, here(6, expected))
+        assert newer_epoch(known, 1, 6, *told) == Finding(says, change)
+
+
+def test_logs_tell_of_topics_that_were_made_anew_or_grew() -> None:
+    old = TopicImage("t", T, (here(1),))
+    image = ClusterImage("c").with_topics([old]).with_configs(2, "t", {"a": "1"})
+    new = TopicImage("t", b"\1" * 16, (here(2), here(3)))
+    assert list(from_logs(old, new, image)) == [
+        Finding(
+            "topic t was deleted and made anew, with id AQEBAQEBAQEBAQEBAQEBAQ",
+            DeleteTopic("t", T),
+        ),
+        Finding("topic t, with 2 partitions", CreateTopic(new, {"a": "1"})),
+    ]
+    grown = TopicImage("t", T, (here(2), here(3), here(4)))
+    assert list(from_logs(old, grown, image)) == [
+        Finding(
+            "topic t was grown from 1 to 3 partitions",
+            AddPartitions("t", T, 1, (here(3), here(4))),
+        )
+    ]
+    assert list(from_logs(grown, old, image)) == []
+    assert list(from_logs(old, old, image)) == []
+
+
+# -- settings
+
+
+def test_settings_that_came_went_and_changed_are_found_by_their_resources() -> None:
+    image = image_of(t=(here(1),)).with_configs(2, "t", {"a": "1", "b": "1", "c": "1"})
+    image = image.with_configs(4, "7", {"gone": "1"}).with_configs(16, "s", {"same": "1"})
+    image = image.with_configs(4, "9", {"nobody's": "1"})
+    kraft = kraft_of(t={0: there(1)})
+    kraft.configs = {
+        (32, "g"): {"x": "1"},
+        (16, "s"): {"same": "1"},
+        (16, "u"): {"y": "1"},
+        (4, ""): {"z": "1"},
+        (4, "9"): {"other": "1"},
+        (2, "t"): {"d": "1", "c": "1", "b": "2", "theirs": "1"},
+    }
+    before = {"a": "1", "b": "1", "c": "1"}
+    assert found(image, kraft) == [
+        Finding(
+            "topic t: a, b, d changed",
+            SetConfigs(2, "t", before, {"d": "1", "c": "1", "b": "2"}),
+        ),
+        Finding("broker (all): z changed", SetConfigs(4, "", {}, {"z": "1"})),
+        Finding("broker 7: gone changed", SetConfigs(4, "7", {"gone": "1"}, {})),
+        Finding("client metrics subscription u: y changed", SetConfigs(16, "u", {}, {"y": "1"})),
+        Finding("group g: x changed", SetConfigs(32, "g", {}, {"x": "1"})),
+    ]
+
+
+# -- users, rights, tokens
+
+ONE = Credential(b"salt", b"stored", b"server", 4096)
+SCRAM = "SCRAM-SHA-256"
+
+
+def test_what_is_set_on_users_and_clients_is_found_and_all_else_on_them_stays() -> None:
+    image = ClusterImage("c").with_configs(*user_key("a"), {SCRAM: "?", "other": "1"})
+    image = image.with_configs(*entity_key({"client-id": "c"}), {"request_percentage": "2.0"})
+    image = image.with_configs(ENTITY_RESOURCE, "odd/x", {"producer_byte_rate": "1"})
+    kraft = KraftMetadata(features={"metadata.version": entities.SINCE})
+    record = UserScramCredentialRecord("a", 1, b"salt", b"stored", b"server", 4096)
+    kraft.credentials = {("a", 1): record, ("a", 99): record}
+    kraft.quotas = {
+        (("user", "a"),): {"producer_byte_rate": 5.0, "consumer_byte_rate": 1.0},
+        (("client-id", None), ("user", "b")): {"unknown_rate": 0.5},
+    }
+    after = {
+        "other": "1", SCRAM: ONE.text, "producer_byte_rate": "5", "consumer_byte_rate": "1",
+    }  # fmt: skip
+    client = entity_key({"client-id": "c"})
+    both = entity_key({"client-id": None, "user": "b"})
+    assert list(entities.from_log(image, kraft)) == [
+        entities.Changed(
+            "client-id c: request_percentage changed",
+            SetConfigs(*client, {"request_percentage": "2.0"}, {}),
+        ),
+        entities.Changed(
+            "odd/x: producer_byte_rate changed",
+            SetConfigs(ENTITY_RESOURCE, "odd/x", {"producer_byte_rate": "1"}, {}),
+        ),
+        entities.Changed(
+            "user a: what it logs in by, consumer_byte_rate, producer_byte_rate changed",
+            SetConfigs(*user_key("a"), {SCRAM: "?", "other": "1"}, after),
+        ),
+        entities.Changed(
+            "user b, client-id (default): unknown_rate changed",
+            SetConfigs(*both, {}, {"unknown_rate": "0.5"}),
+        ),
+    ]
+
+
+def test_log_lacks_what_is_set_here_and_kept_there() -> None:
+    image = ClusterImage("c").with_configs(*user_key("a"), {SCRAM: ONE.text, "other": "1"})
+    image = image.with_configs(*user_key("b"), {"other": "1"})
+    kraft = KraftMetadata(features={"metadata.version": entities.SINCE})
+    kraft.quotas = {(("user", "c"),): {"producer_byte_rate": 5.0}}
+    expected = [
+        SetConfigs(*user_key("a"), {}, {SCRAM: ONE.text}),
+        SetConfigs(*user_key("c"), {"producer_byte_rate": "5"}, {}),
+    ]
+    assert list(entities.lacking_in_log(image, kraft)) == expected
+    kraft.features["metadata.version"] -= 1
+    assert list(entities.lacking_in_log(image, kraft)) == expected[1:]
+
+
+def test_credentials_are_written_of_users_alone() -> None:
+    kraft = KraftMetadata(features={"metadata.version": entities.SINCE})
+    change = SetConfigs(*entity_key({"user": "a", "client-id": "c"}), {}, {SCRAM: ONE.text})
+    assert list(records_of(change, Replica(ME), kraft)) == []
+    change = SetConfigs(*entity_key({"user": None}), {}, {SCRAM: ONE.text})
+    assert list(records_of(change, Replica(ME), kraft)) == []
+
+
+def test_who_may_do_what_is_found_by_the_resource() -> None:
+    entry, old = AccessControlEntry("User:a", "*", 3, 3), AccessControlEntry("User:b", "h", 4, 2)
+    pattern, other = ResourcePattern(2, 3, "t"), ResourcePattern(3, 4, "g")
+    image = ClusterImage("c").with_acls(other, frozenset({old}))
+    kraft = KraftMetadata()
+    kraft.acls[b"1"] = AccessControlEntryRecord(b"1", 2, "t", 3, "User:a", "*", 3, 3)
+    assert found(image, kraft) == [
+        Finding("who may access TOPIC t changed", ChangeAcls(pattern, (entry,), ())),
+        Finding("who may access GROUP g changed", ChangeAcls(other, (), (old,))),
+    ]
+
+
+def test_tokens_are_found_where_the_release_of_the_log_keeps_them() -> None:
+    old = DelegationToken("o", "User:a", "User:a", (), 1, 2, 3)
+    new = DelegationToken("t", "User:a", "User:r", ("User:b",), 4, 5, 6)
+    image = ClusterImage("c").with_token("o", old)
+    kraft = KraftMetadata(features={"metadata.version": tokens.SINCE})
+    kraft.tokens["t"] = DelegationTokenRecord("User:a", "User:r", ["User:b"], 4, 5, 6, "t")
+    told = [each for each in found(image, kraft) if isinstance(each.change, SetToken)]
+    assert told == [
+        Finding("delegation token o changed", SetToken("o", old, None)),
+        Finding("delegation token t changed", SetToken("t", None, new)),
+    ]
+    assert list(tokens.lacking_in_log(image, kraft)) == [
+        SetToken("o", None, old),
+        SetToken("t", new, None),
+    ]
+    for features_ in ({"metadata.version": tokens.SINCE - 1}, {}):
+        kraft.features = features_
+        assert list(tokens.from_log(image, kraft)) == []
+
+
+# -- features
+
+
+def test_levels_are_found_after_all_that_clients_were_told() -> None:
+    levels = {name: high for name, (_, high) in SUPPORTED.items()}
+    kraft = KraftMetadata(features={**levels, "transaction.version": 1, "another.version": 3})
+    for version, epoch, after in ((4, 9, 10), (9, 4, 10)):
+        image = ClusterImage("c", version=version).with_features(FinalizedFeatures({}, None, epoch))
+        [(says, change)] = features.levels_from_log(image, kraft)
+        assert says == "transaction.version to 1"
+        asked = {**levels, "transaction.version": 1, "eligible.leader.replicas.version": 0}
+        assert change == SetFeatures(epoch, FinalizedFeatures(asked, None, after))
+
+
+def test_log_lacks_the_levels_in_force_here_where_it_has_any() -> None:
+    image = ClusterImage("c").with_features(FinalizedFeatures({"group.version": 0}, None, 4))
+    levels = {name: high for name, (_, high) in SUPPORTED.items()}
+    assert list(features.levels_lacking_in_log(image, KraftMetadata(features=levels))) == [
+        SetFeatures(4, image.features)
+    ]
+    same = KraftMetadata(features={**levels, "group.version": 0})
+    assert list(features.levels_lacking_in_log(image, same)) == []
+    assert list(features.levels_lacking_in_log(image, KraftMetadata())) == []

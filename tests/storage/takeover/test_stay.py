@@ -1,0 +1,346 @@
+"""Directories with a KRaft metadata log: kwire follows it, and writes it where it is its alone."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kwire.broker.broker import Broker
+from kwire.cluster.metadata.changes import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    SetConfigs,
+)
+from kwire.cluster.metadata.image import TOPIC_RESOURCE, ClusterImage, PartitionImage, TopicImage
+from kwire.cluster.stores.change_log import ChangeLog
+from kwire.cluster.stores.contract import StoreError
+from kwire.codecs.batches import iter_batches, records
+from kwire.codecs.messages.config_record import ConfigRecord
+from kwire.codecs.messages.feature_level_record import FeatureLevelRecord
+from kwire.codecs.messages.partition_record import PartitionRecord
+from kwire.codecs.messages.producer_ids_record import ProducerIdsRecord
+from kwire.codecs.primitives import Message
+from kwire.codecs.uuids import uuid_bytes
+from kwire.log import Log
+from kwire.log.directory import kraft_metadata, kraft_records
+from kwire.log.directory.files import Files
+from kwire.log.directory.kraft_log import KraftLog
+from kwire.log.directory.kraft_metadata import KraftMetadata
+from kwire.storage.takeover import kraft_changes
+from kwire.storage.takeover.kraft_changes import UNASSIGNED, Replica, records_of
+from kwire.storage.takeover.stay import MARK, TOLD_MAX
+from tests.inside import running_broker
+from tests.log.configs import DEFAULTS
+
+SETTINGS = {"node.id": "1"}
+STATE = PartitionImage(1, 0, 0, (1,), (1,))
+REGISTRATION = bytes((1, 0, 3)) + (1).to_bytes(4) + bytes(17) + (13).to_bytes(8)
+"""Of broker 1, with epoch 13; what follows is not read."""
+
+
+def topic(name: str, number: int = 1, partitions: int = 1) -> TopicImage:
+    return TopicImage(name, bytes([number]) * 16, (STATE,) * partitions)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """What a KRaft node leaves that has made no topic."""
+    data = tmp_path / "data"
+    folder = data / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (data / "meta.properties").write_text(
+        "version=1\nnode.id=1\ncluster.id=kraft\ndirectory.id=K5BPdwfb4nPV1HGMlEZcrA\n"
+    )
+    vote(data, 1)
+    levels = {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
+    }
+    append(data, [FeatureLevelRecord(*each) for each in levels.items()], REGISTRATION)
+    return data
+
+
+def vote(data: Path, *voters: int) -> None:
+    said = {"currentVoters": [{"voterId": voter} for voter in voters], "data_version": 0}
+    (data / "__cluster_metadata-0" / "quorum-state").write_text(json.dumps(said))
+
+
+def append(data: Path, records: list[Message], *more: bytes) -> None:
+    """As Apache Kafka's controller does while kwire is away."""
+    log = KraftLog(data / "__cluster_metadata-0", Files(), DEFAULTS, Broker.now_ms())
+    log.append([*(kraft_records.encode(each, 0) for each in records), *more], Broker.now_ms())
+    log.close()
+
+
+def partition_records(data: Path) -> list[PartitionRecord]:
+    """In the order of the log."""
+    segment = (data / "__cluster_metadata-0" / f"{0:020}.log").read_bytes()
+    found = []
+    for position, header in iter_batches(segment):
+        for raw in records(segment, position) if not header.is_control else ():
+            _, record = kraft_records.decode(raw.value or b"")
+            if isinstance(record, PartitionRecord):
+                found.append(record)
+    return found
+
+
+def said(data: Path) -> KraftMetadata:
+    return kraft_metadata.read(data / "__cluster_metadata-0", Files())
+
+
+async def test_what_is_made_here_is_in_the_kraft_metadata_before_it_is_acknowledged(
+    data: Path,
+) -> None:
+    async with running_broker(data, SETTINGS) as broker:
+        assert broker.image.cluster_id == "kraft"
+        await broker.node.store.commit([CreateTopic(topic("a"), {"retention.ms": "5"})])
+        assert said(data).topics == {"a": topic("a").id}
+        await broker.node.store.commit([AddPartitions("a", topic("a").id, 1, (STATE,))])
+        await broker.node.store.commit(
+            [SetConfigs(TOPIC_RESOURCE, "a", {"retention.ms": "5"}, {"segment.ms": "6"})]
+        )
+        killed = Path(shutil.copytree(data, data.with_name("killed")))
+        await broker.node.store.commit([DeleteTopic("a", topic("a").id)])
+    found = said(killed)
+    assert len(found.partitions[topic("a").id]) == 2
+    assert found.configs[TOPIC_RESOURCE, "a"] == {"segment.ms": "6"}
+    assert said(data).topics == {}
+    assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 13
+
+
+async def image_in(data: Path, settings: Mapping[str, str] = SETTINGS) -> ClusterImage:
+    async with running_broker(data, settings) as broker:
+        return broker.image
+
+
+async def test_apache_kafka_is_told_of_its_own_registration(data: Path) -> None:
+    """By another epoch in .kafka_cleanshutdown its controller takes the stop for an unclean one,
+    and the node out of the replicas that may lead (KIP-966)."""
+    golden = Path(__file__).parent.parent / "log" / "data" / "kraft-3.9.2"
+    shutil.copytree(golden, data / "__cluster_metadata-0", dirs_exist_ok=True)
+    async with running_broker(data, SETTINGS) as broker:
+        assert set(broker.image.topics) == {"first", "third"}
+    assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 26
+
+
+async def test_what_was_done_elsewhere_is_followed_at_each_start(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a")), CreateTopic(topic("b", 2))])
+    theirs = [
+        *kraft_changes.records_of(CreateTopic(topic("c", 3, 2)), Replica(1), said(data)),
+        *kraft_changes.records_of(DeleteTopic("a", topic("a").id), Replica(1), said(data)),
+    ]
+    append(data, [], *(kraft_records.encode(record, version) for record, version in theirs))
+    shutil.rmtree(data / "a-0")
+    assert set((await image_in(data)).topics) == {"b", "c"}
+    assert "topic a was deleted" in caplog.text
+    assert "topic c was made, with 2 partitions" in caplog.text
+    assert "topic b" not in caplog.text
+    caplog.clear()
+    assert set((await image_in(data)).topics) == {"b", "c"}
+    assert "since kwire last had" not in caplog.text
+
+
+async def test_a_folder_that_was_set_aside_is_served_again(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a"))])
+    (data / "a-0").rename(data / f"a-0.{32 * '1'}-stray")
+    assert set((await image_in(data)).topics) == {"a"}
+    assert (data / "a-0").is_dir()
+    assert "a-0 was set aside" in caplog.text
+
+
+async def test_a_log_that_others_vote_on_is_not_touched(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    vote(data, 1, 2, 3)
+    before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a"))])
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before
+    assert "its voters are [1, 2, 3]" in caplog.text
+    assert json.loads((data / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == -1
+    assert set((await image_in(data)).topics) == {"a"}, "nobody has said anything since"
+    append(data, [FeatureLevelRecord("x", 1)])
+    assert set((await image_in(data)).topics) == {"a"}, "nobody there has heard of it"
+
+
+def theirs(data: Path, *changes: Change) -> list[bytes]:
+    """What their controller writes of changes."""
+    written = [
+        each for change in changes for each in records_of(change, Replica(1), KraftMetadata())
+    ]
+    return [kraft_records.encode(record, version) for record, version in written]
+
+
+async def test_what_was_deleted_here_does_not_come_back(data: Path) -> None:
+    """Where the KRaft metadata cannot be told of it."""
+    append(data, [], *theirs(data, CreateTopic(topic("a")), CreateTopic(topic("b", 2))))
+    vote(data, 1, 2, 3)
+    async with running_broker(data, SETTINGS) as broker:
+        assert set(broker.image.topics) == {"a", "b"}
+        await broker.node.store.commit([DeleteTopic("a", topic("a").id)])
+    assert set((await image_in(data)).topics) == {"b"}
+    append(data, [], *theirs(data, CreateTopic(topic("c", 3))))
+    assert set((await image_in(data)).topics) == {"a", "b", "c"}, "they have said something since"
+
+
+@pytest.mark.parametrize("mark", ["", "[]", "{}", '{"kraft": 5}', '{"kraft": "another"}', None])
+async def test_without_a_mark_the_kraft_metadata_is_followed(
+    data: Path, caplog: pytest.LogCaptureFixture, mark: str | None
+) -> None:
+    append(data, [], *theirs(data, CreateTopic(topic("a"))))
+    vote(data, 1, 2, 3)
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([DeleteTopic("a", topic("a").id)])
+    if mark is None:
+        (data / MARK).unlink()
+    else:
+        (data / MARK).write_text(mark)
+    caplog.clear()
+    assert set((await image_in(data)).topics) == {"a"}
+    assert (f"{MARK} is ignored" in caplog.text) == (mark in ("", "[]", "{}"))
+    assert json.loads((data / MARK).read_text()) == {
+        "format": 1,
+        "kraft": kraft_metadata.fingerprint(data / "__cluster_metadata-0"),
+    }
+
+
+@pytest.mark.parametrize("theirs", [0, 4_999, 5_000])
+async def test_producer_ids_of_an_older_kwire_are_not_given_out_again(
+    data: Path, theirs: int
+) -> None:
+    """It took them from where Apache Kafka goes on, the last of them 4,999."""
+    append(data, [ProducerIdsRecord(1, 13, theirs)])
+    image = ClusterImage("kraft").with_next_producer_id(5_000)
+    ChangeLog.create(data / "kwire-metadata.log", image).close()
+    async with running_broker(data, SETTINGS):
+        pass
+    assert said(data).next_producer_id == 5_000
+    before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
+    async with running_broker(data, SETTINGS):
+        pass
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before, "it is said once"
+
+
+async def test_apache_kafka_goes_on_with_its_own_producer_ids(data: Path) -> None:
+    """kwire's begin where Apache Kafka never gets to."""
+    async with running_broker(data, SETTINGS):
+        pass
+    assert said(data).next_producer_id == 0
+
+
+async def test_folders_of_other_topics_stay_set_aside(data: Path) -> None:
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a", 1, 2))])
+    older, of_another = f"a-0.{32 * '1'}-stray", f"a-1.{32 * '2'}-stray"
+    shutil.copytree(data / "a-0", data / older)
+    (data / "a-1").rename(data / of_another)
+    (data / of_another / "partition.metadata").write_text(f"version: 0\ntopic_id: {22 * 'B'}\n")
+    shutil.copytree(data / "a-0", data / f"b-0.{32 * '3'}-stray")
+    assert set((await image_in(data)).topics) == {"a"}
+    for name in (older, of_another, f"b-0.{32 * '3'}-stray", "a-0", "a-1"):
+        assert (data / name).is_dir(), name
+    assert not (data / "b-0").exists()
+
+
+async def test_the_directory_of_a_replica_is_named_where_there_is_one(
+    data: Path, tmp_path: Path
+) -> None:
+    """Apache Kafka finds a replica by its directory's id; of two, it has to look."""
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a"))])
+    mine = uuid_bytes("K5BPdwfb4nPV1HGMlEZcrA")
+    assert [each.directories for each in partition_records(data)] == [[mine]]
+    two = {**SETTINGS, "log.dirs": f"{data},{tmp_path / 'second'}"}
+    async with running_broker(data, two) as broker:
+        await broker.node.store.commit([CreateTopic(topic("b", 2))])
+    assert partition_records(data)[-1].directories == [UNASSIGNED]
+
+
+async def test_a_log_in_which_other_brokers_have_partitions_is_not_touched(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    elsewhere = records_of(CreateTopic(topic("b", 2)), Replica(2), KraftMetadata())
+    append(data, [], *(kraft_records.encode(record, version) for record, version in elsewhere))
+    before = kraft_metadata.fingerprint(data / "__cluster_metadata-0")
+    async with running_broker(data, SETTINGS) as broker:
+        await broker.node.store.commit([CreateTopic(topic("a"))])
+    assert kraft_metadata.fingerprint(data / "__cluster_metadata-0") == before
+    assert "other brokers have partitions" in caplog.text
+    assert "b is left alone: this node lacks some of its partitions" in caplog.text
+
+
+async def test_settings_of_this_broker_and_of_all_are_followed(data: Path) -> None:
+    kinds = ((4, "", "a"), (4, "1", "b"), (4, "2", "c"), (2, "t", "retention.ms"), (2, "t", "x"))
+    records = [ConfigRecord(kind, name, key, "5") for kind, name, key in kinds]
+    append(data, [*records], *theirs(data, CreateTopic(topic("t"))))
+    image = await image_in(data)
+    assert image.configs_of(4, "") == {"a": "5"}
+    assert image.configs_of(4, "1") == {"b": "5"}
+    assert image.configs_of(4, "2") == {}
+    assert image.configs_of(TOPIC_RESOURCE, "t") == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("more", [0, 3])
+async def test_many_changes_are_counted(
+    data: Path, caplog: pytest.LogCaptureFixture, more: int
+) -> None:
+    made = [CreateTopic(topic(f"t{number}", number + 1)) for number in range(TOLD_MAX + more)]
+    append(data, [], *theirs(data, *made))
+    await image_in(data)
+    assert caplog.text.count(" was made, with 1 partitions") == TOLD_MAX
+    assert ("now taken over: 3 more changes" in caplog.text) == bool(more)
+    assert caplog.text.count("more changes") == bool(more)
+    assert "were led, in later epochs" not in caplog.text, "nor has kwire led any"
+
+
+async def test_a_full_disk_beneath_the_kraft_metadata_passes(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is acknowledged here is known there, or it is not acknowledged; the broker stays."""
+
+    def fail(log: Log, *_: object, **__: object) -> None:
+        error = OSError(errno.ENOSPC, "No space left on device")
+        raise log.storage.refused(error) from error
+
+    async with running_broker(data, SETTINGS) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append", fail)
+            with pytest.raises(StoreError, match=r"KRaft metadata log takes no records: No space"):
+                await broker.node.store.commit([CreateTopic(topic("a"))])
+        assert not broker.image.topics
+        await broker.node.store.commit([CreateTopic(topic("b", 2))])
+    assert said(data).topics == {"b": topic("b", 2).id}
+
+
+def full(log: ChangeLog, changes: object, image: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+async def test_a_write_that_fails_here_is_made_up_for_there(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic that is refused for want of room, and made again with another id, is there once."""
+    async with running_broker(data, SETTINGS) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(ChangeLog, "write", full)
+            with pytest.raises(StoreError):
+                await broker.node.store.commit([CreateTopic(topic("a", 1))])
+        await broker.node.store.commit([CreateTopic(topic("a", 2))])
+    assert said(data).topics == {"a": topic("a", 2).id}
+    assert said(data).removed == {topic("a", 1).id}

@@ -1,0 +1,32 @@
+"""Walks over several swaps: see `walk`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kwire.conformance import apache_kafka
+from kwire.conformance.pytest_apache import libs_or_skip
+from tests.storage.takeover.walk import Walk
+
+SWAPS = 6
+VERSIONS = (apache_kafka.VERSION, "3.9.2")
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_there_and_back(apache_kafka_libs: Path, tmp_path: Path) -> None:
+    """Two swaps, so that kwire's stay is seen by Apache Kafka."""
+    Walk(tmp_path, 1, apache_kafka.VERSION).swaps(2)
+
+
+@pytest.mark.java
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_many_swaps(seed: int, tmp_path: Path) -> None:
+    """In turns with both versions, and one in five with two log directories."""
+    version = VERSIONS[seed % 2]
+    libs_or_skip(version)
+    Walk(tmp_path, seed, version, directories=2 if seed % 5 == 0 else 1).swaps(SWAPS)

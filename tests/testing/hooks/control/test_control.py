@@ -1,0 +1,254 @@
+"""What a test may ask of a broker over HTTP, and who may not."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import trio
+
+from kwire.testing import ControlError, Kafka
+from kwire.testing.hooks.control.api import Asked, Reply, answer
+from kwire.testing.hooks.control.openapi import document
+from kwire.testing.hooks.control.service import Control
+from kwire.testing.hooks.faults.rules import FIELDS
+from tests.waiting import until
+
+RULE = {"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"}
+
+BODIES: dict[str, object] = {
+    "/traces": {},
+    "/clock": {"advance_ms": 0},
+    "/leaders": {"topic": "t"},
+    "/coordinators": {"group": "g"},
+    "/forks": {},
+}
+MOVES = ("/leaders", "/coordinators")
+"""What takes a broker."""
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control(0)
+
+
+def ask(
+    control: Control,
+    method: str,
+    target: str,
+    body: object = None,
+    *,
+    host: str = "localhost:9",
+    content_type: str = "application/json",
+) -> Reply:
+    text = b"" if body is None else json.dumps(body).encode()
+    return trio.run(answer, control, Asked(method, target, host, content_type, text))
+
+
+def test_faults_are_added_told_and_removed(control: Control) -> None:
+    assert ask(control, "POST", "/faults", RULE) == Reply(201, {"rules": [1]})
+    assert ask(control, "POST", "/faults", [RULE, {"die": True}]) == Reply(201, {"rules": [2, 3]})
+    told = ask(control, "GET", "/faults/").body["faults"]
+    assert [each["rule"] for each in told] == [1, 2, 3]
+    assert told[0] == {"rule": 1, **RULE, "matched": 0, "happened": 0, "used_up": False}
+    assert ask(control, "DELETE", "/faults/2") == Reply(204)
+    assert ask(control, "DELETE", "/faults/2").status == 404
+    assert ask(control, "DELETE", "/faults") == Reply(204)
+    assert ask(control, "GET", "/faults") == Reply(200, {"faults": []})
+
+
+def test_of_several_rules_all_hold_or_none(control: Control) -> None:
+    refused = ask(control, "POST", "/faults", [RULE, {"api": "Prduce", "die": True}])
+    assert refused == Reply(400, {"error": "there is no API 'Prduce': did you mean Produce?"})
+    assert not control.faults
+
+
+def test_what_happened_is_told_by_rule(control: Control) -> None:
+    assert ask(control, "GET", "/faults/happened") == Reply(200, {"happened": []})
+    assert ask(control, "GET", "/faults/happened?rule=1") == Reply(200, {"happened": []})
+    assert ask(control, "GET", "/faults/happened?rule=x").status == 400
+
+
+def test_a_trace_from_its_beginning_to_its_end(control: Control) -> None:
+    assert ask(control, "POST", "/traces", {"api": "Produce"}) == Reply(201, {"trace": 1})
+    assert ask(control, "GET", "/traces").body == {"traces": [{"trace": 1, "seen": 0}]}
+    assert ask(control, "GET", "/traces/1?after=0").body == {"events": [], "dropped": 0}
+    assert ask(control, "GET", "/traces/1?after=x").status == 400
+    assert ask(control, "DELETE", "/traces/1") == Reply(204)
+    assert ask(control, "DELETE", "/traces/1").status == 404
+    assert ask(control, "GET", "/traces/1").status == 404
+    assert ask(control, "POST", "/traces", {"bytes": True}) == Reply(201, {"trace": 2})
+    assert ask(control, "POST", "/traces", {"bytes": 1}).status == 400
+    refused = ask(control, "POST", "/traces", {"apis": "Produce"})
+    assert refused == Reply(400, {"error": "unknown field 'apis': did you mean api?"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, [], {"advance_ms": -1}, {"advance_ms": True}, {"advance_ms": 1, "to": 2}, {"held": 1}],
+)
+def test_time_that_cannot_pass(control: Control, said: object) -> None:
+    assert ask(control, "POST", "/clock", said).status == 400
+    assert ask(control, "GET", "/clock").body["ahead_ms"] == 0
+
+
+def test_time_that_stands_still(control: Control) -> None:
+    async def say(held: bool) -> Reply:
+        body = json.dumps({"held": held}).encode()
+        return await answer(
+            control, Asked("POST", "/clock", "localhost:9", "application/json", body)
+        )
+
+    async def test() -> None:
+        for held in (True, False):
+            assert (await say(held)).body["held"] is held
+            assert control.clock.is_held is held
+
+    trio.run(test, clock=control.clock)
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "why"),
+    [
+        ("/leaders", {"partition": 0}, "whose leader moves is said as"),
+        ("/leaders", {"topic": 1}, "topic is text, and not 1"),
+        ("/leaders", {"topic": "t", "to": -1}, "to is a number, and not -1"),
+        ("/leaders", {"topic": "t", "partition": True}, "partition is a number, and not True"),
+        ("/leaders", {"topic": "t", "leader": 1}, "unknown field 'leader': there are topic, "),
+        ("/leaders", ["t"], "the body is a JSON object"),
+        ("/coordinators", {}, "whose coordinator moves is said as"),
+        ("/coordinators", {"group": "g", "transactional_id": "x"}, "whose coordinator moves is"),
+    ],
+)
+def test_moves_that_cannot_be_understood(
+    control: Control, path: str, said: object, why: str
+) -> None:
+    refused = ask(control, "POST", path, said)
+    assert refused.status == 400
+    assert refused.body["error"].startswith(why)
+
+
+def test_time_does_not_pass_for_ever(control: Control) -> None:
+    refused = ask(control, "POST", "/clock", {"advance_ms": 10**13})
+    assert refused == Reply(400, {"error": "a clock is not ahead by more than a hundred years"})
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "why"),
+    [
+        ("GET", "/fault", 404, "there is no /fault: there are /, "),
+        ("PUT", "/faults", 405, "/faults takes GET and POST and DELETE"),
+        ("GET", "/faults/1", 405, "/faults/1 takes DELETE"),
+        ("GET", "/death", 405, "/death takes POST"),
+    ],
+)
+def test_what_there_is_not(
+    control: Control, method: str, target: str, status: int, why: str
+) -> None:
+    reply = ask(control, method, target)
+    assert reply.status == status
+    assert reply.body["error"].startswith(why)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1", "127.0.0.1:1", "[::1]:1", "[::1]"])
+def test_who_calls_it_by_a_name_of_this_machine_is_heard(control: Control, host: str) -> None:
+    assert ask(control, "GET", "/faults", host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["", "evil.example", "evil.example:80", "localhost.evil.example"])
+def test_who_calls_it_otherwise_is_not(control: Control, host: str) -> None:
+    """A page in a browser whose own name leads here."""
+    assert ask(control, "GET", "/faults", host=host).status == 403
+
+
+def test_what_a_page_may_send_unasked_is_not_taken(control: Control) -> None:
+    assert ask(control, "POST", "/faults", RULE, content_type="text/plain").status == 415
+    refused = trio.run(
+        answer, control, Asked("POST", "/faults", "localhost", "application/json", b"{")
+    )
+    assert refused.status == 400
+    assert refused.body["error"].startswith("the body is no JSON")
+    assert not control.faults
+
+
+def test_the_document_names_what_there_is(control: Control) -> None:
+    assert ask(control, "GET", "/openapi.json").body == document()
+    told = document()
+    assert set(told["components"]["schemas"]["Rule"]["properties"]) == set(FIELDS)
+    for path, methods in told["paths"].items():
+        for method in methods:
+            if path != "/death":
+                target = re.sub(r"\{(rule|trace|fork)\}", "7", path)
+                body = BODIES.get(path, RULE)
+                status = ask(control, method.upper(), target, body).status
+                if path in MOVES:
+                    assert status == 409
+                elif path.startswith("/snapshots") or (path, method) == ("/forks", "post"):
+                    # of no broker there are none
+                    assert status == 400
+                else:
+                    assert status in (200, 201, 204, 404)
+    json.dumps(told)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with Kafka() as broker:
+        yield broker
+
+
+def request(kafka: Kafka, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
+    assert kafka.control_port is not None
+    link = http.client.HTTPConnection("127.0.0.1", kafka.control_port, timeout=60)
+    try:
+        link.request(method, path, body, {"Content-Type": "application/json"})
+        reply = link.getresponse()
+        return reply.status, json.loads(reply.read() or b"null")
+    finally:
+        link.close()
+
+
+@pytest.mark.slow
+def test_over_http(kafka: Kafka) -> None:
+    assert request(kafka, "GET", "/")[0] == 200
+    assert request(kafka, "POST", "/faults", json.dumps(RULE).encode()) == (201, {"rules": [1]})
+    assert request(kafka, "DELETE", "/faults/1") == (204, None)
+    status, told = request(kafka, "POST", "/faults", b"x" * 5_000_000)
+    assert (status, told["error"]) == (413, "the body is larger than 4194304 bytes")
+
+
+@pytest.mark.slow
+def test_one_connection_asks_again_and_garbage_harms_nobody(kafka: Kafka) -> None:
+    assert kafka.control_port is not None
+    link = http.client.HTTPConnection("127.0.0.1", kafka.control_port, timeout=60)
+    for _ in range(3):
+        link.request("GET", "/faults")
+        assert link.getresponse().read()
+    link.close()
+    with socket.create_connection(("127.0.0.1", kafka.control_port), 60) as garbage:
+        garbage.sendall(b"\0\1\2 garbage\r\n\r\n")
+        assert garbage.recv(4096).startswith(b"HTTP/1.1 400")
+        assert garbage.recv(4096) == b""
+    with socket.create_connection(("127.0.0.1", kafka.control_port), 60) as gone:
+        gone.sendall(b"POST /faults HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+    assert request(kafka, "GET", "/faults")[0] == 200
+    assert "unhandled" not in kafka.log
+
+
+@pytest.mark.slow
+def test_it_listens_on_this_machine_alone(kafka: Kafka) -> None:
+    assert f"controlled at http://127.0.0.1:{kafka.control_port}" in kafka.log
+
+
+@pytest.mark.slow
+def test_death_now(kafka: Kafka) -> None:
+    kafka.reset()
+    with pytest.raises(ControlError, match="no answer from"):
+        kafka.control.post("/death")
+    until(lambda: not kafka.running, "it goes on")
+    kafka.start()

@@ -1,0 +1,277 @@
+"""What a trace sees, and for how long it is kept."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from kwire.codecs.errors import ErrorCode
+from kwire.codecs.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from kwire.codecs.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.codecs.messages.leave_group import LeaveGroupResponse, MemberResponse
+from kwire.codecs.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kwire.codecs.messages.sasl_authenticate import SaslAuthenticateRequest
+from kwire.codecs.primitives import Message
+from kwire.testing.hooks.faults.machine import HELPERS, Asked
+from kwire.testing.hooks.faults.rules import Which, read_which
+from kwire.testing.hooks.tracing import traces as module
+from kwire.testing.hooks.tracing.describe import described
+from kwire.testing.hooks.tracing.traces import EVENTS_MAX, TRACES_MAX, Seen, TooMany, Trace, Traces
+
+
+class Clock:
+    """Seconds that only the test lets pass."""
+
+    def __init__(self) -> None:
+        self.now_s = 1.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def traces(clock: Clock) -> Traces:
+    return Traces(lambda: 42, clock)
+
+
+def see(traces: Traces, group: str = "g", client: str = "c") -> Seen | None:
+    asked = Asked(12, 4, client, HeartbeatRequest(group_id=group), lambda _: None)
+    return traces.see(asked, 1, "here", 9)
+
+
+def test_an_event_is_told_with_its_answer(traces: Traces, clock: Clock) -> None:
+    assert not traces
+    number = traces.begin(Which())
+    seen = see(traces)
+    assert seen is not None
+    trace = traces.get(number)
+    assert trace is not None
+    assert trace.after(0) == {"events": [], "dropped": 0}
+    clock.now_s += 0.25
+    seen.answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    (event,) = trace.after(0)["events"]
+    assert event["request"]["groupId"] == "g"
+    assert event["response"]["errorCode"] == "REBALANCE_IN_PROGRESS"
+    assert event["errors"] == ["REBALANCE_IN_PROGRESS"]
+    wanted = {"number": 1, "timeMs": 42, "durationMs": 250.0, "connection": "here", "client": "c"}
+    assert wanted.items() <= event.items()
+    assert event["broker"] == 1
+    assert (event["api"], event["version"], event["correlationId"]) == ("Heartbeat", 4, 9)
+
+
+def test_only_what_is_wanted_is_seen(traces: Traces) -> None:
+    first = traces.begin(read_which({"group": "g"}))
+    second = traces.begin(read_which({"api": "Heartbeat"}))
+    for group in ("g", "h"):
+        seen = see(traces, group)
+        assert seen is not None
+        seen.answered(HeartbeatResponse())
+    assert see(traces, client=HELPERS) is None
+    found = [trace.seen for number in (first, second) if (trace := traces.get(number))]
+    assert found == [1, 2]
+    assert traces.end(first)
+    assert not traces.end(first)
+    assert traces.get(first) is None
+
+
+def test_of_a_request_that_is_befallen_the_fault_says_when_it_is_over(traces: Traces) -> None:
+    trace = traces.get(traces.begin(Which()))
+    seen = see(traces)
+    assert seen is not None
+    assert trace is not None
+    seen.befallen = True
+    seen.answered(HeartbeatResponse())
+    assert trace.seen == 0
+    seen.over(fault=3, ending="disconnect")
+    (event,) = trace.after(0)["events"]
+    assert (event["fault"], event["ending"], "response" in event) == (3, "disconnect", True)
+
+
+def test_the_oldest_events_go_first_and_are_counted(traces: Traces) -> None:
+    trace = traces.get(traces.begin(Which()))
+    assert trace is not None
+    for number in range(EVENTS_MAX + 5):
+        trace.add({"n": number}, {})
+    found = trace.after(0)
+    assert (len(found["events"]), found["dropped"]) == (EVENTS_MAX, 5)
+    assert found["events"][0]["number"] == 6
+    found = trace.after(EVENTS_MAX + 3)
+    assert ([event["number"] for event in found["events"]], found["dropped"]) == (
+        [EVENTS_MAX + 4, EVENTS_MAX + 5],
+        0,
+    )
+    assert trace.after(3)["dropped"] == 2
+
+
+def test_there_are_not_endlessly_many(traces: Traces) -> None:
+    for _ in range(TRACES_MAX):
+        traces.begin(Which())
+    with pytest.raises(TooMany, match="100 traces already"):
+        traces.begin(Which())
+
+
+def kept(traces: Traces) -> Trace:
+    found = traces.get(traces.begin(Which(), keeps_bytes=True))
+    assert found is not None
+    return found
+
+
+def ask(traces: Traces, request: Message, version: int, frame: bytes = b"frame") -> Seen:
+    assert request.API_KEY is not None
+    asked = Asked(request.API_KEY, version, "c", request, lambda _: None)
+    seen = traces.see(asked, 1, "here", 9, memoryview(frame))
+    assert seen is not None
+    return seen
+
+
+def test_bytes_are_kept_where_they_are_asked_for(traces: Traces) -> None:
+    plain, trace = traces.get(traces.begin(Which())), kept(traces)
+    first = ask(traces, HeartbeatRequest(), 4)
+    second = ask(traces, HeartbeatRequest(), 4)
+    response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    second.answered(response)
+    first.answered(None)
+    later, earlier = trace.after(0)["events"]
+    assert (earlier["begun"], later["begun"]) == (1_000_000, 1_000_001)
+    assert (later["ended"], earlier["ended"]) == (1_000_002, 1_000_003)
+    assert base64.b64decode(later["requestBytes"]) == b"frame"
+    assert base64.b64decode(later["responseBytes"]) == response.encode(4)
+    assert "responseBytes" not in earlier
+    assert plain is not None
+    assert all("requestBytes" not in event for event in plain.after(0)["events"])
+
+
+def test_secrets_are_not_kept(traces: Traces) -> None:
+    trace = kept(traces)
+    ask(traces, SaslAuthenticateRequest(auth_bytes=b"s3cret"), 2, b"s3cret").answered(None)
+    asked = ask(traces, CreateDelegationTokenRequest(), 3)
+    asked.answered(CreateDelegationTokenResponse(hmac=b"s3cret"))
+    login, token = trace.after(0)["events"]
+    assert login["withheld"] == {"request": "it holds secrets"}
+    assert token["withheld"] == {"response": "it holds secrets"}
+    assert "requestBytes" in token
+    assert not {"requestBytes", "responseBytes"} & login.keys()
+    assert base64.b64encode(b"s3cret").decode() not in str([login, token])
+
+
+def test_what_is_large_is_not_kept(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_MESSAGE_BYTES_MAX", 5)
+    trace = kept(traces)
+    for frame in (b"five!", b"longer"):
+        ask(traces, HeartbeatRequest(), 4, frame).answered(None)
+    small, large = trace.after(0)["events"]
+    assert "withheld" not in small
+    assert large["withheld"] == {"request": "its 6 bytes are more than 5"}
+    assert "requestBytes" not in large
+
+
+def test_the_oldest_go_where_all_that_is_kept_is_much(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 40)
+    trace = kept(traces)
+    for _ in range(12):
+        ask(traces, HeartbeatRequest(), 4, b"three").answered(None)  # eight in base64
+    found = trace.after(0)
+    assert [event["number"] for event in found["events"]] == [8, 9, 10, 11, 12]
+    assert found["dropped"] == 7
+
+
+def test_what_is_decided_has_its_place_then(traces: Traces) -> None:
+    """Who is answered later, for another had its turn first, was not answered after that one."""
+    trace = kept(traces)
+    first = ask(traces, HeartbeatRequest(), 4)
+    first.decided()
+    second = ask(traces, HeartbeatRequest(), 4)
+    second.answered(None)
+    first.answered(None)
+    later, earlier = trace.after(0)["events"]
+    assert (earlier["begun"], earlier["ended"]) == (1_000_000, 1_000_001)
+    assert (later["begun"], later["ended"]) == (1_000_002, 1_000_003)
+
+
+def test_brokers_of_one_machine_have_one_order(clock: Clock) -> None:
+    """Whichever of them was asked more, and began to be traced first."""
+    here, there = (Traces(lambda: 42, clock) for _ in range(2))
+    first, second = kept(here), kept(there)
+    for _ in range(5):
+        ask(here, HeartbeatRequest(), 4).answered(None)
+    clock.now_s += 0.000_02
+    ask(there, HeartbeatRequest(), 4).answered(None)
+    clock.now_s += 0.000_02
+    ask(here, HeartbeatRequest(), 4).answered(None)
+    (between,) = second.after(0)["events"]
+    *_, before, after = first.after(0)["events"]
+    assert before["ended"] < between["begun"]
+    assert between["ended"] < after["begun"]
+
+
+def test_event_of_a_request_that_names_partitions_is_told_whole(
+    traces: Traces, clock: Clock
+) -> None:
+    number = traces.begin(Which())
+    assert bool(traces)
+    assert traces.to_json() == [{"trace": number, "seen": 0}]
+    topics = [
+        ListOffsetsTopic("t", [ListOffsetsPartition(0, 1, -2), ListOffsetsPartition(3, 1, -1)])
+    ]
+    request = ListOffsetsRequest(topics=topics)
+    asked = Asked(2, 7, None, request, lambda _: None)
+    seen = traces.see(asked, 5, "there", 8)
+    assert seen is not None
+    clock.now_s += 0.001_234_4
+    seen.answered(None)
+    trace = traces.get(number)
+    assert trace is not None
+    assert traces.to_json() == [{"trace": number, "seen": 1}]
+    (event,) = trace.after(0)["events"]
+    assert event == {
+        "number": 1,
+        "timeMs": 42,
+        "durationMs": 1.234,
+        "broker": 5,
+        "connection": "there",
+        "client": None,
+        "api": "ListOffsets",
+        "version": 7,
+        "correlationId": 8,
+        "partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 3}],
+        "request": described(request),
+        "errors": [],
+    }
+    traces.end(number)
+    assert not traces
+
+
+def test_answers_and_requests_both_count_for_the_room_of_a_trace(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_BYTES_MAX", 60)
+    trace = kept(traces)
+    for _ in range(5):
+        ask(traces, HeartbeatRequest(), 4, b"three").answered(HeartbeatResponse())
+    (event, *_) = trace.after(0)["events"]
+    size_bytes = len(event["requestBytes"]) + len(event["responseBytes"])
+    assert len(trace.after(0)["events"]) == 60 // size_bytes == 3
+
+
+def test_error_is_told_once_and_success_is_none(traces: Traces) -> None:
+    trace = traces.get(traces.begin(Which()))
+    assert trace is not None
+    errors = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    members = [MemberResponse("m", None, error) for error in errors]
+    ask(traces, HeartbeatRequest(), 4).answered(LeaveGroupResponse(members=members))
+    assert trace.after(0)["events"][0]["errors"] == ["UNKNOWN_MEMBER_ID"]
