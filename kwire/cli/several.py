@@ -52,7 +52,7 @@ OF_EVERY_MEMBER: Final = (
     "kwire.cluster.stores.shared.store",
     "kwire.coordinators.runtime.groups",
     "kwire.cluster.metadata.views",
-    "kwire.server",
+    "kwire.server.server",
 )
 """Modules that a broker imports late, and a member of a cluster always."""
 OF_CONTROL: Final = ("kwire.testing.hooks.control.server", "kwire.server.network.controlled")

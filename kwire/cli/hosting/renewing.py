@@ -44,7 +44,7 @@ from kwire.cli.hosting.renewable import Forking, Place, Renewable, Run
 log = logging.getLogger("kwire.serve")
 
 AT_ONCE: Final = (
-    "kwire.server",
+    "kwire.server.server",
     "kwire.cli.advertised",
     "encodings.idna",  # of names of hosts
     "kwire.requests.handlers.api_versions",
@@ -73,7 +73,7 @@ IN_TIME: Final = (
     "kwire.requests.handlers.offset_commit",
     "kwire.requests.handlers.offset_fetch",
     "kwire.requests.handlers.delete_topics",
-    "kwire.coordinators.transactions",
+    "kwire.coordinators.runtime.transactions",
     "kwire.requests.handlers.add_partitions_to_txn",
     "kwire.requests.handlers.add_offsets_to_txn",
     "kwire.requests.handlers.txn_offset_commit",
